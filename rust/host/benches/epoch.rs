@@ -1,9 +1,9 @@
 //! Where the time of an epoch goes in the host: one partition, one thread, no socket and no Spark.
 //!
 //! `cargo bench -p holdfast-host --bench epoch --profile release`; an argument sets the rows of an
-//! epoch. Prints the median of each phase over the epochs: time on the clock, and time on the
-//! processor (which other load does not change).
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
+//! epoch. Prints the median of each phase over the epochs: wall-clock time, and processor time,
+//! which other load does not change.
+#![expect(clippy::unwrap_used, reason = "a failed step ends the benchmark")]
 
 mod support;
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use holdfast_host::host::Host;
 use holdfast_host::session::{Routed, Session};
-use support::{Root, batch, request};
+use support::{BenchRoot, batch, request};
 
 const EPOCHS: usize = 20;
 const ARROW_ROWS: usize = 10_000;
@@ -23,7 +23,7 @@ fn main() {
         .filter_map(|argument| argument.parse().ok())
         .next()
         .unwrap_or(50_000);
-    let root = Root::new();
+    let root = BenchRoot::new();
     let host = Arc::new(Host::new(None, None));
     let mut phases: [Vec<Lap>; 5] = Default::default();
     for epoch in 0..EPOCHS {
@@ -90,7 +90,7 @@ fn median(laps: &[Lap], of: impl Fn(&Lap) -> Duration) -> f64 {
     times[times.len() / 2].as_secs_f64() * 1e3
 }
 
-/// One phase: time on the clock, and this thread's time on a processor.
+/// One phase: wall-clock time, and this thread's processor time.
 #[derive(Default, Clone, Copy)]
 struct Lap {
     clock: Duration,
@@ -121,7 +121,7 @@ impl Clock {
     }
 }
 
-/// Nanoseconds that this thread has run, as Linux counts them.
+/// The processor time of this thread, as Linux counts it.
 fn busy() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(

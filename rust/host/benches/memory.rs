@@ -1,13 +1,13 @@
-//! A host's memory over a load, against its setting: partitions that take turns on two threads, a
-//! state that outgrows all caches.
+//! A host's memory under load, against its setting: partitions take turns on two threads, and the
+//! state outgrows all caches.
 //!
 //! `cargo bench --profile release --locked --workspace --bench memory -- 600` runs for 600 seconds
-//! (60 without a number). The load runs in a process of its own, started as the Spark layer starts
-//! a host; its resident memory is looked at all the time.
+//! (60 without a number). The load runs in a separate process, started as the Spark layer starts a
+//! host; its resident memory is sampled throughout.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a benchmark that cannot go on stops"
+    reason = "a failed step ends the benchmark"
 )]
 
 mod support;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use holdfast_host::host::Host;
 use holdfast_host::session::{Routed, Session};
 use serde_json::json;
-use support::{Root, batch_of, request_of};
+use support::{BenchRoot, batch_of, request_of};
 
 const PARTITIONS: usize = 8;
 const THREADS: usize = 2;
@@ -49,7 +49,7 @@ fn main() {
         .iter()
         .find_map(|argument| argument.parse().ok())
         .unwrap_or(default);
-    let root = Root::new();
+    let root = BenchRoot::new();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["load", root.path().to_str().unwrap(), &seconds.to_string()])
         .env("MALLOC_ARENA_MAX", "2")
@@ -116,7 +116,12 @@ fn load(root: &Path, time: Duration) {
 
 fn run(host: &Arc<Host>, root: &Path, epoch: usize, partition: usize) {
     let settings = json!({"memory": MEMORY, "snapshot_interval": 20_000_000, "retain_epochs": 5});
-    let request = request_of(&Root::at(root), epoch, (partition, PARTITIONS), &settings);
+    let request = request_of(
+        &BenchRoot::at(root),
+        epoch,
+        (partition, PARTITIONS),
+        &settings,
+    );
     let Routed::Local(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
         panic!("no other host")
     };

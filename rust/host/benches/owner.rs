@@ -1,11 +1,11 @@
-//! What a session costs whose partition another executor's host owns: the same rows over TCP in
-//! place of a Unix socket.
+//! The cost of a session whose partition another executor's host owns: the same rows over TCP
+//! instead of a Unix socket.
 //!
 //! `cargo bench -p holdfast-host --bench owner --profile release`; an argument sets the rows of an
-//! epoch. Both hosts are on this machine: what a network adds to it is its own bandwidth. Prints
-//! medians over alternating epochs and their ratio, and the same of the processor's time of client
-//! and hosts together, which other load does not change.
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
+//! epoch. Both hosts are on this machine, so a network's bandwidth is not part of the result.
+//! Prints medians over alternating epochs and their ratio, and the same for the processor time of
+//! client and hosts together, which other load does not change.
+#![expect(clippy::unwrap_used, reason = "a failed step ends the benchmark")]
 
 mod support;
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use holdfast_host::client::Client;
 use holdfast_host::server::{ServerOptions, TcpPlace, serve};
-use support::{Root, batch, request};
+use support::{BenchRoot, batch, request};
 
 const EPOCHS: usize = 40;
 const ARROW_ROWS: usize = 10_000;
@@ -27,7 +27,7 @@ fn main() {
         .filter_map(|argument| argument.parse().ok())
         .next()
         .unwrap_or(100_000);
-    let (root, sockets) = (Root::new(), tempfile::tempdir().unwrap());
+    let (root, sockets) = (BenchRoot::new(), tempfile::tempdir().unwrap());
     let [owner, other] = ["owner", "other"].map(|name| host(sockets.path().join(name)));
     let (mut times, mut ticks) = ([Vec::new(), Vec::new()], [0, 0]);
     for epoch in 0..EPOCHS {
@@ -45,7 +45,7 @@ fn main() {
             .finish()
             .unwrap()
             .for_each(|batch| drop(batch.unwrap()));
-        // The first two have the databases to make.
+        // The first two epochs create the databases.
         if epoch >= 2 {
             times[elsewhere].push(started.elapsed().as_secs_f64() * 1e3);
             ticks[elsewhere] += busy_ticks() - before;

@@ -1,14 +1,14 @@
-//! How long a partition's state takes to be there again: restart on the same disk after SIGKILL,
-//! and a new disk.
+//! How long restoring a partition's state takes: a restart on the same disk after SIGKILL, and a
+//! new disk.
 //!
 //! `cargo bench --profile release --locked --workspace --bench restore`; arguments are numbers of
-//! records. Everything that is timed runs in a process of its own, so that nothing is open or in
-//! memory yet. A new disk is compared with plain copies of the snapshot's files in as many threads,
-//! each file fsynced, in turns.
+//! records. Every timed step runs in a new process, so nothing is open or cached in memory. A new
+//! disk alternates with plain copies of the snapshot's files in the same number of threads, each
+//! file fsynced.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a benchmark that cannot go on stops"
+    reason = "a failed step ends the benchmark"
 )]
 
 mod support;
@@ -28,15 +28,15 @@ use holdfast_host::protocol::{OperatorName, PartitionId};
 use holdfast_host::root::{Root, StorageOptions};
 use holdfast_host::session::{Routed, Session};
 use serde_json::{Value, json};
-use support::{Root as Place, batch_of, request_of};
+use support::{BenchRoot, batch_of, request_of};
 
 const EPOCH_ROWS: usize = 500_000;
 const ARROW_ROWS: usize = 10_000;
-/// Epochs behind the snapshot.
+/// Epochs after the snapshot.
 const TAIL: usize = 3;
 const ROUNDS: usize = 3;
 const LANES: usize = 4;
-/// What the rows of a restart are more than: the first micro-batch of a query that goes on.
+/// Rows of the first micro-batch after a restart.
 const FIRST_ROWS: usize = 1_000;
 
 fn main() {
@@ -75,7 +75,7 @@ fn main() {
 fn measure(records: usize) {
     let folder = tempfile::tempdir().unwrap();
     let (root, to) = (folder.path().join("root"), folder.path().join("to"));
-    Place::at(&root);
+    BenchRoot::at(&root);
     let mut epoch: usize = child(&["load", root.to_str().unwrap(), &records.to_string()])["epochs"]
         .as_u64()
         .unwrap() as usize;
@@ -164,7 +164,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Runs this program in another process; what it printed.
+/// Runs this program in another process and returns what it printed.
 fn child(arguments: &[&str]) -> Value {
     let started = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -180,14 +180,14 @@ fn child(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Says what was measured, and ends as SIGKILL would: nothing is flushed or closed.
+/// Prints the measurement and ends by SIGKILL: nothing is flushed or closed.
 fn done(message: &Value) {
     println!("{message}");
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
         .unwrap();
 }
 
-/// Runs one epoch; the seconds until the state was there, and until the first row.
+/// Runs one epoch; returns the seconds until the state is restored and until the first row.
 fn epoch(
     host: &Arc<Host>,
     root: &Path,
@@ -203,7 +203,7 @@ fn epoch(
         .map(|start| batch_of(0, epoch, start, ARROW_ROWS.min(rows - start), orders))
         .collect();
     let request = request_of(
-        &Place::at(root),
+        &BenchRoot::at(root),
         epoch,
         (0, 1),
         &json!({"snapshot_interval": interval}),
@@ -240,7 +240,7 @@ fn load(root: &Path, records: usize) {
     for start in (0..records).step_by(EPOCH_ROWS) {
         run(EPOCH_ROWS.min(records - start), false);
     }
-    // The next epoch applies the last one and begins a snapshot of it.
+    // The next epoch applies the last one and starts its snapshot.
     let mut epochs = run(FIRST_ROWS, true);
     while manifests(root) == 0 {
         thread::sleep(Duration::from_millis(10));

@@ -1,7 +1,7 @@
-//! What a loss of power leaves of a commit file, which is written outside of RocksDB and so past
-//! its simulated disk.
+//! What a loss of power leaves of a commit file. It is written outside of RocksDB and thus past the
+//! simulated disk.
 
-use crate::faults::Kept;
+use crate::unsynced::UnsyncedBytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Result;
@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 const FOLDER: &str = "+commit";
 
-/// What of the folder's files is on the disk for certain; its sorted files are RocksDB's.
+/// The synced files of the commit folder, except its sorted files, which RocksDB writes.
 #[derive(Default)]
 pub(crate) struct CommitFolder {
     synced: Mutex<Synced>,
@@ -19,11 +19,11 @@ pub(crate) struct CommitFolder {
 
 #[derive(Default)]
 struct Synced {
-    /// Files whose bytes are, by inode: they may get another name.
+    /// Files with synced bytes, by inode, because they may be renamed.
     files: BTreeSet<u64>,
-    /// Names that are, and what they name.
+    /// Synced names, with inode and bytes.
     entries: BTreeMap<OsString, (u64, Vec<u8>)>,
-    /// The folder itself, by inode, if its name is.
+    /// The inode of the folder, if its name is synced.
     folder: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl CommitFolder {
         f(&mut self.synced.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A file or a directory was synced.
+    /// Notes that a file or a directory was synced.
     pub(crate) fn synced(&self, path: &Path) {
         let note = |synced: &mut Synced| -> Result<()> {
             if path.ends_with(FOLDER) {
@@ -60,14 +60,15 @@ impl CommitFolder {
             }
             Ok(())
         };
-        // What is not there any more is not lost either.
+        // A file that no longer exists cannot be lost.
         let _ = self.of(note);
     }
 
-    /// Takes away what was not synced; with `entries` names go, and come back, as they were at the
-    /// folder's last sync, or (by the seed) those of RocksDB's files alone do: the disk need not
-    /// have written names in their order.
-    pub(crate) fn lose(&self, db: &Path, kept: Kept, entries: bool, seed: u64) {
+    /// Removes what was not synced.
+    ///
+    /// With `entries`, names revert to those of the folder's last sync. Depending on the seed, only
+    /// the names of RocksDB's files revert: a disk need not write names in order.
+    pub(crate) fn lose(&self, db: &Path, kept: UnsyncedBytes, entries: bool, seed: u64) {
         let folder = db.join(FOLDER);
         let synced = self.of(std::mem::take);
         let lose = || -> Result<()> {
@@ -84,8 +85,8 @@ impl CommitFolder {
                         .is_none_or(|(before, _)| before != inode)
                 {
                     std::fs::remove_file(folder.join(name))?;
-                } else if kept != Kept::All && !synced.files.contains(inode) {
-                    let half = if kept == Kept::Nothing {
+                } else if kept != UnsyncedBytes::All && !synced.files.contains(inode) {
+                    let half = if kept == UnsyncedBytes::Nothing {
                         0
                     } else {
                         bytes.len() / 2
@@ -102,7 +103,7 @@ impl CommitFolder {
             }
             Ok(())
         };
-        // Without the folder there is nothing to lose.
+        // Without the folder nothing can be lost.
         let _ = lose();
     }
 }

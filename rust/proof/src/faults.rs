@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "the interface of the C++ file")]
 
 use crate::commit_folder::CommitFolder;
+use crate::unsynced::UnsyncedBytes;
 use holdfast_core::rocks::Environment;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -34,39 +35,24 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// The real disk, on which RocksDB does not sleep for a second when it met an error in the
-/// background.
-pub fn impatient() -> Environment {
+/// The real disk, without RocksDB's sleep of a second after an error in the background.
+pub fn without_retry_delay() -> Environment {
     // SAFETY: the pointer is alive; the environment is new and has no other owner.
     unsafe { Environment::from_raw(holdfast_impatient_env()) }
 }
 
-/// What a disk is asked to do.
+/// A kind of operation of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reads, and opening for them.
     Read = 0,
-    /// Writes, files made, renamed and deleted.
+    /// Writes, and creating, renaming and deleting files.
     Write = 1,
     /// Syncs of files and directories.
     Sync = 2,
 }
 
-/// What of the bytes that nobody synced is on the disk after a loss of power.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// Nothing.
-    Nothing = 0,
-    /// Of each file a random part: a torn tail.
-    Part = 1,
-    /// Everything, as after a kill.
-    All = 2,
-    /// Of each file a random part, and zeros up to its length.
-    PartThenZeros = 3,
-}
-
-/// A simulated disk. What it keeps lies in the real file system; what was not synced lies in its
-/// memory.
+/// A simulated disk. Synced data is in the real file system; unsynced data is in memory.
 pub struct Faults {
     disk: Arc<Disk>,
 }
@@ -89,7 +75,7 @@ impl Drop for Disk {
 }
 
 impl Disk {
-    /// What a sync does outside of RocksDB.
+    /// Syncs a file or directory that is written outside of RocksDB.
     fn sync(&self, path: &Path) -> bool {
         let synced = if path.is_dir() {
             let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
@@ -123,32 +109,33 @@ impl Default for Faults {
 impl Faults {
     /// For [`holdfast_core::DatabaseOptions`].
     pub fn environment(&self) -> Environment {
-        // SAFETY: the pointer is alive; the environment is new and has no other owner, and shares
-        // in the disk that it needs.
+        // SAFETY: the pointer is alive; the environment is new and has no other owner. The closure
+        // below keeps the disk alive.
         let environment = unsafe { Environment::from_raw(holdfast_faults_env(self.disk.raw)) };
         let disk = Arc::clone(&self.disk);
         environment.with_sync(move |path| disk.sync(path))
     }
 
-    /// From now on every operation fails, until [`Faults::lose`].
+    /// Makes every operation fail until [`Faults::lose`].
     pub fn power_off(&self) {
         // SAFETY: the pointer is alive.
         unsafe { holdfast_faults_power_off(self.disk.raw, -1) }
     }
 
-    /// The power goes before the n-th write or sync from here.
+    /// Turns the power off before the n-th write or sync from now on.
     pub fn power_off_after(&self, operations: u64) {
         // SAFETY: the pointer is alive.
         unsafe { holdfast_faults_power_off(self.disk.raw, operations as i64) }
     }
 
-    /// Whether there is power.
+    /// Whether the power is on.
     pub fn powered(&self) -> bool {
         // SAFETY: the pointer is alive.
         unsafe { holdfast_faults_powered(self.disk.raw) != 0 }
     }
 
-    /// The n-th operation of a kind from here fails, and with `keeps_failing` all that follow.
+    /// Makes the n-th operation of a kind from now on fail, and with `keeps_failing` all later
+    /// ones.
     pub fn fail(&self, operation: Operation, after: u64, keeps_failing: bool) {
         // SAFETY: the pointer is alive.
         unsafe {
@@ -161,7 +148,7 @@ impl Faults {
         }
     }
 
-    /// No more errors.
+    /// Stops injecting errors.
     pub fn heal(&self) {
         for operation in [Operation::Read, Operation::Write, Operation::Sync] {
             // SAFETY: the pointer is alive.
@@ -181,10 +168,11 @@ impl Faults {
         unsafe { holdfast_faults_failed(self.disk.raw) }
     }
 
-    /// Makes a database's directory what a machine finds that lost its power, and switches it on
-    /// again. The database must be closed. With `entries`, directory entries that were made since
-    /// the directory's last sync are lost too.
-    pub fn lose(&self, directory: &Path, kept: Kept, entries: bool, seed: u64) {
+    /// Leaves in a database's directory what a loss of power leaves, and turns the power on.
+    ///
+    /// The database must be closed. With `entries`, directory entries since the directory's last
+    /// sync are lost, too.
+    pub fn lose(&self, directory: &Path, kept: UnsyncedBytes, entries: bool, seed: u64) {
         let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else {
             return;
         };

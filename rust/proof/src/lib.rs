@@ -1,27 +1,31 @@
-//! The proof of the store layer's guarantees, as programs: kills, power losses, damage, failpoints,
+//! The proof of the engine's guarantees, as programs: kills, power losses, damage, failpoints,
 //! threads.
 //!
-//! All of them run the same workload: [`World`] is what the stores of a database must hold after
-//! transaction n of a seed, a pure function of both, and it writes the same transactions into a
-//! database. After whatever befell the database, the commit number that the database says it stands
-//! at tells which world to compare it with; what a stop empties is in [`Keeping`].
+//! All of them run the same workload. [`World`] is what the stores of a database must hold after
+//! transaction n of a seed, a pure function of both, and it writes the same transactions to a
+//! database. After a failure the commit number of the database selects the world to compare it
+//! with. [`WriteMode`] says which stores a stop empties.
 //!
-//! A new kind of store takes part by one implementation of [`Subject`] and a line in
+//! A new kind of store takes part by an implementation of [`Subject`] and a line in
 //! [`subject::all`].
 
 mod commit_folder;
 pub mod faults;
 pub mod runner;
 pub mod spilled;
+pub mod step_error;
 pub mod subject;
+pub mod unsynced;
 pub mod world;
 
-pub use faults::{Faults, Kept, Operation, impatient};
-pub use runner::{Note, Reached, Runner};
-pub use subject::{Keeping, Open, Store, Subject};
-pub use world::{Fault, Outcome, World};
+pub use faults::{Faults, Operation, without_retry_delay};
+pub use runner::{Note, RunProgress, Runner};
+pub use step_error::{StepError, StepResult};
+pub use subject::{OpenTransaction, Store, Subject, WriteMode};
+pub use unsynced::UnsyncedBytes;
+pub use world::World;
 
-/// How many rounds a proof takes: a variable of the environment, else the default of `make test`.
+/// The number of rounds of a proof: an environment variable, or the default of `make test`.
 pub fn rounds(variable: &str, default: u64) -> u64 {
     std::env::var(variable)
         .ok()
@@ -29,16 +33,18 @@ pub fn rounds(variable: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-/// A generator for one purpose within one seed; different purposes do not disturb each other.
+/// A random generator for one purpose within a seed; purposes are independent of each other.
 pub fn generator(seed: u64, purpose: u64) -> fastrand::Rng {
-    // Multiplied by an odd constant, so that neighbours are far apart.
+    // Odd factors spread neighbouring seeds and purposes.
     fastrand::Rng::with_seed(
         seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03),
     )
 }
 
-/// Where proofs keep their databases: memory where there is a file system of it, since nothing here
-/// needs a real disk (a killed process loses no page cache, and power losses are simulated).
+/// A folder for databases, in memory if possible.
+///
+/// No proof needs a real disk: a killed process loses no page cache, and power losses are
+/// simulated.
 pub fn directory() -> std::io::Result<tempfile::TempDir> {
     let builder = || {
         tempfile::Builder::new()

@@ -1,6 +1,7 @@
-//! A database at work: transaction after transaction, and what happens to a database between them.
+//! Runs transactions on a database, with flushes, compactions and reopens between them.
 
-use crate::world::{Fault, Outcome, World};
+use crate::step_error::{StepError, StepResult};
+use crate::world::World;
 use fastrand::Rng;
 use holdfast_core::{
     Database, DatabaseOptions, Durability, ProcessingGuarantee, StoreSpec, Transaction,
@@ -8,36 +9,36 @@ use holdfast_core::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the work tells of itself.
+/// A note of the running workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// Commit n begins.
     Attempting(u64),
     /// Commit n has returned.
     Done(u64),
-    /// From here on no crash may lose transaction n.
+    /// From now on no crash may lose transaction n.
     Durable(u64),
-    /// Something else than a transaction begins.
+    /// An operation other than a transaction begins.
     Upkeep(&'static str),
     /// The database is about to be closed, cleanly.
     Closing,
-    /// The database is open, and a stop from here on is not a clean one.
+    /// The database is open; a stop from now on is unclean.
     Opened,
 }
 
-/// How far a run came before it was stopped.
+/// The progress of a run when it was stopped.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reached {
-    /// The last commit that was begun.
+pub struct RunProgress {
+    /// The last commit that began.
     pub attempting: u64,
-    /// The last commit that nothing may lose.
+    /// The last commit that no crash may lose.
     pub durable: u64,
-    /// The database was open for certain.
+    /// The database was certainly open.
     pub open: bool,
 }
 
-impl Reached {
-    /// A run that begins behind transaction `n`.
+impl RunProgress {
+    /// The progress of a run that starts after transaction `n`.
     pub fn start(n: u64) -> Self {
         Self {
             attempting: n,
@@ -46,7 +47,7 @@ impl Reached {
         }
     }
 
-    /// What a note says.
+    /// Applies a note.
     pub fn note(&mut self, note: Note) {
         match note {
             Note::Attempting(n) => self.attempting = n,
@@ -57,7 +58,7 @@ impl Reached {
         }
     }
 
-    /// What the same note says as a line, from another process.
+    /// Applies a note that another process wrote as a line.
     pub fn note_line(&mut self, line: &str) {
         let (what, n) = line.split_once(' ').unwrap_or((line, "0"));
         let n = n.parse().unwrap_or_default();
@@ -85,7 +86,7 @@ impl Note {
     }
 }
 
-/// A database, its world, and the notes that it leaves.
+/// A database, its world, and the receiver of its notes.
 pub struct Runner<'a> {
     /// What the database must hold.
     pub world: World,
@@ -93,16 +94,16 @@ pub struct Runner<'a> {
     path: PathBuf,
     options: DatabaseOptions,
     rng: Rng,
-    /// Views taken earlier, with what they must still hold.
+    /// Earlier views, with the world that each must still show.
     views: Vec<(Transaction, World)>,
     note: &'a mut dyn FnMut(Note),
 }
 
-/// Memory of a transaction, in bytes, at which it spills: few do.
+/// Memory of a transaction, in bytes, above which it spills; few transactions do.
 const SPILLS_AT: i64 = 24 << 10;
 
-/// Options that make a small workload do what a large one does: files are written and merged all
-/// the time.
+/// Options with which a small workload behaves like a large one: files are written and compacted
+/// constantly.
 pub fn options(durability: Durability) -> DatabaseOptions {
     let small = [
         ("write_buffer_size", "65536"),
@@ -122,7 +123,7 @@ pub fn options(durability: Durability) -> DatabaseOptions {
 }
 
 impl<'a> Runner<'a> {
-    /// Opens the database; `world` is what it must hold already. `seed` draws what happens between
+    /// Opens the database, which must hold `world`. `seed` draws the operations between
     /// transactions.
     pub fn open(
         path: &Path,
@@ -130,7 +131,7 @@ impl<'a> Runner<'a> {
         world: World,
         seed: u64,
         note: &'a mut dyn FnMut(Note),
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, StepError> {
         let db = Database::open(path, &world.specs(), options.clone())?;
         note(Note::Opened);
         let rng = crate::generator(seed, u64::MAX);
@@ -150,8 +151,8 @@ impl<'a> Runner<'a> {
         &self.db
     }
 
-    /// One transaction, and now and then something between it and the one before.
-    pub fn step(&mut self) -> Outcome {
+    /// Runs one transaction, at times after another operation.
+    pub fn step(&mut self) -> StepResult {
         let drawn = self.rng.u8(..40);
         self.upkeep(drawn)?;
         self.world.commit_next(&self.db, self.note)?;
@@ -161,7 +162,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn upkeep(&mut self, drawn: u8) -> Outcome {
+    fn upkeep(&mut self, drawn: u8) -> StepResult {
         let n = self.world.n();
         match drawn {
             0 | 1 => {
@@ -182,13 +183,13 @@ impl<'a> Runner<'a> {
             4 => {
                 (self.note)(Note::Upkeep("reopen"));
                 self.views.clear();
-                // A store whose transactions are switched on and off keeps its rows (T20).
+                // A store whose transactions are switched on or off keeps its rows.
                 if self.rng.bool() {
                     self.reopen(&self.world.transactional_specs())?;
                 }
                 self.reopen(&self.world.specs())?;
             }
-            // A copy is made past the simulated disk.
+            // A checkpoint bypasses the simulated disk.
             5 if self.options.environment.is_none() => self.checkpoint()?,
             6 | 7 => self.views.push((self.db.begin()?, self.world.copy())),
             8 | 9 => {
@@ -202,12 +203,12 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn reopen(&mut self, specs: &[StoreSpec]) -> Outcome {
+    fn reopen(&mut self, specs: &[StoreSpec]) -> StepResult {
         (self.note)(Note::Closing);
         self.db.close()?;
         (self.note)(Note::Durable(self.world.n()));
         self.world.lose(true);
-        // Text files do not lie on the simulated disk; and a close that fails between two openings
+        // Text files are not on the simulated disk, and a close that fails between two openings
         // would leave the wrong stores.
         let for_long = specs.iter().any(|spec| !spec.transactional);
         self.options.older_layout =
@@ -219,13 +220,13 @@ impl<'a> Runner<'a> {
         self.world.check(&self.db)
     }
 
-    fn checkpoint(&mut self) -> Outcome {
+    fn checkpoint(&mut self) -> StepResult {
         (self.note)(Note::Upkeep("checkpoint"));
         let copy = self.path.with_extension("checkpoint");
         Database::destroy(&copy)?;
         self.db.checkpoint(&copy)?;
         let db = Database::open(&copy, &self.world.specs(), self.options.clone())?;
-        // The copy of an open database is as one that was not closed.
+        // The checkpoint of an open database is like a database that was not closed.
         let mut world = self.world.copy();
         world.lose(self.options.guarantee == ProcessingGuarantee::AtLeastOnce);
         world.check(&db)?;

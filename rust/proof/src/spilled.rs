@@ -1,7 +1,7 @@
 //! A few rows in two stores, committed by transactions that spill: small enough to stop such a
 //! commit at each of its steps in turn.
 
-use crate::world::Fault;
+use crate::step_error::StepError;
 use holdfast_core::{
     Database, Error, Offset, OffsetChange, StoreKind, StoreSpec, Timestamp, TopicPartition,
 };
@@ -44,9 +44,8 @@ pub fn commit(db: &Database, n: i64) -> Result<(), Error> {
     db.commit(OffsetChange::Set(vec![(counter(), Some(Offset(n)))]))
 }
 
-/// The transaction that the database says it stands at, of which and of those before everything
-/// must be there.
-pub fn last_commit(db: &Database) -> Result<i64, Fault> {
+/// The number of the last transaction in the database; all rows up to it must be present.
+pub fn last_commit(db: &Database) -> Result<i64, StepError> {
     let n = db
         .committed_offset(&counter())?
         .map_or(0, |offset| offset.0);
@@ -55,7 +54,7 @@ pub fn last_commit(db: &Database) -> Result<i64, Fault> {
         if found == expected {
             Ok(())
         } else {
-            Err(Fault::wrong(
+            Err(StepError::wrong(
                 format!("{what} of commit {n}"),
                 &found,
                 &expected,

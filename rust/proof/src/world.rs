@@ -1,75 +1,14 @@
-//! What the stores of a database must hold after transaction n of a seed: a pure function of both,
-//! but for the stores that an unclean stop empties ([`Keeping`]), which hold what was written
-//! since.
+//! What the stores of a database must hold after transaction n of a seed: a pure function of both.
+//! Stores that an unclean stop empties ([`WriteMode`]) hold what was written since.
 
-use crate::runner::{Note, Reached};
-use crate::subject::{self, Keeping, Open, Store};
+use crate::runner::{Note, RunProgress};
+use crate::step_error::{StepError, StepResult};
+use crate::subject::{self, OpenTransaction, Store, WriteMode};
 use fastrand::Rng;
 use holdfast_core::{
-    Commit, Database, Error, Offset, OffsetChange, StoreSpec, TopicPartition, Transaction,
+    Commit, Database, Offset, OffsetChange, StoreSpec, TopicPartition, Transaction,
 };
 use std::collections::BTreeMap;
-
-/// Why a step did not do what the model says.
-#[derive(Debug)]
-pub enum Fault {
-    /// The database answered with an error.
-    Store(Error),
-    /// The database gave a wrong answer.
-    Wrong(String),
-}
-
-/// Nothing, or why not.
-pub type Outcome = Result<(), Fault>;
-
-impl Fault {
-    /// An answer that is not the model's.
-    pub fn wrong(what: String, store: &impl std::fmt::Debug, model: &impl std::fmt::Debug) -> Self {
-        let (store, model) = (format!("{store:?}"), format!("{model:?}"));
-        // Both may be a whole store: show them from shortly before where they part.
-        let same = store
-            .bytes()
-            .zip(model.bytes())
-            .take_while(|(a, b)| a == b)
-            .count()
-            .saturating_sub(100);
-        let part = |text: &str| {
-            text.bytes()
-                .skip(same)
-                .take(400)
-                .map(char::from)
-                .collect::<String>()
-        };
-        Self::Wrong(format!(
-            "{what}:\n  the store: … {}\n  the model: … {}",
-            part(&store),
-            part(&model)
-        ))
-    }
-
-    /// A wrong answer, with the store that gave it.
-    fn of(self, store: &Store) -> Self {
-        match self {
-            Self::Wrong(what) => Self::Wrong(format!("{}: {what}", store.spec().name)),
-            error => error,
-        }
-    }
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Store(error) => write!(f, "{:?}: {error}", error.kind()),
-            Self::Wrong(what) => f.write_str(what),
-        }
-    }
-}
 
 /// The changelog partition whose offset is the number of the last transaction.
 fn counter() -> TopicPartition {
@@ -80,29 +19,28 @@ fn counter() -> TopicPartition {
 }
 
 const PROPERTY: &str = "last private transaction";
-/// Purposes of generators, apart from the numbers of transactions.
+/// Purposes of generators, distinct from transaction numbers.
 const ROLLED_BACK: u64 = 1 << 61;
 const READS: u64 = 1 << 62;
 
-/// By partition; nothing where a store has lost its data.
+/// Offsets by partition; `None` if a store has lost its data.
 type Offsets = BTreeMap<TopicPartition, Option<Offset>>;
 
 /// All stores' models, and the offsets and properties beside them.
 pub struct World {
     seed: u64,
     n: u64,
-    /// Each with the offsets that it stands at.
+    /// The stores, each with its offsets.
     stores: Vec<(Store, Offsets)>,
     property: Option<Vec<u8>>,
-    /// The transaction behind which the stores without transactions were last emptied.
+    /// The transaction after which the stores without transactions were last emptied.
     emptied: u64,
-    /// What the world is if the commit or the write that was last attempted has happened, and has
-    /// not returned.
+    /// The world if the last attempted commit or write took effect without returning.
     attempted: Option<Box<World>>,
 }
 
 impl World {
-    /// Before the first transaction.
+    /// The world before the first transaction.
     pub fn new(seed: u64) -> Self {
         let stores = subject::all()
             .into_iter()
@@ -118,8 +56,8 @@ impl World {
         }
     }
 
-    /// After transaction `n`, just opened; the stores without transactions were last emptied behind
-    /// `emptied`.
+    /// The world after transaction `n`, just opened. The stores without transactions were last
+    /// emptied after `emptied`.
     pub fn at(seed: u64, n: u64, emptied: u64) -> Self {
         let mut world = Self::new(seed);
         world.advance_to(emptied);
@@ -134,7 +72,7 @@ impl World {
         self.n
     }
 
-    /// The transaction behind which the stores without transactions were last emptied.
+    /// The transaction after which the stores without transactions were last emptied.
     pub fn emptied(&self) -> u64 {
         self.emptied
     }
@@ -144,7 +82,7 @@ impl World {
         self.stores.iter().map(|(store, _)| store.spec()).collect()
     }
 
-    /// The same, with transactions for all of them.
+    /// The database's stores, all with transactions.
     pub fn transactional_specs(&self) -> Vec<StoreSpec> {
         self.specs()
             .into_iter()
@@ -155,7 +93,7 @@ impl World {
             .collect()
     }
 
-    /// The same world again.
+    /// A copy of the world.
     pub fn copy(&self) -> Self {
         let stores = self
             .stores
@@ -170,25 +108,25 @@ impl World {
         }
     }
 
-    /// The world after transaction `n`, which must not lie behind.
+    /// Advances to transaction `n`, which is not before the current one.
     pub fn advance_to(&mut self, n: u64) {
         while self.n < n {
-            // Without a database nothing can go wrong.
-            let _ = self.roll_back_something(None);
+            // Without a database no step can fail.
+            let _ = self.roll_back_at_times(None);
             let (mut rng, _) = self.begin();
             let _ = self.writes(&mut rng, None, None);
             self.offset_changes(&mut rng);
         }
     }
 
-    /// The database was stopped, cleanly or not: what is in memory is gone, and after an unclean
-    /// stop also what was written without transactions (T19).
+    /// Stops the database: rows in memory are lost, and after an unclean stop also rows that were
+    /// written without transactions.
     pub fn lose(&mut self, cleanly: bool) {
         for ((store, offsets), empty) in self.stores.iter_mut().zip(subject::all()) {
-            let lost = match store.keeping {
-                Keeping::Transactional => false,
-                Keeping::Direct => !cleanly,
-                Keeping::Memory => true,
+            let lost = match store.mode {
+                WriteMode::Transactional => false,
+                WriteMode::Direct => !cleanly,
+                WriteMode::Memory => true,
             };
             if lost {
                 *store = empty;
@@ -200,9 +138,9 @@ impl World {
         }
     }
 
-    /// As `lose`, after a stop at any moment; `db` is the one opened behind it. A stop within a
-    /// reopen, between the close and the opening, may have been a clean one.
-    pub fn lose_as_stopped(&mut self, db: &Database, reached: &Reached) {
+    /// As [`World::lose`], after a stop at any moment; `db` is the database opened after it. A stop
+    /// within a reopen, between closing and opening, may have been clean.
+    pub fn lose_after_stop(&mut self, db: &Database, reached: &RunProgress) {
         let mut cleanly = self.copy();
         cleanly.lose(true);
         if !reached.open && cleanly.check(db).is_ok() {
@@ -212,16 +150,20 @@ impl World {
         }
     }
 
-    /// Does the next transaction, in the database and here. After a fault, also after a panic, this
-    /// world is as before, except for what went into stores without transactions.
-    pub fn commit_next(&mut self, db: &Database, note: &mut dyn FnMut(Note)) -> Outcome {
-        self.roll_back_something(Some(db))?;
+    /// Runs the next transaction in the database and in the model. After an error or a panic the
+    /// model is unchanged, except for writes to stores without transactions.
+    pub fn commit_next(&mut self, db: &Database, note: &mut dyn FnMut(Note)) -> StepResult {
+        self.roll_back_at_times(Some(db))?;
         let mut next = self.copy();
         let (mut rng, private) = next.begin();
         let n = next.n;
         if private {
             let mut tx = db.begin()?;
-            next.writes(&mut rng, Some(&mut Open { db, tx: &mut tx }), None)?;
+            next.writes(
+                &mut rng,
+                Some(&mut OpenTransaction { db, tx: &mut tx }),
+                None,
+            )?;
             let offsets = next.offset_changes(&mut rng);
             let properties = next
                 .property
@@ -240,7 +182,7 @@ impl World {
         } else {
             next.writes(
                 &mut rng,
-                Some(&mut Open {
+                Some(&mut OpenTransaction {
                     db,
                     tx: &mut *db.transaction()?,
                 }),
@@ -256,17 +198,15 @@ impl World {
         Ok(())
     }
 
-    /// The commit that was last attempted, or the write past it, has happened, whatever it
-    /// returned.
+    /// Assumes that the last attempted commit or direct write took effect, even if it failed.
     pub fn go_forward(&mut self) {
         if let Some(attempted) = self.attempted.take() {
             *self = *attempted;
         }
     }
 
-    /// Now and then a transaction that is rolled back leaves nothing, but for what was written
-    /// without transactions.
-    fn roll_back_something(&mut self, db: Option<&Database>) -> Outcome {
+    /// At times runs a transaction and rolls it back. Only writes without transactions remain.
+    fn roll_back_at_times(&mut self, db: Option<&Database>) -> StepResult {
         let mut rng = crate::generator(self.seed, ROLLED_BACK + self.n);
         if rng.u8(..6) > 0 {
             return Ok(());
@@ -278,7 +218,7 @@ impl World {
         };
         never.writes(
             &mut rng,
-            Some(&mut Open {
+            Some(&mut OpenTransaction {
                 db,
                 tx: &mut *db.transaction()?,
             }),
@@ -288,7 +228,7 @@ impl World {
         Ok(())
     }
 
-    /// The next transaction's generator, and whether it is a private one.
+    /// Begins the next transaction: its generator, and whether it is a private transaction.
     fn begin(&mut self) -> (Rng, bool) {
         self.n += 1;
         let mut rng = crate::generator(self.seed, self.n);
@@ -299,15 +239,15 @@ impl World {
         (rng, private)
     }
 
-    /// A transaction's writes. `through` is the world that keeps what goes straight through.
+    /// Runs a transaction's writes. `through` is the world that receives direct writes.
     fn writes(
         &mut self,
         rng: &mut Rng,
-        mut open: Option<&mut Open<'_>>,
+        mut open: Option<&mut OpenTransaction<'_>>,
         mut through: Option<&mut Self>,
-    ) -> Outcome {
-        // The uncommitted state is read and spilled now and then; those draws must not disturb the
-        // writes'.
+    ) -> StepResult {
+        // Reads and spills of the uncommitted state have a separate generator, so they do not
+        // change the writes.
         let mut reads = crate::generator(self.seed, READS + self.n);
         let count = if rng.u8(..20) == 0 {
             rng.usize(200..800)
@@ -327,20 +267,20 @@ impl World {
             }
             let n = rng.usize(..self.stores.len());
             let store = &mut self.stores[n].0;
-            // What one store draws may hang on what it holds, which must not change what the next
-            // one draws.
+            // A fork, because a store's draws may depend on its rows and must not change the draws
+            // of the next store.
             store
                 .subject
                 .write(&mut rng.fork(), self.n, open.as_deref_mut())
-                .map_err(|fault| fault.of(store))?;
+                .map_err(|fault| fault.of(&store.spec().name))?;
             if let Some(through) = &mut through {
                 let written = open
                     .as_deref_mut()
                     .map_or(Ok(()), |open| open.db.write_through(open.tx));
-                if store.keeping == Keeping::Direct {
+                if store.mode == WriteMode::Direct {
                     match written {
                         Ok(()) => through.stores[n].0 = store.copy(),
-                        // It may have happened all the same.
+                        // The write may have taken effect.
                         Err(_) => {
                             let mut happened = through.copy();
                             happened.stores[n].0 = store.copy();
@@ -356,7 +296,7 @@ impl World {
                 store
                     .subject
                     .read(&mut reads, open)
-                    .map_err(|fault| fault.of(store))?;
+                    .map_err(|fault| fault.of(&store.spec().name))?;
             }
         }
         Ok(())
@@ -382,11 +322,11 @@ impl World {
         OffsetChange::Set(changes)
     }
 
-    /// The transaction that a database says it stands at.
-    pub fn transaction_of(db: &Database) -> Result<u64, Fault> {
+    /// The number of the last transaction in a database.
+    pub fn transaction_of(db: &Database) -> Result<u64, StepError> {
         let store = subject::all()
             .into_iter()
-            .find(|store| store.keeping == Keeping::Transactional);
+            .find(|store| store.mode == WriteMode::Transactional);
         let offset = store
             .map(|store| db.store_offset(&store.spec().name, &counter()))
             .transpose()?
@@ -394,8 +334,8 @@ impl World {
         Ok(offset.map_or(0, |offset| offset.0 as u64))
     }
 
-    /// Compares everything that the database has committed: all stores, all offsets, the property.
-    pub fn check(&self, db: &Database) -> Outcome {
+    /// Compares all committed data: stores, offsets, the property.
+    pub fn check(&self, db: &Database) -> StepResult {
         for (store, offsets) in &self.stores {
             let name = store.spec().name;
             for (tp, offset) in offsets {
@@ -406,7 +346,8 @@ impl World {
                 )?;
             }
         }
-        // The database's own: the least of all stores', and none where one has lost its data.
+        // The database's offsets: the minimum of the stores' offsets, or none if a store has lost
+        // its data.
         let all = self.stores.iter().flat_map(|(_, offsets)| offsets);
         let mut least = Offsets::new();
         for (tp, offset) in all {
@@ -430,13 +371,13 @@ impl World {
         self.check_view(db, &mut db.begin()?)
     }
 
-    /// Compares everything that a view of the database holds.
-    pub fn check_view(&self, db: &Database, view: &mut Transaction) -> Outcome {
+    /// Compares all rows of a view of the database.
+    pub fn check_view(&self, db: &Database, view: &mut Transaction) -> StepResult {
         self.stores.iter().try_for_each(|(store, _)| {
             store
                 .subject
-                .check(&mut Open { db, tx: view })
-                .map_err(|fault| fault.of(store))
+                .check(&mut OpenTransaction { db, tx: view })
+                .map_err(|fault| fault.of(&store.spec().name))
         })
     }
 }

@@ -1,17 +1,17 @@
-//! A disk that refuses a read, a write or a sync, once or until it is mended: an error that says
-//! so, nothing of it committed, and after a rollback or a reopen everything as it was.
+//! A disk that refuses a read, a write or a sync, once or until it is repaired. The call returns an
+//! error, nothing of it is committed, and after a rollback or a reopen the state is as before.
 
 use holdfast_core::{Database, DatabaseOptions, Durability, ErrorKind};
 use holdfast_proof::{
-    Fault, Faults, Kept, Note, Operation, Reached, Runner, World, directory, generator, rounds,
-    runner, spilled,
+    Faults, Note, Operation, RunProgress, Runner, StepError, UnsyncedBytes, World, directory,
+    generator, rounds, runner, spilled,
 };
 use std::path::Path;
 
-/// Errors in one database, one after the other.
+/// Consecutive errors in one database.
 const ERRORS_EACH: u64 = 4;
 
-/// What became of the errors.
+/// Counts of the results of errors.
 #[derive(Debug, Default)]
 struct Counts {
     refused: u64,
@@ -39,25 +39,25 @@ fn refuse(seed: u64, counts: &mut Counts) {
         let operation = [Operation::Read, Operation::Write, Operation::Sync][rng.usize(..3)];
         let (within, keeps_failing) = (1 << rng.u32(1..9), rng.bool());
         let after = rng.u64(..within);
-        let told = format!(
+        let context = format!(
             "ERROR_SEED={seed}, error {error}: {operation:?} {after} from here, again and again: \
              {keeps_failing}; {durability:?}"
         );
-        let mut reached = Reached::start(world.n());
-        let mut note = |note| reached.note(note);
+        let mut progress = RunProgress::start(world.n());
+        let mut note = |note| progress.note(note);
         let (failed_before, refused_before) = (faults.failed(), counts.refused);
-        // A quarter of the errors may meet the opening.
+        // A quarter of the errors may occur while the database opens.
         let at_open = rng.u8(..4) == 0;
         if at_open {
             faults.fail(operation, after, keeps_failing);
         }
-        let refused = |fault: Fault, what: &str| match fault {
-            Fault::Store(e)
+        let refused = |fault: StepError, what: &str| match fault {
+            StepError::Store(e)
                 if matches!(
                     e.kind(),
                     ErrorKind::Io | ErrorKind::StoreClosed | ErrorKind::InvalidState
                 ) => {}
-            fault => panic!("{told}: {what}: {fault}"),
+            fault => panic!("{context}: {what}: {fault}"),
         };
         let mut left = None;
         match Runner::open(
@@ -82,7 +82,7 @@ fn refuse(seed: u64, counts: &mut Counts) {
                     Err(fault) => {
                         refused(fault, "working");
                         counts.refused += 1;
-                        // The state of before the failed call, readable at once; unless the
+                        // The state before the failed call is readable at once, unless the
                         // database had just been closed.
                         let open = match runner.db().rollback() {
                             Ok(()) => {
@@ -92,18 +92,18 @@ fn refuse(seed: u64, counts: &mut Counts) {
                                     // The commit of a spilled transaction, with its commit file.
                                     runner.world.go_forward();
                                 }
-                                runner
-                                    .world
-                                    .check(runner.db())
-                                    .unwrap_or_else(|e| panic!("{told}: after the rollback: {e}"));
+                                runner.world.check(runner.db()).unwrap_or_else(|e| {
+                                    panic!("{context}: after the rollback: {e}")
+                                });
                                 true
                             }
-                            // A close that failed has closed: without a log that is as a crash.
+                            // A failed close has closed the database: without a log this is like
+                            // a crash.
                             Err(e) if e.kind() == ErrorKind::StoreClosed => false,
-                            // RocksDB refuses writes, and a commit that was interrupted waits for
+                            // RocksDB refuses writes, and an interrupted commit continues with
                             // the next open.
                             Err(e) if e.kind() == ErrorKind::Io => false,
-                            Err(e) => panic!("{told}: {e}"),
+                            Err(e) => panic!("{context}: {e}"),
                         };
                         // RocksDB may refuse writes until the database is opened again.
                         let steps = if open { 5 } else { 0 };
@@ -113,7 +113,7 @@ fn refuse(seed: u64, counts: &mut Counts) {
                                 runner
                                     .world
                                     .check(runner.db())
-                                    .unwrap_or_else(|e| panic!("{told}: going on: {e}"));
+                                    .unwrap_or_else(|e| panic!("{context}: after the error: {e}"));
                                 counts.went_on += 1;
                             }
                             Err(fault) => refused(fault, "going on"),
@@ -125,35 +125,35 @@ fn refuse(seed: u64, counts: &mut Counts) {
         }
         assert!(
             faults.failed() > failed_before || counts.refused == refused_before,
-            "{told}: refused without an error of the disk"
+            "{context}: refused without an error of the disk"
         );
-        // A process that ends, not a machine: what was written is there.
-        faults.lose(&path, Kept::All, false, seed);
+        // The process ends and not the machine: written bytes survive.
+        faults.lose(&path, UnsyncedBytes::All, false, seed);
         let db = Database::open(&path, &world.specs(), options.clone())
-            .unwrap_or_else(|e| panic!("{told}: reopened: {:?} {e}", e.kind()));
-        let n = World::transaction_of(&db).unwrap_or_else(|e| panic!("{told}: {e}"));
-        let (durable, attempting) = (reached.durable, reached.attempting);
+            .unwrap_or_else(|e| panic!("{context}: reopened: {:?} {e}", e.kind()));
+        let n = World::transaction_of(&db).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let (durable, attempting) = (progress.durable, progress.attempting);
         assert!(
             durable <= n && n <= attempting,
-            "{told}: the database stands at {n}, of {durable} durable and {attempting} attempted"
+            "{context}: the database stands at {n}, of {durable} durable and {attempting} attempted"
         );
         world.advance_to(n);
-        // Writes past a transaction that failed are not a matter of the seed alone.
-        if let Some(left) = left.filter(|left| !reached.open && left.n() == n) {
+        // Direct writes of a failed transaction do not depend on the seed alone.
+        if let Some(left) = left.filter(|left| !progress.open && left.n() == n) {
             world = left;
         }
-        world.lose_as_stopped(&db, &reached);
+        world.lose_after_stop(&db, &progress);
         world
             .check(&db)
-            .unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
-        db.close().unwrap_or_else(|e| panic!("{told}: {e}"));
+            .unwrap_or_else(|e| panic!("{context}: reopened at {n}: {e}"));
+        db.close().unwrap_or_else(|e| panic!("{context}: {e}"));
         world.lose(true);
         counts.came_back += 1;
     }
 }
 
 #[test]
-fn an_error_of_the_disk_loses_nothing_and_commits_nothing() {
+fn disk_error_loses_nothing_and_commits_nothing() {
     let first = rounds("ERROR_SEED", 1);
     let mut counts = Counts::default();
     let seeds = rounds("DISK_ERRORS", 100).div_ceil(ERRORS_EACH);
@@ -167,11 +167,11 @@ fn an_error_of_the_disk_loses_nothing_and_commits_nothing() {
     );
 }
 
-/// Errors until one comes too late for the close; how many there were.
+/// Refuses each operation of a close in turn; returns how many there were.
 fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
     let mut refused = 0;
     for after in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233] {
-        let told = format!("{operation:?} {after} from the close on; {durability:?}");
+        let context = format!("{operation:?} {after} from the close on; {durability:?}");
         let faults = Faults::default();
         let options = DatabaseOptions {
             environment: Some(faults.environment()),
@@ -179,13 +179,13 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
         };
         let dir = directory().expect("a temporary directory");
         let path = dir.path().join("database");
-        let mut reached = Reached::default();
-        let mut note = |note| reached.note(note);
+        let mut progress = RunProgress::default();
+        let mut note = |note| progress.note(note);
         let mut runner = Runner::open(&path, options.clone(), World::new(after), after, &mut note)
             .expect("a new database");
         (0..8)
             .try_for_each(|_| runner.step())
-            .unwrap_or_else(|e| panic!("{told}: {e}"));
+            .unwrap_or_else(|e| panic!("{context}: {e}"));
         let last = runner.world.n();
         faults.fail(operation, after, true);
         let closed = runner.db().close();
@@ -193,42 +193,42 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
         faults.heal();
         let is_refused = closed.is_err();
         if let Err(error) = closed {
-            assert_eq!(error.kind(), ErrorKind::Io, "{told}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Io, "{context}: {error}");
             let says = match durability {
                 Durability::Sync => "no commit is lost",
                 Durability::Changelog => "the changelog restores the later ones",
             };
-            assert!(error.to_string().contains(says), "{told}: {error}");
+            assert!(error.to_string().contains(says), "{context}: {error}");
             refused += 1;
         }
         runner
             .db()
             .close()
-            .unwrap_or_else(|e| panic!("{told}: closed again: {e}"));
+            .unwrap_or_else(|e| panic!("{context}: closed again: {e}"));
         let error = runner.db().begin().err().map(|e| e.kind());
-        assert_eq!(error, Some(ErrorKind::StoreClosed), "{told}");
+        assert_eq!(error, Some(ErrorKind::StoreClosed), "{context}");
         drop(runner);
-        // The stop may count as a clean one or not: the marker that tells may have been removed.
-        reached.note(Note::Closing);
-        faults.lose(&path, Kept::All, false, after);
+        // The stop may count as clean or not: the marker of a clean close may have been removed.
+        progress.note(Note::Closing);
+        faults.lose(&path, UnsyncedBytes::All, false, after);
         let mut world = World::new(after);
         let db = Database::open(&path, &world.specs(), options)
-            .unwrap_or_else(|e| panic!("{told}: reopened: {e}"));
-        let n = World::transaction_of(&db).unwrap_or_else(|e| panic!("{told}: {e}"));
-        let least = if is_refused { reached.durable } else { last };
+            .unwrap_or_else(|e| panic!("{context}: reopened: {e}"));
+        let n = World::transaction_of(&db).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let least = if is_refused { progress.durable } else { last };
         assert!(
             least <= n && n <= last,
-            "{told}: the database stands at {n}, of {least} durable and {last} attempted"
+            "{context}: the database stands at {n}, of {least} durable and {last} attempted"
         );
         world.advance_to(n);
         if is_refused {
-            world.lose_as_stopped(&db, &reached);
+            world.lose_after_stop(&db, &progress);
         } else {
             world.lose(true);
         }
         world
             .check(&db)
-            .unwrap_or_else(|e| panic!("{told}: reopened at {n}: {e}"));
+            .unwrap_or_else(|e| panic!("{context}: reopened at {n}: {e}"));
         if !met {
             break;
         }
@@ -237,7 +237,7 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
 }
 
 #[test]
-fn a_close_that_the_disk_refuses_is_an_error_and_loses_nothing() {
+fn refused_close_is_an_error_and_loses_nothing() {
     for durability in [Durability::Sync, Durability::Changelog] {
         for operation in [Operation::Write, Operation::Sync] {
             let refused = refuse_closes(durability, operation);
@@ -249,7 +249,7 @@ fn a_close_that_the_disk_refuses_is_an_error_and_loses_nothing() {
     }
 }
 
-/// A spilled commit that meets an error, as a process leaves it that then ends; whether the commit
+/// Runs a spilled commit with an error and ends like a process; returns whether the commit
 /// succeeded.
 fn refused_commit(
     path: &Path,
@@ -273,16 +273,16 @@ fn refused_commit(
         );
     }
     drop(db);
-    faults.lose(path, Kept::All, false, after);
+    faults.lose(path, UnsyncedBytes::All, false, after);
     committed
 }
 
-/// Refuses each write or sync of a spilled commit in turn; the last one behind which the commit was
-/// there though it had failed.
+/// Refuses each write or sync of a spilled commit in turn; returns the last one after which the
+/// commit took effect although it had failed.
 fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: bool) -> u64 {
     let mut forward = None;
     for after in 0.. {
-        let told = format!(
+        let context = format!(
             "{operation:?} {after} of the commit, again and again: {keeps_failing}; {durability:?}"
         );
         let (faults, dir) = (
@@ -300,27 +300,26 @@ fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: b
             (operation, after, keeps_failing),
         );
         let db = Database::open(dir.path(), &spilled::specs(), options)
-            .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
-        let n = spilled::last_commit(&db).unwrap_or_else(|e| panic!("{told}: {e}"));
+            .unwrap_or_else(|e| panic!("{context}: {:?} {e}", e.kind()));
+        let n = spilled::last_commit(&db).unwrap_or_else(|e| panic!("{context}: {e}"));
         assert!(
             n == 2 || !committed && n == 1,
-            "{told}: the database stands at {n}"
+            "{context}: the database stands at {n}"
         );
         if !committed && n == 2 {
             forward = Some(after);
         }
         if faults.failed() == 0 {
-            return forward.unwrap_or_else(|| panic!("{told}: no commit went forward"));
+            return forward.unwrap_or_else(|| panic!("{context}: no commit went forward"));
         }
     }
     0
 }
 
-/// A commit that met an error, and then each write or sync of the open that is to finish it refused
-/// in turn.
+/// Interrupts a commit by an error, then refuses each write or sync of the open that completes it.
 fn refuse_recoveries(durability: Durability, operation: Operation, at_commit: u64) {
     for after in 0.. {
-        let told = format!(
+        let context = format!(
             "{operation:?} {at_commit} of the commit and {after} of the open; {durability:?}"
         );
         let (faults, dir) = (
@@ -336,16 +335,16 @@ fn refuse_recoveries(durability: Durability, operation: Operation, at_commit: u6
         faults.fail(operation, after, true);
         match Database::open(dir.path(), &spilled::specs(), options.clone()) {
             Ok(db) => drop(db),
-            Err(e) => assert_eq!(e.kind(), ErrorKind::Io, "{told}: {e}"),
+            Err(e) => assert_eq!(e.kind(), ErrorKind::Io, "{context}: {e}"),
         }
         faults.heal();
-        faults.lose(dir.path(), Kept::All, false, after);
+        faults.lose(dir.path(), UnsyncedBytes::All, false, after);
         let db = Database::open(dir.path(), &spilled::specs(), options)
-            .unwrap_or_else(|e| panic!("{told}: {:?} {e}", e.kind()));
+            .unwrap_or_else(|e| panic!("{context}: {:?} {e}", e.kind()));
         assert_eq!(
-            spilled::last_commit(&db).unwrap_or_else(|e| panic!("{told}: {e}")),
+            spilled::last_commit(&db).unwrap_or_else(|e| panic!("{context}: {e}")),
             2,
-            "{told}"
+            "{context}"
         );
         if faults.failed() == before {
             break;
@@ -354,9 +353,9 @@ fn refuse_recoveries(durability: Durability, operation: Operation, at_commit: u6
 }
 
 #[test]
-fn each_write_and_each_sync_of_a_spilled_commit_and_of_its_recovery_may_be_refused() {
+fn refused_writes_and_syncs_of_a_spilled_commit_and_its_recovery_lose_nothing() {
     if rounds("DISK_ERRORS", 100) <= 100 {
-        // All of it takes a minute.
+        // All of them take a minute.
         refuse_commits(Durability::Sync, Operation::Sync, false);
         return;
     }

@@ -1,9 +1,11 @@
-//! Every named point of the engine hit with an error, a panic and an abort: what was committed is
-//! there, whole, and the database goes on where it can.
+//! Every failpoint of the engine with an error, a panic and an abort: all commits survive whole,
+//! and the database continues if it can.
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Database, Durability, ErrorKind};
-use holdfast_proof::{Fault, Note, Reached, Runner, World, directory, generator, rounds, runner};
+use holdfast_proof::{
+    Note, RunProgress, Runner, StepError, World, directory, generator, rounds, runner,
+};
 use std::num::NonZero;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::AssertUnwindSafe;
@@ -11,9 +13,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Transactions before the point is armed, and after it was hit.
+/// Transactions before the failpoint is armed, and after it was hit.
 const STEPS: u64 = 15;
-/// Transactions within which every point is reached.
+/// Transactions within which every failpoint is reached.
 const WITHIN: u64 = 400;
 
 fn main() -> ExitCode {
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
             None => ExitCode::FAILURE,
         },
         [_, "round", seed] => round(number(seed)),
-        _ => rounds_side_by_side(),
+        _ => run_rounds_in_parallel(),
     }
 }
 
@@ -41,9 +43,9 @@ fn number(argument: &str) -> u64 {
     argument.parse().unwrap_or_default()
 }
 
-/// Each round in a process of its own, since a point is armed for the whole process; a core has one
-/// of them at a time.
-fn rounds_side_by_side() -> ExitCode {
+/// Runs each round in a separate process, because a failpoint is armed for the whole process. Each
+/// core runs one round at a time.
+fn run_rounds_in_parallel() -> ExitCode {
     let first = rounds("FAILPOINT_SEED", 1);
     let seeds = first..first + rounds("FAILPOINT_ROUNDS", 2);
     let next = AtomicU64::new(seeds.start);
@@ -103,7 +105,7 @@ fn durability(seed: u64) -> Durability {
 fn proven(seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     let dir = directory().map_err(|e| e.to_string())?;
     let path = dir.path().join("database");
-    // A panic in a callback of RocksDB's ends the process.
+    // A panic in a callback of RocksDB ends the process.
     let dies =
         action == Action::Abort || (action == Action::Panic && point == Failpoint::InCompaction);
     if dies {
@@ -113,8 +115,7 @@ fn proven(seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     }
 }
 
-/// How often a point is passed before it acts: a write is a commit, or one that goes straight
-/// through.
+/// How often a failpoint is passed before it acts. A write is a commit or a direct write.
 fn passed(seed: u64, point: Failpoint) -> u32 {
     let often = matches!(
         point,
@@ -127,20 +128,20 @@ fn passed(seed: u64, point: Failpoint) -> u32 {
     }
 }
 
-/// Reopens and compares; the world that the database stands at.
-fn reopened(path: &Path, seed: u64, reached: &Reached) -> Result<World, String> {
+/// Reopens and compares the database; returns its world.
+fn reopened(path: &Path, seed: u64, progress: &RunProgress) -> Result<World, String> {
     let mut world = World::new(seed);
     let db = Database::open(path, &world.specs(), runner::options(durability(seed)))
         .map_err(|e| format!("reopened: {e}"))?;
     let n = World::transaction_of(&db).map_err(|e| e.to_string())?;
-    if n < reached.durable || n > reached.attempting {
+    if n < progress.durable || n > progress.attempting {
         return Err(format!(
             "reopened: the database stands at {n}, of {} durable and {} attempted",
-            reached.durable, reached.attempting
+            progress.durable, progress.attempting
         ));
     }
     world.advance_to(n);
-    world.lose_as_stopped(&db, reached);
+    world.lose_after_stop(&db, progress);
     world
         .check(&db)
         .map_err(|e| format!("reopened at {n}: {e}"))?;
@@ -149,14 +150,14 @@ fn reopened(path: &Path, seed: u64, reached: &Reached) -> Result<World, String> 
     Ok(world)
 }
 
-fn steps(runner: &mut Runner<'_>, count: u64) -> Result<(), Fault> {
+fn steps(runner: &mut Runner<'_>, count: u64) -> Result<(), StepError> {
     (0..count).try_for_each(|_| runner.step())
 }
 
-/// An error or a panic: the database goes on after a rollback, or where it cannot, after a reopen.
+/// Hits an error or a panic: the database continues after a rollback, or else after a reopen.
 fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
-    let mut reached = Reached::default();
-    let mut note = |note| reached.note(note);
+    let mut progress = RunProgress::default();
+    let mut note = |note| progress.note(note);
     let mut exactly = None;
     let went_on;
     {
@@ -170,8 +171,8 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         .map_err(|e| e.to_string())?;
         steps(&mut runner, STEPS).map_err(|e| e.to_string())?;
         point.arm(action, passed(seed, point));
-        // After a step that failed the point has been hit; a filter cannot fail, so there none
-        // does.
+        // A failed step has hit the failpoint. A filter cannot fail, so its failpoint fails no
+        // step.
         let stopped = std::panic::catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..WITHIN {
                 if let Err(fault) = runner.step() {
@@ -199,32 +200,31 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             }
         };
         match stopped {
-            Ok(Some(Fault::Store(error))) if error.to_string().contains("failpoint") => {}
+            Ok(Some(StepError::Store(error))) if error.to_string().contains("failpoint") => {}
             Ok(Some(fault)) => return Err(format!("the point hit, and then: {fault}")),
-            // The commit was done, and what could be put off was.
+            // The commit took effect; only deferrable work failed.
             Ok(None) if matches!(point, Failpoint::InCompaction | Failpoint::BeforeExpiry) => {}
-            Ok(None) => return Err("the point hit, and nobody was told".to_owned()),
+            Ok(None) => return Err("the failpoint was hit without an error".to_owned()),
             Err(_) => {}
         }
-        // A panic behind a write leaves a database that does not know of it, until it is opened
+        // After a panic behind a write the database does not know of the write until it is opened
         // again.
         let unknown = action == Action::Panic
             && matches!(point, Failpoint::AfterCommit | Failpoint::BeforeExpiry);
         let healed = match runner.db().rollback() {
-            // The point was hit while the database was being opened again.
+            // The failpoint was hit while the database was reopened.
             Err(error) if error.kind() == ErrorKind::StoreClosed => false,
             Err(error) => return Err(format!("rollback: {error}")),
             Ok(()) => !unknown,
         };
         if healed && stopped_late {
-            // The commit of a spilled transaction has happened with its commit file: a rollback
-            // ends it.
+            // A spilled commit takes effect with its commit file; a rollback completes it.
             let n = World::transaction_of(runner.db()).map_err(|e| e.to_string())?;
             if n == runner.world.n() + 1 {
                 runner.world.go_forward();
             }
         } else if healed && point == Failpoint::AfterCommit {
-            // Whatever was written is there.
+            // All written bytes survive.
             runner.world.go_forward();
         }
         if healed {
@@ -233,7 +233,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
                 .check(runner.db())
                 .map_err(|e| format!("after the rollback: {e}"))?;
             if action == Action::Error {
-                // Of what failed nothing is in the files either.
+                // The files contain nothing of the failed step.
                 runner.db().flush(true).map_err(|e| e.to_string())?;
                 exactly = Some(runner.world.n());
             }
@@ -247,7 +247,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         }
         went_on = healed && action == Action::Panic;
     }
-    let world = reopened(path, seed, &reached)?;
+    let world = reopened(path, seed, &progress)?;
     if exactly.is_some_and(|n| n != world.n()) {
         return Err(format!(
             "reopened: transaction {} failed, and is there",
@@ -271,7 +271,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         .map_err(|e| format!("going on: {e}"))
 }
 
-/// The process dies at the point; nothing is lost.
+/// Aborts the process at the failpoint; nothing is lost.
 fn die(path: &Path, seed: u64, point: Failpoint) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let done = Command::new(program)
@@ -288,11 +288,11 @@ fn die(path: &Path, seed: u64, point: Failpoint) -> Result<(), String> {
             String::from_utf8_lossy(&done.stdout)
         ));
     }
-    let mut reached = Reached::default();
+    let mut progress = RunProgress::default();
     String::from_utf8_lossy(&done.stdout)
         .lines()
-        .for_each(|line| reached.note_line(line));
-    reopened(path, seed, &reached).map(drop)
+        .for_each(|line| progress.note_line(line));
+    reopened(path, seed, &progress).map(drop)
 }
 
 fn child(path: &Path, seed: u64, point: Failpoint) -> ExitCode {
@@ -306,7 +306,7 @@ fn child(path: &Path, seed: u64, point: Failpoint) -> ExitCode {
     )
     .and_then(|mut runner| {
         steps(&mut runner, STEPS)?;
-        // A panic where only a panic can show what an abort does.
+        // Where the process cannot abort, a panic stands for it.
         point.arm(Action::Abort, passed(seed, point));
         steps(&mut runner, WITHIN)
     });

@@ -1,17 +1,17 @@
-//! A process killed with SIGKILL at any moment: the parent reopens what it left and compares
-//! everything with the model.
+//! A process killed by SIGKILL at any moment: the parent reopens the database and compares it with
+//! the model.
 //!
-//! The child is this program again. It works through a seed's transactions and notes beside the
-//! database what it attempts and what has returned; a plain write is enough, since a kill loses no
-//! page cache. It kills itself, from a second thread: some time after it was opened, or at an aimed
-//! moment, so long after "attempting n" or after a flush, a compaction or a reopen began, or
-//! between the steps of a spilled transaction's commit.
+//! The child is this program. It runs a seed's transactions and notes beside the database which
+//! commits it attempts and which have returned. Plain writes are enough for the notes: a kill loses
+//! no page cache. A second thread of the child kills it some time after the database was opened, or
+//! at a chosen moment: a delay after "attempting n", after the start of a flush, a compaction or a
+//! reopen, or between the steps of a spilled commit.
 //!
-//! `make crash N=1000` runs as many kills as one likes and goes on where it was stopped.
+//! `make crash N=1000` runs 1,000 kills and continues where an earlier run was stopped.
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Database, Durability, ErrorKind};
-use holdfast_proof::{Note, Reached, Runner, World, directory, generator, rounds, runner};
+use holdfast_proof::{Note, RunProgress, Runner, World, directory, generator, rounds, runner};
 use std::fs::OpenOptions;
 use std::io::{BufRead, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -21,9 +21,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Kills of one database, one after the other.
+/// Consecutive kills of one database.
 const KILLS_EACH: u64 = 10;
-/// A child that is still alive after this hangs.
+/// A child that is alive after this time hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 fn main() -> ExitCode {
@@ -51,24 +51,24 @@ fn durability(seed: u64) -> Durability {
 /// When a child dies.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// So long after it has opened the database and compared it.
+    /// A delay after it has opened and compared the database.
     AfterStart(Duration),
-    /// So long after it began to open the database.
+    /// A delay after it began to open the database.
     AtOpen(Duration),
-    /// So long after the commit of the transaction so many behind the first.
+    /// A delay after the commit of the n-th transaction after the first.
     AtCommit(u64, Duration),
-    /// So long after the n-th flush, compaction, checkpoint or reopen began.
+    /// A delay after the n-th flush, compaction, checkpoint or reopen began.
     AtUpkeep(u64, Duration),
-    /// So long after a point was passed so many times and reached again.
+    /// A delay after a failpoint was passed n times and is reached again.
     AtPoint(Failpoint, u32, Duration),
 }
 
-/// Families that the commit of a spilled transaction takes files in for.
+/// The families into which a spilled commit ingests files.
 const FAMILIES: u32 = 10;
 
-/// The steps of a spill and of the commit of a spilled transaction: rows in sorted files; those
-/// merged and the earlier commits in files; the commit file written; so many families' files taken
-/// in, and after the last the write of the metadata; all but the removal of the commit's folder.
+/// Draws a step of a spill or of a spilled commit: rows in sorted files; files merged and earlier
+/// commits flushed; commit file written; files of n families ingested, and after the last the
+/// metadata written; all but the removal of the commit's folder.
 fn step_of_a_spilled_commit(rng: &mut fastrand::Rng) -> (Failpoint, u32) {
     match rng.u8(..8) {
         0 => (Failpoint::BeforeSpill, 0),
@@ -102,7 +102,7 @@ fn notes(path: &Path) -> PathBuf {
 
 fn die_after(delay: Duration) {
     std::thread::spawn(move || {
-        // At once, but for an aim at a point.
+        // A failpoint that is armed must be hit first.
         while Failpoint::is_armed() {
             std::thread::sleep(Duration::from_micros(10));
         }
@@ -116,7 +116,7 @@ fn die_after(delay: Duration) {
     });
 }
 
-/// Works until it is killed; returns only if something is wrong.
+/// Runs transactions until it is killed; returns only after an error.
 fn child(path: &Path, seed: u64, kill: u64, world: World) -> ExitCode {
     let (moment, start) = (moment(seed, kill), world.n());
     let mut notes = match OpenOptions::new()
@@ -179,21 +179,22 @@ fn child(path: &Path, seed: u64, kill: u64, world: World) -> ExitCode {
     }
 }
 
-/// What a child has noted that began behind transaction `start`.
-fn reached(path: &Path, start: u64) -> Reached {
-    let mut reached = Reached::start(start);
+/// Reads the notes of a child that started after transaction `start`.
+fn read_progress(path: &Path, start: u64) -> RunProgress {
+    let mut progress = RunProgress::start(start);
     let Ok(file) = std::fs::File::open(notes(path)) else {
-        return reached;
+        return progress;
     };
     std::io::BufReader::new(file)
         .lines()
         .map_while(Result::ok)
-        .for_each(|line| reached.note_line(&line));
+        .for_each(|line| progress.note_line(&line));
     let _ = std::fs::remove_file(notes(path));
-    reached
+    progress
 }
 
-/// Kills a child at work on a database, so often; how many kills were verified, or what is wrong.
+/// Kills children of one database `kills` times; returns the number of verified kills, or the
+/// error.
 fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut world = World::new(seed);
@@ -227,16 +228,16 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
                 moment(seed, kill)
             ));
         }
-        let reached = reached(path, world.n());
-        let told = format!(
-            "kill {kill} ({:?}), {:?}, {reached:?}",
+        let progress = read_progress(path, world.n());
+        let context = format!(
+            "kill {kill} ({:?}), {:?}, {progress:?}",
             moment(seed, kill),
             durability(seed)
         );
 
-        if reached.open {
-            // What an unclean stop left of a store without transactions is in doubt, and with
-            // transactions nothing may be (T19).
+        if progress.open {
+            // After an unclean stop a store without transactions is emptied; a store with
+            // transactions never is.
             match Database::open(
                 path,
                 &world.transactional_specs(),
@@ -245,41 +246,41 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
                 Err(e) if e.kind() == ErrorKind::StateMismatch => {}
                 Err(e) => {
                     return Err(format!(
-                        "{told}: opened with transactions: {:?} {e}",
+                        "{context}: opened with transactions: {:?} {e}",
                         e.kind()
                     ));
                 }
                 Ok(_) => {
                     return Err(format!(
-                        "{told}: opened with transactions although its state is in doubt"
+                        "{context}: opened with transactions although its state is in doubt"
                     ));
                 }
             }
         }
         let db = Database::open(path, &world.specs(), runner::options(durability(seed)))
-            .map_err(|e| format!("{told}: {:?} {e}", e.kind()))?;
-        let n = World::transaction_of(&db).map_err(|e| format!("{told}: {e}"))?;
-        if n < reached.durable || n > reached.attempting {
-            return Err(format!("{told}: the database stands at {n}"));
+            .map_err(|e| format!("{context}: {:?} {e}", e.kind()))?;
+        let n = World::transaction_of(&db).map_err(|e| format!("{context}: {e}"))?;
+        if n < progress.durable || n > progress.attempting {
+            return Err(format!("{context}: the database stands at {n}"));
         }
         world.advance_to(n);
-        world.lose_as_stopped(&db, &reached);
+        world.lose_after_stop(&db, &progress);
         world
             .check(&db)
-            .map_err(|e| format!("{told}: at {n}: {e}"))?;
-        // Half of the time the next child finds what the recovery left, not what a close wrote.
+            .map_err(|e| format!("{context}: at {n}: {e}"))?;
+        // Half of the time the next child meets the files of the recovery and not of a close.
         let cleanly = generator(seed, (1 << 58) + kill).bool();
         world.lose(cleanly);
         if cleanly {
-            db.close().map_err(|e| format!("{told}: {e}"))?;
+            db.close().map_err(|e| format!("{context}: {e}"))?;
         } else if durability(seed) == Durability::Changelog {
-            db.flush(true).map_err(|e| format!("{told}: {e}"))?;
+            db.flush(true).map_err(|e| format!("{context}: {e}"))?;
         }
     }
     Ok(kills)
 }
 
-/// Where a long run of this very program notes how far it came: kills and the next seed.
+/// The file in which a long run of this program notes its progress: kills and the next seed.
 fn progress_file() -> Option<PathBuf> {
     let path = std::env::var_os("CRASH_PROGRESS").map(PathBuf::from)?;
     let built = std::env::current_exe()
@@ -346,7 +347,7 @@ fn parent() -> ExitCode {
                                 );
                             }
                             if let Some(path) = progress_file() {
-                                // The other worker's database is simply done again.
+                                // A later run repeats the other worker's database.
                                 let _ = std::fs::write(
                                     path,
                                     format!("{} {}", before + kills, seed + 1),

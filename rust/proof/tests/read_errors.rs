@@ -1,31 +1,31 @@
-//! A disk that refuses one read of those that an answer needs: the answer is an error, or it is
-//! whole. Never are rows missing because a later seek forgot the error.
+//! A disk that refuses one of the reads of an answer: the answer is an error or complete. No rows
+//! are missing because a later seek has cleared the error.
 
 use holdfast_core::rocks::{SharedMemory, configure_shared_memory};
 use holdfast_core::{
     Database, DatabaseOptions, Durability, ErrorKind, OffsetChange, Op, Result, Step, StoreKind,
     StoreSpec, Timestamp, Transaction, WindowPut,
 };
-use holdfast_proof::{Faults, Operation, directory, runner, subject};
+use holdfast_proof::{Faults, Operation, directory, runner};
 use std::fmt::Write;
 
 const KEYS: u8 = 24;
-/// More than a walk takes before it seeks.
+/// More versions than a scan steps over before it seeks.
 const VERSIONS: i64 = 60;
-/// Rows are as large as a few of a block.
+/// The size of a row: a few rows fill a block.
 const VALUE: [u8; 700] = [7; 700];
 
 fn specs() -> [StoreSpec; 3] {
     [
-        subject::spec("plain", StoreKind::KeyValue),
-        subject::spec(
+        StoreSpec::new("plain", StoreKind::KeyValue),
+        StoreSpec::new(
             "versions",
             StoreKind::Versioned {
                 history_retention: 1_000,
                 segment_interval: 100,
             },
         ),
-        subject::spec(
+        StoreSpec::new(
             "windows",
             StoreKind::Window {
                 retention: 1_000,
@@ -145,7 +145,7 @@ const READS: [(&str, Read); 9] = [
             Timestamp(1_000),
         )?)
     }),
-    // Near the first version, so that many newer ones are walked over.
+    // Near the first version, so that the read steps over many newer ones.
     ("gets as of a moment", |db, tx| {
         let mut rows = String::new();
         for key in 0..KEYS {
@@ -179,7 +179,7 @@ const READS: [(&str, Read); 9] = [
         }
         Ok(rows)
     }),
-    // A few keys of many: the others are passed over by seeks.
+    // A few keys of many: seeks skip the others.
     ("windows of some keys", |db, tx| {
         let mut rows = String::new();
         let (low, high) = ([b'k', 9], [b'k', 12]);
@@ -205,7 +205,7 @@ const READS: [(&str, Read); 9] = [
     }),
 ];
 
-/// Refuses the reads that an answer takes, one at a time.
+/// Refuses the reads of an answer, one at a time.
 fn refuse_each(spills_at: i64) {
     let faults = Faults::default();
     let mut options = DatabaseOptions {
@@ -213,11 +213,11 @@ fn refuse_each(spills_at: i64) {
         ..runner::options(Durability::Changelog)
     };
     options.uncommitted_max_bytes = spills_at;
-    // Nobody but the test reads.
+    // Only the test reads.
     options
         .rocksdb_options
         .push(("disable_auto_compactions".into(), "true".into()));
-    // Rows of one value would be nothing on the disk.
+    // Equal values would compress to almost nothing.
     options
         .rocksdb_options
         .push(("compression".into(), "kNoCompression".into()));
@@ -238,13 +238,13 @@ fn refuse_each(spills_at: i64) {
         let mut refused = 0;
         let (mut n, mut attempts) = (0, 0);
         loop {
-            // The cache keeps what a batch read until something else is read.
+            // The cache retains a batch's blocks until others are read.
             db.key_value("plain")
                 .and_then(|store| store.get(&mut tx, b"k\0\0", |_| ()))
                 .expect("a read");
             let before = faults.failed();
             faults.fail(Operation::Read, n, false);
-            // Half of the reads go on with cursors that have met an error.
+            // Half of the reads continue with cursors that have failed before.
             attempts += 1;
             if attempts % 2 == 0 {
                 tx = db.transaction().expect("a transaction").reader();
@@ -265,7 +265,7 @@ fn refuse_each(spills_at: i64) {
             if faults.failed() == before {
                 break;
             }
-            // Each of the first, and of many thousands some.
+            // Each of the first reads, and some of many thousands.
             n += 1 + n / 16;
         }
         println!("{what}, spilled: {}: {refused} errors", spills_at >= 0);
@@ -280,8 +280,8 @@ fn refuse_each(spills_at: i64) {
 }
 
 #[test]
-fn a_read_that_is_refused_is_an_error_and_never_a_row_less() {
-    // What is read comes from the disk, each time.
+fn refused_read_is_an_error_and_never_a_missing_row() {
+    // Every read comes from the disk.
     configure_shared_memory(SharedMemory {
         block_cache: 1,
         ..SharedMemory::default()

@@ -1,6 +1,6 @@
-//! The publish protocol under shuttle, which decides at every lock who goes on: views of both
-//! levels beside a writer that commits and rolls back, and a close among them. A schedule that
-//! fails is printed, and `SCHEDULE_SEED` repeats the run.
+//! The publish protocol under shuttle, which chooses the next thread at every lock: views of both
+//! levels beside a writer that commits and rolls back, and a close. A failing schedule is printed,
+//! and `SCHEDULE_SEED` repeats the run.
 
 use holdfast_core::{
     Database, DatabaseOptions, ErrorKind, KeyValueStore, OffsetChange, Result, Step, StoreKind,
@@ -45,7 +45,7 @@ fn amount(store: &KeyValueStore, tx: &mut Transaction, n: u8) -> Result<u8> {
     store.get(tx, &[n], |found| found.map_or(0, |value| value[0]))
 }
 
-/// One of money from each account on the left to the right, and what time it is.
+/// Moves one unit of money from each account on the left to the right, and stores the time.
 fn transfer(db: &Database, tx: &mut Transaction, at: i64) -> Result<()> {
     let (left, right) = (db.key_value("left")?, db.key_value("right")?);
     for n in 0..ACCOUNTS {
@@ -58,7 +58,7 @@ fn transfer(db: &Database, tx: &mut Transaction, at: i64) -> Result<()> {
         .map(drop)
 }
 
-/// Money on the left and on the right, by scans; all accounts of a side have the same.
+/// The money on the left and on the right, by scans; all accounts of a side are equal.
 fn totals(db: &Database, view: &mut Transaction) -> Result<(u8, u8)> {
     let mut sides = [0; 2];
     for (side, name) in sides.iter_mut().zip(["left", "right"]) {
@@ -78,8 +78,8 @@ fn totals(db: &Database, view: &mut Transaction) -> Result<(u8, u8)> {
     Ok((sides[0], sides[1]))
 }
 
-/// Looks at a view twice, with everybody else at work in between.
-fn look(db: &Database, mut view: Transaction, returned: u64) -> Result<()> {
+/// Reads a view twice while the other threads run.
+fn read_twice(db: &Database, mut view: Transaction, returned: u64) -> Result<()> {
     let seen = totals(db, &mut view)?;
     assert_eq!(seen.0 + seen.1, 2 * EACH, "money made or lost");
     let time = db
@@ -106,7 +106,7 @@ fn look(db: &Database, mut view: Transaction, returned: u64) -> Result<()> {
     Ok(())
 }
 
-/// A closed database is the one thing that a reader may be told.
+/// Accepts only one error of a reader: the database is closed.
 fn unless_closed(result: Result<()>) {
     if let Err(error) = result {
         assert_eq!(error.kind(), ErrorKind::StoreClosed, "{error}");
@@ -115,9 +115,8 @@ fn unless_closed(result: Result<()>) {
 
 fn model(closes: bool) {
     let db = open();
-    // The last of the writer's calls that has returned and was not rolled back, and the last that
-    // was committed: a view that is taken later has it. They are not shuttle's, since they are no
-    // part of what is tried.
+    // The last call of the writer that has returned without a rollback, and the last committed
+    // one: a later view includes it. The counters are not shuttle's: they are not under test.
     let returned = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
     let mut threads = Vec::new();
     for uncommitted in [true, false] {
@@ -131,7 +130,7 @@ fn model(closes: bool) {
                 } else {
                     db.begin()
                 };
-                unless_closed(view.and_then(|view| look(&db, view, before)));
+                unless_closed(view.and_then(|view| read_twice(&db, view, before)));
             }
         }));
     }
@@ -142,7 +141,7 @@ fn model(closes: bool) {
     let work = || -> Result<()> {
         let [uncommitted, committed] = &returned;
         for at in 1..=4 {
-            // Calls for one record and for many, which show their readers the state before them.
+            // Calls for one record and for many; their readers see the state before them.
             let call = |at| {
                 if at % 2 == 0 {
                     db.write_batch(|tx| transfer(&db, tx, at))
@@ -169,13 +168,13 @@ fn model(closes: bool) {
 
 fn try_orders(scheduler: impl Scheduler + 'static, closes: bool) {
     let mut config = shuttle::Config::new();
-    // RocksDB runs on the threads' stacks.
+    // RocksDB runs on the stacks of shuttle's threads.
     config.stack_size = 1 << 20;
     shuttle::Runner::new(scheduler, config).run(move || model(closes));
 }
 
 #[test]
-fn no_order_of_the_threads_shows_a_reader_a_torn_commit() {
+fn no_schedule_shows_a_reader_a_partial_commit() {
     let (seed, orders) = (
         rounds("SCHEDULE_SEED", 1),
         rounds("SCHEDULES", 2_000) as usize,

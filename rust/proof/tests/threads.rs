@@ -1,18 +1,18 @@
-//! Readers of both levels beside a writer that commits, rolls back, expires and compacts: money
-//! moves between two stores, and no reader ever sees a total that is not the bank's, nor a state
-//! without what had returned before.
+//! Readers of both isolation levels beside a writer that commits, rolls back, expires and compacts.
+//! Money moves between two stores. No reader sees another total than the bank's, or a state without
+//! a transfer that had returned.
 
 use holdfast_core::{
     Database, Durability, KeyValueStore, OffsetChange, Step, StoreKind, StoreSpec, Timestamp,
     Transaction, VersionedStore,
 };
-use holdfast_proof::{directory, generator, runner, subject};
+use holdfast_proof::{directory, generator, runner};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 const ACCOUNTS: u64 = 40;
 const EACH: i64 = 1_000;
 const TRANSACTIONS: u64 = 400;
-/// Of each level.
+/// Readers of each level.
 const READERS: u64 = 4;
 const RETENTION: i64 = 500;
 
@@ -51,8 +51,7 @@ impl Bank {
             .expect("a read")
     }
 
-    /// Moves money from an account's cash to another's history, in one go for whoever holds the
-    /// transaction.
+    /// Moves money from an account's cash to another account's history, in one transaction.
     fn transfer(&self, tx: &mut Transaction, from: u64, to: u64, sum: i64, at: i64) {
         let (cash, history) = (self.cash(tx, from) - sum, self.history(tx, to) + sum);
         self.cash
@@ -93,7 +92,7 @@ impl Bank {
     }
 }
 
-/// However the writer ends, its readers do too.
+/// Ends the readers however the writer ends.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -103,15 +102,15 @@ impl Drop for Ends<'_> {
 }
 
 #[test]
-fn no_reader_sees_money_made_or_lost() {
+fn readers_always_see_the_same_total() {
     let dir = directory().expect("a temporary directory");
     let history = StoreKind::Versioned {
         history_retention: RETENTION,
         segment_interval: 50,
     };
     let specs: [StoreSpec; 2] = [
-        subject::spec("cash", StoreKind::KeyValue),
-        subject::spec("history", history),
+        StoreSpec::new("cash", StoreKind::KeyValue),
+        StoreSpec::new("history", history),
     ];
     let db = Database::open(
         &dir.path().join("bank"),
@@ -132,8 +131,8 @@ fn no_reader_sees_money_made_or_lost() {
     db.commit(OffsetChange::Keep).expect("a commit");
     let wanted = EACH * ACCOUNTS as i64;
     let (done, views) = (AtomicBool::new(false), AtomicU64::new(0));
-    // The last transfer that has returned and was not rolled back, and the last that was committed:
-    // a view that is taken later has it, unless a rollback has come between.
+    // The last transfer that has returned without a rollback, and the last committed one: a later
+    // view includes it, unless a rollback came between.
     let (returned, rollbacks) = ([AtomicI64::new(-1), AtomicI64::new(-1)], AtomicU64::new(0));
     std::thread::scope(|scope| {
         for reader in 0..2 * READERS {
@@ -163,7 +162,7 @@ fn no_reader_sees_money_made_or_lost() {
                             "{level}: a view of transfer {time} when {returned} had returned"
                         );
                     }
-                    // The same view, looked at twice in different ways while the writer goes on.
+                    // Read the same view twice in different ways while the writer continues.
                     let scan = rng.bool();
                     assert_eq!(
                         bank.total(&mut view, scan),
@@ -216,7 +215,7 @@ fn no_reader_sees_money_made_or_lost() {
                     }
                 }
             }
-            // Readers that come late still see something.
+            // Readers that start late still see a transfer.
             while views.load(Ordering::Relaxed) < 200 && !done.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }

@@ -1,4 +1,4 @@
-//! A root, and an as-of join's rows for it.
+//! A root, and rows of an as-of join for it.
 #![allow(dead_code, reason = "each bench uses some of it")]
 
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use tempfile::TempDir;
 
 const KEYS: u64 = 100_000;
 
-/// A root with Spark's checkpoint in it, as the driver writes it.
-pub struct Root {
+/// A root with Spark's checkpoint in it.
+pub struct BenchRoot {
     path: PathBuf,
-    /// Removed with it, if it is its own.
+    /// The temporary folder of a root made by `new`.
     _folder: Option<TempDir>,
 }
 
-impl Root {
+impl BenchRoot {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = Self::at(folder.path()).path;
@@ -30,7 +30,7 @@ impl Root {
         }
     }
 
-    /// One that another process has begun, or begins now.
+    /// A root in this folder, which another process may have created.
     pub fn at(path: &Path) -> Self {
         for folder in ["query/offsets", "query/commits"].map(|name| path.join(name)) {
             std::fs::create_dir_all(folder).unwrap();
@@ -58,14 +58,14 @@ impl Root {
     }
 }
 
-/// A join's session of an epoch.
-pub fn request(root: &Root, epoch: usize) -> String {
+/// The request of the join's session in an epoch.
+pub fn request(root: &BenchRoot, epoch: usize) -> String {
     request_of(root, epoch, (0, 1), &json!({}))
 }
 
-/// The session of one of so many partitions.
+/// The request of one of several partitions.
 pub fn request_of(
-    root: &Root,
+    root: &BenchRoot,
     epoch: usize,
     (partition, partitions): (usize, usize),
     settings: &Value,
@@ -92,13 +92,13 @@ pub fn request_of(
     .to_string()
 }
 
-/// Half of the rows are rates, half are orders; keys at random, times in a shuffled second of the
-/// epoch.
+/// Rows of an epoch: half rates, half orders, with random keys and random times within the epoch's
+/// second.
 pub fn batch(epoch: usize, start: usize, rows: usize) -> RecordBatch {
     batch_of(0, epoch, start, rows, true)
 }
 
-/// Such rows of a partition; all are rates without `orders`.
+/// Rows of a partition as in [`batch`]; only rates unless `orders`.
 pub fn batch_of(
     partition: usize,
     epoch: usize,

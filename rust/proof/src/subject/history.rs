@@ -15,7 +15,7 @@ pub struct History {
 }
 
 impl History {
-    /// Of a store that keeps so much history.
+    /// A model with this history retention.
     pub fn new(retention: i64) -> Self {
         Self {
             retention,
@@ -29,7 +29,7 @@ impl History {
         self.stream_time
     }
 
-    /// The first moment that can be asked for and put at.
+    /// The earliest time of queries and puts.
     pub fn horizon(&self) -> i64 {
         self.stream_time
             .map_or(i64::MIN, |time| time - self.retention)
@@ -40,7 +40,8 @@ impl History {
         self.keys.keys().map(Vec::as_slice)
     }
 
-    /// Puts a version (`None`: a tombstone); whether it is accepted, and the next one's begin.
+    /// Puts a version (`None`: a tombstone). Returns whether it is accepted, and the begin of the
+    /// next version.
     pub fn put(&mut self, key: &[u8], value: Option<Vec<u8>>, at: i64) -> (bool, Option<i64>) {
         if at < self.horizon() {
             return (false, None);
@@ -52,7 +53,7 @@ impl History {
         (true, next)
     }
 
-    /// Forgets what nobody can ask for any more.
+    /// Removes versions that no query can return.
     pub fn expire(&mut self) {
         let horizon = self.horizon();
         for versions in self.keys.values_mut() {
@@ -71,7 +72,7 @@ impl History {
         ))
     }
 
-    /// The version valid at a moment.
+    /// The version valid at a time.
     pub fn get(&self, key: &[u8], at: i64) -> Option<VersionRow> {
         let versions = self.keys.get(key)?;
         let (newest, _) = versions.last_key_value()?;
@@ -82,7 +83,7 @@ impl History {
         Self::row(versions, *begin)
     }
 
-    /// The versions of a key that were valid between two moments, both included, oldest first.
+    /// The versions of a key that were valid between two inclusive times, oldest first.
     pub fn versions(&self, key: &[u8], from: i64, to: i64) -> Vec<VersionRow> {
         let Some(versions) = self.keys.get(key) else {
             return Vec::new();

@@ -1,7 +1,8 @@
 //! Key-value stores: a map.
 
-use super::{Open, Subject, key, range, remove_range, same, spec, value};
-use crate::world::Outcome;
+use crate::step_error::StepResult;
+use crate::subject::contract::{OpenTransaction, Subject, same};
+use crate::subject::draw::{key, range, remove_range, value};
 use fastrand::Rng;
 use holdfast_core::{KeyValueStore, Scan, Step, StoreKind, StoreSpec};
 use std::collections::BTreeMap;
@@ -34,18 +35,23 @@ impl KeyValue {
         }
     }
 
-    fn store(&self, open: &Open<'_>) -> holdfast_core::Result<KeyValueStore> {
+    fn store(&self, open: &OpenTransaction<'_>) -> holdfast_core::Result<KeyValueStore> {
         open.db.key_value(self.name)
     }
 }
 
 impl Subject for KeyValue {
     fn spec(&self) -> StoreSpec {
-        spec(self.name, StoreKind::KeyValue)
+        StoreSpec::new(self.name, StoreKind::KeyValue)
     }
 
-    fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
-        // Half of the writes go to a tenth of the keys.
+    fn write(
+        &mut self,
+        rng: &mut Rng,
+        n: u64,
+        open: Option<&mut OpenTransaction<'_>>,
+    ) -> StepResult {
+        // Half of the writes use a tenth of the keys.
         let key = key(if rng.bool() {
             rng.u64(..KEYS / 10)
         } else {
@@ -99,7 +105,7 @@ impl Subject for KeyValue {
         Ok(())
     }
 
-    fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
+    fn read(&self, rng: &mut Rng, open: &mut OpenTransaction<'_>) -> StepResult {
         let store = self.store(open)?;
         let (a, b) = (key(rng.u64(..KEYS)), key(rng.u64(..KEYS)));
         match rng.u8(..4) {
@@ -150,7 +156,7 @@ impl Subject for KeyValue {
         }
     }
 
-    fn check(&self, open: &mut Open<'_>) -> Outcome {
+    fn check(&self, open: &mut OpenTransaction<'_>) -> StepResult {
         let store = self.store(open)?;
         let expected: Vec<Row> = self
             .rows

@@ -1,7 +1,8 @@
 //! Session stores: a map in the order of (end, key, start).
 
-use super::{Open, Subject, key, same, spec, value};
-use crate::world::Outcome;
+use crate::step_error::StepResult;
+use crate::subject::contract::{OpenTransaction, Subject, same};
+use crate::subject::draw::{key, value};
 use fastrand::Rng;
 use holdfast_core::{
     SessionQuery, SessionScan, SessionStore, StoreKind, StoreSpec, Timestamp, WindowedKey,
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 
 const KEYS: u64 = 40;
 const TICK: i64 = 10;
-/// That of forty transactions.
+/// The retention: forty transactions.
 const RETENTION: i64 = 400;
 
 /// End, key, start.
@@ -43,7 +44,7 @@ impl Session {
         }
     }
 
-    fn store(&self, open: &Open<'_>) -> holdfast_core::Result<SessionStore> {
+    fn store(&self, open: &OpenTransaction<'_>) -> holdfast_core::Result<SessionStore> {
         open.db.session(self.name)
     }
 
@@ -63,7 +64,7 @@ impl Session {
 
 impl Subject for Session {
     fn spec(&self) -> StoreSpec {
-        spec(
+        StoreSpec::new(
             self.name,
             StoreKind::Session {
                 retention: RETENTION,
@@ -71,7 +72,12 @@ impl Subject for Session {
         )
     }
 
-    fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
+    fn write(
+        &mut self,
+        rng: &mut Rng,
+        n: u64,
+        open: Option<&mut OpenTransaction<'_>>,
+    ) -> StepResult {
         let late = match rng.u8(..12) {
             0 => rng.i64(RETENTION..2 * RETENTION),
             1..=3 => rng.i64(0..RETENTION),
@@ -79,7 +85,7 @@ impl Subject for Session {
         };
         let drawn = key(rng.u64(..KEYS));
         let new = (rng.u8(..4) > 0).then(|| value(rng, n));
-        // Half of the writes meet a session that is there.
+        // Half of the writes use an existing session.
         let (end, key, start) = match self.rows.keys().nth(rng.usize(..64)) {
             Some(place) if rng.bool() => place.clone(),
             _ => {
@@ -108,7 +114,7 @@ impl Subject for Session {
         Ok(())
     }
 
-    fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
+    fn read(&self, rng: &mut Rng, open: &mut OpenTransaction<'_>) -> StepResult {
         let earliest_end = self.stream_time.unwrap_or_default() - rng.i64(0..2 * RETENTION);
         let latest_start = earliest_end + rng.i64(0..RETENTION);
         let (drawn, reverse) = (key(rng.u64(..KEYS)), rng.bool());
@@ -129,7 +135,7 @@ impl Subject for Session {
         same(|| format!("sessions {query:?}"), &found, &expected)
     }
 
-    fn check(&self, open: &mut Open<'_>) -> Outcome {
+    fn check(&self, open: &mut OpenTransaction<'_>) -> StepResult {
         let store = self.store(open)?;
         same(
             || "stream time of sessions".into(),

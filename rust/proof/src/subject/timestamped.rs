@@ -1,7 +1,8 @@
 //! Timestamped key-value stores: a map to values with timestamps.
 
-use super::{Open, Subject, key, range, remove_range, same, spec, value};
-use crate::world::Outcome;
+use crate::step_error::StepResult;
+use crate::subject::contract::{OpenTransaction, Subject, same};
+use crate::subject::draw::{key, range, remove_range, value};
 use fastrand::Rng;
 use holdfast_core::{
     Stamped, StampedScan, StoreKind, StoreSpec, Timestamp, TimestampedKeyValueStore,
@@ -36,17 +37,22 @@ impl TimestampedKeyValue {
         }
     }
 
-    fn store(&self, open: &Open<'_>) -> holdfast_core::Result<TimestampedKeyValueStore> {
+    fn store(&self, open: &OpenTransaction<'_>) -> holdfast_core::Result<TimestampedKeyValueStore> {
         open.db.timestamped_key_value(self.name)
     }
 }
 
 impl Subject for TimestampedKeyValue {
     fn spec(&self) -> StoreSpec {
-        spec(self.name, StoreKind::TimestampedKeyValue)
+        StoreSpec::new(self.name, StoreKind::TimestampedKeyValue)
     }
 
-    fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
+    fn write(
+        &mut self,
+        rng: &mut Rng,
+        n: u64,
+        open: Option<&mut OpenTransaction<'_>>,
+    ) -> StepResult {
         let (key, new) = (key(rng.u64(..KEYS)), value(rng, n));
         let at = Timestamp(n as i64 - rng.i64(0..50));
         match rng.u8(..8) {
@@ -92,7 +98,7 @@ impl Subject for TimestampedKeyValue {
         Ok(())
     }
 
-    fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
+    fn read(&self, rng: &mut Rng, open: &mut OpenTransaction<'_>) -> StepResult {
         let (a, b, reverse) = (key(rng.u64(..KEYS)), key(rng.u64(..KEYS)), rng.bool());
         let (from, to) = if a <= b { (a, b) } else { (b, a) };
         let found = rows(
@@ -118,7 +124,7 @@ impl Subject for TimestampedKeyValue {
         )
     }
 
-    fn check(&self, open: &mut Open<'_>) -> Outcome {
+    fn check(&self, open: &mut OpenTransaction<'_>) -> StepResult {
         let store = self.store(open)?;
         let expected = self
             .rows

@@ -1,15 +1,16 @@
 //! Versioned stores: [`History`].
 
-use super::history::{History, VersionRow as Row};
-use super::{Open, Subject, key, same, spec, value};
-use crate::world::Outcome;
+use crate::step_error::StepResult;
+use crate::subject::contract::{OpenTransaction, Subject, same};
+use crate::subject::draw::{key, value};
+use crate::subject::history::{History, VersionRow as Row};
 use fastrand::Rng;
 use holdfast_core::{
     Applied, Op, StoreKind, StoreSpec, Timestamp, Version, VersionScan, VersionedStore,
 };
 
 const KEYS: u64 = 60;
-/// Time that a transaction takes; history is kept for fifty of them.
+/// The time of a transaction; the history retention is fifty transactions.
 const TICK: i64 = 20;
 const RETENTION: i64 = 50 * TICK;
 const SEGMENT: i64 = 5 * TICK;
@@ -45,11 +46,11 @@ impl Versioned {
         }
     }
 
-    fn store(&self, open: &Open<'_>) -> holdfast_core::Result<VersionedStore> {
+    fn store(&self, open: &OpenTransaction<'_>) -> holdfast_core::Result<VersionedStore> {
         open.db.versioned(self.name)
     }
 
-    /// A time of transaction `n`: mostly its own, every fifth late, now and then too late.
+    /// A time for a put in transaction `n`: mostly current, every fifth late, at times too late.
     fn time(rng: &mut Rng, n: u64) -> i64 {
         let now = n as i64 * TICK + rng.i64(0..TICK);
         match rng.u8(..25) {
@@ -62,7 +63,7 @@ impl Versioned {
 
 impl Subject for Versioned {
     fn spec(&self) -> StoreSpec {
-        spec(
+        StoreSpec::new(
             self.name,
             StoreKind::Versioned {
                 history_retention: RETENTION,
@@ -71,7 +72,12 @@ impl Subject for Versioned {
         )
     }
 
-    fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
+    fn write(
+        &mut self,
+        rng: &mut Rng,
+        n: u64,
+        open: Option<&mut OpenTransaction<'_>>,
+    ) -> StepResult {
         let (what, at) = (rng.u8(..10), Self::time(rng, n));
         let drawn = key(rng.u64(..KEYS));
         match what {
@@ -149,7 +155,7 @@ impl Subject for Versioned {
         Ok(())
     }
 
-    fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
+    fn read(&self, rng: &mut Rng, open: &mut OpenTransaction<'_>) -> StepResult {
         let store = self.store(open)?;
         let now = self.history.stream_time().unwrap_or_default();
         let drawn = key(rng.u64(..KEYS));
@@ -205,7 +211,7 @@ impl Subject for Versioned {
         }
     }
 
-    fn check(&self, open: &mut Open<'_>) -> Outcome {
+    fn check(&self, open: &mut OpenTransaction<'_>) -> StepResult {
         let store = self.store(open)?;
         same(
             || "stream time".into(),

@@ -1,18 +1,19 @@
 //! Window stores, one with timestamps and one that keeps duplicates: a map in the order of (start,
 //! key, number of the put).
 
-use super::{Open, Subject, key, same, spec, value};
-use crate::world::Outcome;
+use crate::step_error::StepResult;
+use crate::subject::contract::{OpenTransaction, Subject, same};
+use crate::subject::draw::{key, value};
 use fastrand::Rng;
 use holdfast_core::{StoreKind, StoreSpec, Timestamp, WindowPut, WindowScan, WindowStore};
 use std::collections::BTreeMap;
 
 const KEYS: u64 = 40;
-/// Windows start at multiples of it; retention is that of forty transactions.
+/// Windows start at multiples of this; the retention is forty transactions.
 const SIZE: i64 = 10;
 const RETENTION: i64 = 400;
 
-/// Start, key, number of the put where duplicates are kept.
+/// Start, key, and the number of the put if duplicates are retained.
 type Place = (i64, Vec<u8>, u64);
 
 /// Start, key, value, timestamp.
@@ -52,7 +53,7 @@ impl Window {
         }
     }
 
-    fn store(&self, open: &Open<'_>) -> holdfast_core::Result<WindowStore> {
+    fn store(&self, open: &OpenTransaction<'_>) -> holdfast_core::Result<WindowStore> {
         open.db.window(self.name)
     }
 
@@ -79,10 +80,15 @@ impl Subject for Window {
             retain_duplicates: self.duplicates,
             timestamped: !self.duplicates,
         };
-        spec(self.name, kind)
+        StoreSpec::new(self.name, kind)
     }
 
-    fn write(&mut self, rng: &mut Rng, n: u64, open: Option<&mut Open<'_>>) -> Outcome {
+    fn write(
+        &mut self,
+        rng: &mut Rng,
+        n: u64,
+        open: Option<&mut OpenTransaction<'_>>,
+    ) -> StepResult {
         let key = key(rng.u64(..KEYS));
         let late = match rng.u8(..12) {
             0 => rng.i64(RETENTION..2 * RETENTION),
@@ -118,7 +124,7 @@ impl Subject for Window {
         Ok(())
     }
 
-    fn read(&self, rng: &mut Rng, open: &mut Open<'_>) -> Outcome {
+    fn read(&self, rng: &mut Rng, open: &mut OpenTransaction<'_>) -> StepResult {
         let store = self.store(open)?;
         let from = self.stream_time.unwrap_or_default() - rng.i64(0..2 * RETENTION);
         let to = from + rng.i64(0..RETENTION);
@@ -144,7 +150,7 @@ impl Subject for Window {
         )
     }
 
-    fn check(&self, open: &mut Open<'_>) -> Outcome {
+    fn check(&self, open: &mut OpenTransaction<'_>) -> StepResult {
         let store = self.store(open)?;
         same(
             || format!("stream time of {}", self.name),

@@ -11,11 +11,11 @@ use fastrand::Rng;
 use holdfast_host::codec::evolving_row::PayloadCodec;
 use holdfast_host::codec::row::RowCodec;
 
-use crate::{bytes, feed_made, rng, text, times};
+use crate::feed::{bytes, feed_made, rng, text, times};
 
 const ROWS: usize = 20;
 
-/// Rows with a column of each kind that Spark has, nulls among them.
+/// Rows with a column of every Spark type, with nulls.
 pub fn batch(rng: &mut Rng) -> RecordBatch {
     let long = |rng: &mut Rng| rng.bool().then(|| rng.i64(..));
     let longs: Int64Array = (0..ROWS).map(|_| long(rng)).collect();
@@ -98,7 +98,7 @@ fn payloads() {
             .map(|field| (**field).clone())
             .collect::<Vec<_>>(),
     );
-    // Columns have come, and go.
+    // Columns are added and removed.
     let versions = [fields[..4].to_vec(), fields.clone(), fields[2..].to_vec()];
     let codec = |version: u16| {
         let mut codec =
@@ -126,7 +126,7 @@ fn payloads() {
     );
     let beside = now[0].clone();
     feed_made("payload", [old, now, new].concat(), times(5_000), |bytes| {
-        // Beside rows that are as they should be: all become one column.
+        // Beside valid rows: all rows become one column.
         let Ok(columns) = codec.decode([Some(bytes), None, Some(beside.as_slice())]) else {
             return;
         };

@@ -1,27 +1,27 @@
-//! How much memory is asked for at once: a length that is a lie must be found before so much is
-//! reserved.
+//! Records the largest allocation: a wrong length must be detected before memory is reserved for
+//! it.
 #![allow(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, whose callers are looked at. RocksDB has its own way to it.
-struct Watched;
+/// The system's allocator, which records the size of allocations. RocksDB does not use it.
+struct RecordingAllocator;
 
 #[global_allocator]
-static WATCHED: Watched = Watched;
+static ALLOCATOR: RecordingAllocator = RecordingAllocator;
 
 thread_local! {
     static MOST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Begins anew, for this thread.
-pub fn forget() {
+/// Resets the record of this thread.
+pub fn reset() {
     MOST.set(0);
 }
 
-/// The most bytes that this thread has asked for at once since then.
-pub fn most_at_once() -> usize {
+/// The largest allocation of this thread since the reset, in bytes.
+pub fn largest_allocation() -> usize {
     MOST.get()
 }
 
@@ -29,8 +29,8 @@ fn note(bytes: usize) {
     MOST.set(MOST.get().max(bytes));
 }
 
-// SAFETY: all is done by the system's allocator.
-unsafe impl GlobalAlloc for Watched {
+// SAFETY: every call is passed to the system's allocator.
+unsafe impl GlobalAlloc for RecordingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
         // SAFETY: the caller's.

@@ -1,5 +1,5 @@
-//! What frames carry: batches, columns, calls of a worker's own code. A call that can be read is
-//! done, too.
+//! The payloads of frames: batches, columns, calls of a worker's code. A call that can be decoded
+//! is also run.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use holdfast_host::net::frame;
 use holdfast_host::net::message::{self, MessageKind};
 use holdfast_host::operator::{OperatorKind, Worker};
 
-use crate::{bytes, columns, feed_made, rng, state, times};
+use crate::feed::{bytes, feed_made, rng, times};
+use crate::{columns, state};
 
-/// What the frames carry, end to end.
-fn carried(mut frames: &[u8]) -> Vec<u8> {
+/// The payloads of the frames, end to end.
+fn payloads(mut frames: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some((_, payload)) =
         message::receive(&mut frames, frame::MAX_PAYLOAD).expect("whole frames")
@@ -36,7 +37,7 @@ fn batches() {
             .expect("sent");
     }
     sender.finish(&mut frames, MessageKind::End).expect("sent");
-    let made = carried(&frames);
+    let made = payloads(&frames);
     assert_eq!(
         BatchReceiver::default()
             .receive(made.clone())
@@ -52,7 +53,7 @@ fn batches() {
 fn columns_of_an_input() {
     let (batch, mut frames) = (columns::batch(&mut rng(5)), Vec::new());
     batch_stream::send_columns(&mut frames, batch.schema_ref()).expect("sent");
-    let made = carried(&frames);
+    let made = payloads(&frames);
     assert_eq!(
         batch_stream::decode_columns(made.clone()).expect("readable"),
         batch.schema()
@@ -64,9 +65,9 @@ fn columns_of_an_input() {
         let again = |schema| {
             let mut frames = Vec::new();
             batch_stream::send_columns(&mut frames, schema).expect("sent again");
-            batch_stream::decode_columns(carried(&frames)).expect("readable again")
+            batch_stream::decode_columns(payloads(&frames)).expect("readable again")
         };
-        // Not the first one: Arrow reads a zone of no letters as one, and writes none.
+        // Not the decoded schema itself: Arrow reads an empty time zone and writes none.
         let sent = again(&schema);
         assert_eq!(again(&sent), sent);
     });
@@ -123,7 +124,7 @@ const ARGUMENTS: [&str; 15] = [
     "descending",
 ];
 
-/// An argument, mostly of the type that it should have.
+/// An argument, mostly of the right type.
 fn argument(name: &str, rng: &mut Rng, rows: usize) -> ArrayRef {
     match (name, rng.u8(..8)) {
         (_, 0) => Arc::new(
@@ -167,7 +168,7 @@ fn call(rng: &mut Rng, store: &str) -> CallMessage {
 fn sent(message: &CallMessage) -> Vec<u8> {
     let mut frames = Vec::new();
     message.send(&mut frames, MessageKind::Call).expect("sent");
-    carried(&frames)
+    payloads(&frames)
 }
 
 /// A worker that makes one call.
@@ -217,8 +218,8 @@ fn calls() {
         let Ok(message) = CallMessage::decode(bytes.to_vec()) else {
             return;
         };
-        // Columns without bytes may claim any number of rows, which nobody believes; to be sent
-        // again, they would need some.
+        // Columns without bytes may claim any number of rows. Encoding them again would need bytes
+        // for each row.
         if message.batch.num_rows() <= 8 * bytes.len() {
             assert_eq!(
                 CallMessage::decode(sent(&message)).expect("readable again"),

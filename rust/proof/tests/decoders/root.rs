@@ -1,5 +1,5 @@
-//! The files of a root: each of them in turn is one that nobody of ours wrote, beside others that
-//! are as they should be.
+//! The files of a root: each in turn is replaced by bytes that Holdfast did not write, beside valid
+//! files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -18,7 +18,8 @@ use holdfast_host::root::{
 };
 use holdfast_proof::directory;
 
-use crate::{columns, feed_made, rng, times};
+use crate::columns;
+use crate::feed::{feed_made, rng, times};
 
 const RUN: RunNumber = RunNumber::FIRST;
 const PARTITION: PartitionId = PartitionId(0);
@@ -34,7 +35,7 @@ fn name() -> OperatorName {
     OperatorName::new("join").expect("a name")
 }
 
-/// The operator, as it first took part, or with all of its columns.
+/// The operator with its first columns, or with all columns.
 fn operator(first_epoch: Epoch) -> OperatorMeta {
     let batch = columns::batch(&mut rng(9));
     let mut left: Vec<Column> = batch
@@ -66,7 +67,7 @@ fn operator(first_epoch: Epoch) -> OperatorMeta {
     }
 }
 
-/// Asks who owns the partition: this host, whose claim is there.
+/// Reads the owner of the partition: this host, whose claim exists.
 fn own(root: &Root) -> Result<()> {
     let endpoint = Some("one:1".to_owned());
     let host = Owner {
@@ -110,7 +111,7 @@ fn write(folder: &Path) -> Result<()> {
         chunks: Vec::new(),
     };
     root.log.stage(&header, &[], 1, ExactlyOnce)?;
-    // It has taken part, so other columns are another version.
+    // The operator has state, so other columns are another version.
     root.operators
         .register(&name(), &operator(Epoch(1)), RUN, 1)?;
     own(&root)?;
@@ -124,7 +125,7 @@ fn write(folder: &Path) -> Result<()> {
     };
     root.snapshots
         .put(&id, RUN, database.path(), &mut KnownDigests::new())?;
-    // What others write: Spark, and `holdfast rewind`.
+    // Files of Spark and of `holdfast rewind`.
     for (name, content) in [
         ("query/metadata", r#"{"id":"q"}"#),
         (
@@ -239,7 +240,7 @@ fn lock_files() {
         times(5_000),
         |bytes| {
             let text = String::from_utf8_lossy(bytes);
-            // As whoever comes upon the lock of another host does.
+            // As a host that finds another host's lock.
             if let Ok(executor) = text.lines().next().unwrap_or_default().parse::<Executor>() {
                 assert_eq!(executor.to_string().parse(), Ok(executor));
                 let _ = executor.is_alive();

@@ -1,8 +1,8 @@
-//! What operators keep from epoch to epoch: rows that wait, tables, the states of groups, how far
-//! time has come.
+//! The state that operators store between epochs: waiting rows, tables, the states of groups,
+//! stream times.
 //!
-//! An input is the rows of an operator's stores, as the log would bring them back. The operator
-//! then runs over them.
+//! An input is the rows of an operator's stores, as the log would restore them. The operator then
+//! runs on them.
 //!
 //! ```text
 //! row         number of the store, 1 byte | time, 1 byte, signed | 0: deleted | key
@@ -10,8 +10,8 @@
 //! key, value  length, 2 bytes big-endian | bytes
 //! ```
 //!
-//! Without `collect_list`: what it keeps of a value is how often it is there, so a few bytes may
-//! well be millions of values.
+//! `collect_list` is left out: it stores how often a value occurs, so a few bytes may stand for
+//! millions of values.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use holdfast_host::operator::OperatorKind;
 use holdfast_host::operator::rows::Intake;
 use holdfast_host::protocol::Digest;
 
-use crate::{feed_made, rng, times};
+use crate::feed::{feed_made, rng, times};
 
 const ROWS: usize = 12;
 
-/// Input rows of an operator of one side or of two, at times from `from` on. `columns`, keys and
-/// payloads, are each a letter: `t` text, `n` numbers, `i` small ones.
+/// Input rows of an operator with one or two sides, at times from `from` on. Each letter of
+/// `columns` is the type of a key or payload: `t` text, `n` numbers, `i` small numbers.
 pub fn input(columns: &str, sides: usize, rng: &mut Rng, from: i64) -> RecordBatch {
     let times: TimestampMicrosecondArray = (0..ROWS).map(|_| Some(from + rng.i64(0..20))).collect();
     let fixed: [(String, ArrayRef); 4] = [
@@ -96,7 +96,7 @@ impl Job {
         self.db.begin().expect("begins")
     }
 
-    /// Runs an epoch; returns the digest of what it gave.
+    /// Runs an epoch; returns the digest of its output.
     fn run(&self, tx: &mut Transaction, rows: &RecordBatch) -> Result<Digest> {
         let intake = Intake {
             partition: Some(0),
@@ -132,7 +132,7 @@ impl Job {
         bytes
     }
 
-    /// Brings rows back, as far as the stores take them.
+    /// Restores rows that the stores accept.
     fn restore(&self, tx: &mut Transaction, mut bytes: &[u8]) {
         let stores = self.kind.stores();
         while let Some((store, row)) = row(&mut bytes) {
@@ -142,7 +142,7 @@ impl Job {
         }
     }
 
-    /// How far each store's time has come, from one transaction to another.
+    /// Copies the stream time of each store from one transaction to another.
     fn restore_times(&self, from: &Transaction, to: &mut Transaction) {
         for store in self.kind.stores() {
             let time = self.db.stream_time(&store.name, from).expect("a store");
@@ -179,7 +179,7 @@ fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(part)
 }
 
-/// Feeds an operator what it kept of an epoch, and mutations of that, before it runs the next one.
+/// Feeds an operator its state after an epoch, and mutations of it, before it runs the next epoch.
 fn feed_operator(name: &str, columns: &str, sides: usize, request: &str) {
     let (job, mut rng) = (Job::new(request), rng(8));
     let next = input(columns, sides, &mut rng, 15);
@@ -212,7 +212,7 @@ fn feed_operator(name: &str, columns: &str, sides: usize, request: &str) {
     );
 }
 
-/// The columns of a result of two sides.
+/// The columns of a result with two sides.
 const PAIR: &str = r#"[{"name": "k", "from": "key", "index": 0},
     {"name": "t", "from": "time"}, {"name": "x", "from": "left", "index": 0},
     {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0}]"#;

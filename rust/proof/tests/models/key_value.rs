@@ -85,7 +85,7 @@ impl Subject for StoreSpec {
 }
 
 fn open(dir: &Path, spec: &StoreSpec) -> (Arc<Database>, KeyValueStore) {
-    // Without a log: its fsyncs are what would take the time here.
+    // Without a log: its fsyncs would take most of the time.
     let options = DatabaseOptions {
         durability: Durability::Changelog,
         ..DatabaseOptions::default()
@@ -95,7 +95,7 @@ fn open(dir: &Path, spec: &StoreSpec) -> (Arc<Database>, KeyValueStore) {
     (db, store)
 }
 
-/// Stops after every row, so that resuming is tested too.
+/// Scans with a stop after every row, which also tests resuming.
 fn rows(
     store: &KeyValueStore,
     tx: &mut Transaction,
@@ -216,7 +216,7 @@ impl Pair<StoreSpec> {
             }
             Step::Event(event) => {
                 let commits = matches!(event, Event::Commit);
-                self.befall(event);
+                self.apply(event);
                 if commits {
                     prop_assert_eq!(self.db.uncommitted_bytes(), 0);
                 }

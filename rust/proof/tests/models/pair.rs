@@ -1,4 +1,4 @@
-//! A store beside its model through all that befalls a store of any kind.
+//! A store beside its model, with the events that any kind of store goes through.
 
 use holdfast_core::{
     Database, DatabaseOptions, Durability, Offset, OffsetChange, StoreKind, StoreSpec,
@@ -10,20 +10,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// What befalls a store of any kind.
+/// An event of a store of any kind.
 #[derive(Clone, Debug)]
 pub enum Event {
     Commit,
     Rollback,
     Reopen,
-    /// The process is gone: what is in the files is what there is.
+    /// The process ends without a close; only the files remain.
     Crash,
     Compact,
     Views,
 }
 
-/// Drawn beside the operations of a kind of store; with a weight of 9 it is as often as each of
-/// them has reason to be.
+/// Draws an event. Beside the operations of a store it has a weight of 9.
 pub fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         3 => Just(Event::Commit),
@@ -35,20 +34,20 @@ pub fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// How a store is opened, and what it must hold.
+/// How a store is opened, and how it is compared with its model.
 pub trait Subject {
     type Model: Clone;
 
-    /// A database with the store, by the name of "s".
+    /// Opens a database with the store, named "s".
     fn open(&self, dir: &Path) -> Arc<Database>;
 
-    /// What a reopen leaves of what was committed.
+    /// The committed rows that a reopen leaves.
     fn kept(&self, committed: &Self::Model) -> Self::Model {
         committed.clone()
     }
 
-    /// What a crash leaves: the last commit, or one since the last flush. Nothing is said of a
-    /// store that a reopen empties, or that has no transactions.
+    /// What a crash leaves: the last commit, or a commit since the last flush. `None` for a store
+    /// that a reopen empties or that has no transactions.
     fn durability(&self) -> Option<Durability>;
 
     /// Whether a reader sees what the model holds.
@@ -60,10 +59,10 @@ pub trait Subject {
     ) -> Result<(), TestCaseError>;
 }
 
-/// Where a store is; in memory it is empty after a reopen.
+/// Where a store is. A reopen empties a store in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// With the memory of a transaction, in bytes: it spills at every batch, now and then, or
+    /// In files, with the memory of a transaction in bytes: it spills at every batch, at times, or
     /// never.
     Files(Durability, i64),
     Memory,
@@ -82,7 +81,7 @@ pub fn place() -> impl Strategy<Value = Place> {
 }
 
 impl Place {
-    /// A database with a store of a kind, by the name of "s".
+    /// Opens a database with a store of a kind, named "s".
     pub fn open(self, dir: &Path, kind: StoreKind) -> Arc<Database> {
         let spec = StoreSpec::new("s", kind);
         match self {
@@ -130,14 +129,14 @@ pub struct Pair<S: Subject> {
     pub committed: S::Model,
     /// The commits that a crash may leave, by number.
     kept: BTreeMap<i64, S::Model>,
-    /// Readers' views, and what each must show for as long as it lives.
+    /// Readers' views, each with the model that it must show.
     views: Vec<(Transaction, S::Model)>,
-    /// Behind the database: RocksDB waits a second when it finds its files gone.
+    /// Dropped after the database: RocksDB waits for a second if its files are missing.
     dir: TempDir,
 }
 
 impl<S: Subject> Pair<S> {
-    /// A store in a folder that has what the model has.
+    /// A store in a folder whose rows are the model's.
     pub fn new(subject: S, dir: TempDir, model: S::Model) -> Self {
         let db = subject.open(dir.path());
         Self {
@@ -151,7 +150,7 @@ impl<S: Subject> Pair<S> {
         }
     }
 
-    pub fn befall(&mut self, event: Event) {
+    pub fn apply(&mut self, event: Event) {
         match event {
             Event::Commit => {
                 let number = self.last() + 1;
@@ -177,7 +176,7 @@ impl<S: Subject> Pair<S> {
                 self.kept.insert(self.last(), self.committed.clone());
                 self.forget_older();
             }
-            Event::Crash if self.subject.durability().is_none() => self.befall(Event::Reopen),
+            Event::Crash if self.subject.durability().is_none() => self.apply(Event::Reopen),
             Event::Crash => {
                 self.views.clear();
                 let left = folder();
@@ -190,16 +189,12 @@ impl<S: Subject> Pair<S> {
                     .unwrap()
                     .map_or(0, |offset| offset.0);
                 self.kept.retain(|kept, _| *kept <= number);
-                assert_eq!(
-                    self.last(),
-                    number,
-                    "the state goes back behind what is on disk"
-                );
+                assert_eq!(self.last(), number, "the state is older than the files");
                 self.forget_older();
                 self.committed = self.kept[&number].clone();
                 self.open = self.committed.clone();
-                // Seen, whatever comes after.
-                self.befall(Event::Views);
+                // Compare it even if no event draws views later.
+                self.apply(Event::Views);
             }
             Event::Compact => {
                 self.db.flush(true).unwrap();
@@ -220,7 +215,7 @@ impl<S: Subject> Pair<S> {
         *self.kept.keys().next_back().unwrap()
     }
 
-    /// All that was committed is on disk.
+    /// Forgets older commits: the last one is on disk.
     fn forget_older(&mut self) {
         self.kept = self.kept.split_off(&self.last());
     }
@@ -240,8 +235,8 @@ fn log() -> TopicPartition {
     }
 }
 
-/// Copies a database's files as a kill leaves them: all of one moment, so again if one has come,
-/// grown or gone meanwhile.
+/// Copies a database's files as a kill leaves them, all of one moment: repeats the copy if a file
+/// was added, grew or was removed meanwhile.
 fn copy_as_killed(from: &Path, to: &Path) {
     loop {
         let before = files(from, Path::new(""));
@@ -273,14 +268,14 @@ fn files(root: &Path, folder: &Path) -> BTreeMap<PathBuf, u64> {
     found.collect()
 }
 
-/// Every spill syncs files; memory makes that cheap.
+/// A folder in memory if possible: every spill syncs files.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap()
 }
 
-/// One of six keys: prefixes of one another, and zero bytes, which a careless layout mixes up.
+/// One of six keys: prefixes of each other and zero bytes, which a wrong layout would confuse.
 pub fn key(n: u8) -> Vec<u8> {
     [&b""[..], b"a", b"a\0", b"a\0\x01", b"ab", b"a\xff"][n as usize].to_vec()
 }

@@ -1,5 +1,5 @@
-//! The timestamped key-value store against a map, in memory, and in files on the rows of a store
-//! without timestamps: all of them are there, and move as they are written.
+//! The timestamped key-value store against a map, in memory, and in files that have the rows of a
+//! store without timestamps: all rows are readable, and migrate when they are written.
 
 use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
 use holdfast_core::{
@@ -73,7 +73,7 @@ impl Subject for Timestamped {
 
 type Row = (Vec<u8>, (u8, i64));
 
-/// Stops after every row, so that resuming is tested too.
+/// Scans with a stop after every row, which also tests resuming.
 fn rows(
     store: &TimestampedKeyValueStore,
     tx: &mut Transaction,
@@ -167,7 +167,7 @@ impl Pair<Timestamped> {
                     .unwrap();
                 self.open.retain(|key, _| !inside(key, low, high));
             }
-            Step::Event(event) => self.befall(event),
+            Step::Event(event) => self.apply(event),
         }
         self.check_views()
     }

@@ -200,7 +200,7 @@ impl Pair<Place> {
                 let at = at.unwrap_or(i64::MAX);
                 prop_assert_eq!(rows(&mut scan), as_of(&self.open, at));
             }
-            Step::Event(event) => self.befall(event),
+            Step::Event(event) => self.apply(event),
         }
         self.check_views()
     }
@@ -214,7 +214,7 @@ fn owned(version: holdfast_core::Version<'_>) -> Row {
     )
 }
 
-/// All versions of some keys between two moments.
+/// All versions of some keys between two times.
 fn all_versions(
     model: &History,
     inside: impl Fn(&[u8]) -> bool,
@@ -231,7 +231,7 @@ fn all_versions(
     .collect()
 }
 
-/// The table as it was at a moment.
+/// The table as of a time.
 fn as_of(model: &History, at: i64) -> Vec<(Vec<u8>, Row)> {
     model
         .keys()
@@ -241,7 +241,7 @@ fn as_of(model: &History, at: i64) -> Vec<(Vec<u8>, Row)> {
 
 fn rows(scan: &mut holdfast_core::VersionScan) -> Vec<(Vec<u8>, Row)> {
     let mut rows = Vec::new();
-    // Stops after every row, so that resuming is tested too.
+    // Stop after every row, which also tests resuming.
     while scan
         .for_each(&mut |key, v| {
             rows.push((key.to_vec(), owned(v)));

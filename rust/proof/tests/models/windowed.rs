@@ -1,94 +1,22 @@
 //! Window and session stores against plain maps.
 
-use crate::pair::{Event, Pair, Place, Subject, event, folder, key, place};
+use crate::pair::{Pair, Place, Subject, folder, key, place};
+use crate::window_model::{RETENTION, WindowModel};
+use crate::window_step::{Step, step};
 use holdfast_core::{
     Database, Durability, NO_TIMESTAMP, SessionQuery, StoreKind, Timestamp, Transaction, WindowPut,
     WindowedKey,
 };
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-const RETENTION: i64 = 40;
 const SIZE: i64 = 5;
-
-#[derive(Clone, Debug)]
-enum Step {
-    /// key, time, length (of a session), value
-    Puts(Vec<(u8, i64, i64, Option<u8>)>),
-    Scan {
-        keys: (Option<u8>, Option<u8>),
-        from: i64,
-        span: i64,
-        reverse: bool,
-    },
-    Find(Vec<(u8, i64, i64)>),
-    Gets(Vec<(u8, i64, i64)>),
-    Event(Event),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let time = || -20i64..120;
-    let put = (0u8..6, time(), 0i64..6, prop::option::of(any::<u8>()));
-    prop_oneof![
-        8 => prop::collection::vec(put, 1..12).prop_map(Step::Puts),
-        4 => (prop::option::of(0u8..6), prop::option::of(0u8..6), time(), -5i64..90, any::<bool>())
-            .prop_map(|(low, high, from, span, reverse)| Step::Scan { keys: (low, high), from, span,
-                reverse }),
-        2 => prop::collection::vec((0u8..6, time(), -3i64..60), 0..6).prop_map(Step::Find),
-        2 => prop::collection::vec((0u8..6, time(), 0i64..6), 0..6).prop_map(Step::Gets),
-        9 => event().prop_map(Step::Event),
-    ]
-}
-
-/// (time, key, more) → value, in the order of scans: `more` is a duplicate's number or a session's
-/// start.
-#[derive(Clone, Default, Debug)]
-struct Model {
-    rows: BTreeMap<(i64, Vec<u8>, i64), u8>,
-    stream_time: Option<i64>,
-    sequence: i64,
-}
-
-impl Model {
-    fn horizon(&self) -> i64 {
-        self.stream_time
-            .map_or(i64::MIN, |time| time - RETENTION + 1)
-    }
-
-    fn put(&mut self, time: i64, key: Vec<u8>, more: i64, value: Option<u8>) -> bool {
-        if time < self.horizon() {
-            return false;
-        }
-        self.stream_time = self.stream_time.max(Some(time));
-        match value {
-            Some(value) => self.rows.insert((time, key, more), value),
-            None => self.rows.remove(&(time, key, more)),
-        };
-        true
-    }
-
-    fn visible(&self) -> impl DoubleEndedIterator<Item = (&(i64, Vec<u8>, i64), &u8)> {
-        let horizon = self.horizon();
-        self.rows
-            .iter()
-            .filter(move |((time, _, _), _)| *time >= horizon)
-    }
-
-    fn get(&self, time: i64, key: &[u8], more: i64) -> Option<u8> {
-        if time < self.horizon() {
-            None
-        } else {
-            self.rows.get(&(time, key.to_vec(), more)).copied()
-        }
-    }
-}
 
 /// The first and the last key of a scan; None is open.
 type Keys<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// A row as a scan shows it: key, start, end, value, timestamp.
+/// A row of a scan: key, start, end, value, timestamp.
 type Row = (Vec<u8>, i64, i64, u8, i64);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,7 +33,7 @@ struct Windowed {
     place: Place,
 }
 
-/// The timestamp of a put, where the store has any.
+/// The timestamp of a put, if the store has timestamps.
 fn stamp(kind: Kind, start: i64, value: u8) -> i64 {
     if kind == Kind::Timestamped {
         start * 256 + i64::from(value)
@@ -115,7 +43,7 @@ fn stamp(kind: Kind, start: i64, value: u8) -> i64 {
 }
 
 impl Subject for Windowed {
-    type Model = Model;
+    type Model = WindowModel;
 
     fn open(&self, dir: &Path) -> Arc<Database> {
         let kind = match self.kind {
@@ -136,11 +64,11 @@ impl Subject for Windowed {
         self.place.open(dir, kind)
     }
 
-    fn kept(&self, committed: &Model) -> Model {
+    fn kept(&self, committed: &WindowModel) -> WindowModel {
         if self.place.durability().is_some() {
             committed.clone()
         } else {
-            Model::default()
+            WindowModel::default()
         }
     }
 
@@ -152,7 +80,7 @@ impl Subject for Windowed {
         &self,
         db: &Database,
         view: &mut Transaction,
-        model: &Model,
+        model: &WindowModel,
     ) -> Result<(), TestCaseError> {
         let mut expected = self.expected(model, (None, None), i64::MIN, i64::MAX);
         prop_assert_eq!(
@@ -192,7 +120,7 @@ impl Windowed {
         reverse: bool,
     ) -> Vec<Row> {
         let mut rows = Vec::new();
-        // Stops after every row, so that resuming is tested too.
+        // Stop after every row, which also tests resuming.
         if self.kind == Kind::Session {
             let (earliest_end, latest_start) = (Timestamp(from), Timestamp(to));
             let query = SessionQuery {
@@ -235,7 +163,7 @@ impl Windowed {
         rows
     }
 
-    fn expected(&self, model: &Model, (low, high): Keys<'_>, from: i64, to: i64) -> Vec<Row> {
+    fn expected(&self, model: &WindowModel, (low, high): Keys<'_>, from: i64, to: i64) -> Vec<Row> {
         let in_keys =
             |key: &[u8]| low.is_none_or(|low| key >= low) && high.is_none_or(|high| key <= high);
         let in_time = |time: i64, more: i64| match self.kind {
@@ -429,7 +357,7 @@ impl Pair<Windowed> {
                 prop_assert_eq!(found, expected);
             }
             Step::Gets(_) => {}
-            Step::Event(event) => self.befall(event),
+            Step::Event(event) => self.apply(event),
         }
         self.check_views()
     }
@@ -445,7 +373,7 @@ proptest! {
             Kind::Session]),
         place in place(),
     ) {
-        let mut pair = Pair::new(Windowed { kind, place }, folder(), Model::default());
+        let mut pair = Pair::new(Windowed { kind, place }, folder(), WindowModel::default());
         for step in steps {
             pair.step(step)?;
         }

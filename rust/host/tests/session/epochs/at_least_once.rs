@@ -1,27 +1,27 @@
-//! Attempts and runs that come to other results, where that is allowed: what was staged first is
-//! what every host applies.
+//! Attempts and runs with different results under at-least-once: every host applies what was staged
+//! first.
 
 use std::sync::Arc;
 
 use holdfast_host::session::{Routed, Session};
 
-use crate::support::{Database, Done, Host, Spark, batch, left, matched, right, schema};
+use crate::support::{Host, Spark, TaskRequest, TaskResult, batch, left, matched, right, schema};
 
-/// A task of one run, as its host is asked for it.
-fn db(spark: &Spark, run: &str, epoch: i64, attempt: i64) -> Database {
-    let db = Database::new(spark, run, epoch).attempt(attempt);
-    let mut settings = db.request["settings"].clone();
+/// A task of a run with at-least-once.
+fn task(spark: &Spark, run: &str, epoch: i64, attempt: i64) -> TaskRequest {
+    let task = TaskRequest::new(spark, run, epoch).attempt(attempt);
+    let mut settings = task.request["settings"].clone();
     settings["processing_guarantee"] = "at_least_once".into();
-    db.with("/settings", settings)
+    task.with("/settings", settings)
 }
 
-/// The epochs behind epoch 0, of the last run: epoch 1 by a host that may hold what it prepared,
-/// epoch 2 by one that has nothing.
-fn rates_in_force(spark: &Spark, run: &str, host: Host) -> [Done; 2] {
+/// Runs epochs 1 and 2: epoch 1 on a host that may hold epoch 0 prepared, epoch 2 on a host without
+/// local state.
+fn rates_in_force(spark: &Spark, run: &str, host: Host) -> [TaskResult; 2] {
     spark.commit(0);
     let probe = |epoch, host: &Host| {
         spark.epoch(epoch, || {
-            db(spark, run, epoch, 9)
+            task(spark, run, epoch, 9)
                 .run(host.connect(), &[left("EUR", 99, epoch)])
                 .unwrap()
         })
@@ -33,22 +33,22 @@ fn rates_in_force(spark: &Spark, run: &str, host: Host) -> [Done; 2] {
 }
 
 #[test]
-fn a_host_does_not_apply_what_it_came_to_where_an_earlier_attempt_had_staged() {
+fn host_applies_what_an_earlier_attempt_staged() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let first = db(&spark, "a", 0, 1)
+    let first = task(&spark, "a", 0, 1)
         .run(host.connect(), &[right("EUR", 10, 100), left("EUR", 15, 1)])
         .unwrap();
     host.stop();
     spark.delete_local();
     let host = Host::start();
-    let second = db(&spark, "a", 0, 2)
+    let second = task(&spark, "a", 0, 2)
         .run(host.connect(), &[right("EUR", 10, 101), left("EUR", 15, 1)])
         .unwrap();
     assert_eq!(
         (first.rows, second.rows),
         (vec![matched(1, 100, 10)], vec![matched(1, 101, 10)]),
-        "each gives what it came to"
+        "each attempt returns its own results"
     );
     assert_eq!(
         (second.staged.adopted, second.staged.digest),
@@ -62,16 +62,16 @@ fn a_host_does_not_apply_what_it_came_to_where_an_earlier_attempt_had_staged() {
 }
 
 #[test]
-fn a_newer_run_keeps_what_an_older_whole_one_staged() {
+fn newer_run_keeps_what_an_older_whole_run_staged() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let first = db(&spark, "a", 0, 1)
+    let first = task(&spark, "a", 0, 1)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     host.stop();
     spark.delete_local();
     let host = Host::start();
-    let second = db(&spark, "b", 0, 1)
+    let second = task(&spark, "b", 0, 1)
         .run(host.connect(), &[right("EUR", 10, 101), left("EUR", 15, 1)])
         .unwrap();
     assert_eq!(second.rows, [matched(1, 101, 10)]);
@@ -88,11 +88,11 @@ fn a_newer_run_keeps_what_an_older_whole_one_staged() {
 }
 
 #[test]
-fn a_run_that_wakes_after_the_older_ones_commit_changes_nothing() {
+fn run_that_stages_after_the_older_runs_commit_changes_nothing() {
     let spark = Spark::new();
     let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let open = |run, rate| {
-        let request = db(&spark, run, 0, 1).request.to_string();
+        let request = task(&spark, run, 0, 1).request.to_string();
         let Routed::Local(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
         else {
             panic!("no other host")
@@ -103,8 +103,8 @@ fn a_run_that_wakes_after_the_older_ones_commit_changes_nothing() {
     let finish = |session: Box<Session>| session.finish(Some(&schema()), &mut |_| Ok(())).unwrap();
     spark.begin(0);
     let first = finish(open("a", 100));
-    // The newer run has claimed and begun before the older one's driver commits, and stages behind
-    // that.
+    // The newer run has claimed and started before the older run's driver commits, and stages after
+    // the commit.
     let late = open("b", 101);
     spark.commit(0);
     assert_eq!(finish(late).digest, first.digest);

@@ -1,15 +1,15 @@
-//! The as-of join against a model, with random rows, epochs, batches, retries and hosts that go
-//! away.
+//! The as-of join against a model, with random rows, epochs, batches, retries and host failures.
 
 use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
 
-use crate::support::{Database, Host, Joined, Row, Spark};
+use crate::support::{Host, Joined, Row, Spark, TaskRequest};
 
 const RETENTION: i64 = 20;
 
-/// The model: every version of every key, and the rules of `stores.md` section 5, read row by row.
+/// The model: every version of every key. Rows apply in order of time, table before stream; rows
+/// older than the retention are late.
 #[derive(Default)]
 struct Model {
     versions: HashMap<String, BTreeMap<i64, Option<i64>>>,
@@ -80,9 +80,9 @@ impl Model {
     }
 }
 
-/// What is done between two epochs.
+/// What happens between two epochs.
 #[derive(Debug, Clone, Copy)]
-enum Mishap {
+enum Disturbance {
     None,
     Retry,
     NewRun,
@@ -94,7 +94,7 @@ enum Mishap {
 struct Step {
     rows: Vec<Row>,
     batch: usize,
-    mishap: Mishap,
+    disturbance: Disturbance,
 }
 
 fn row(base: i64) -> impl Strategy<Value = Row> {
@@ -126,24 +126,26 @@ fn row(base: i64) -> impl Strategy<Value = Row> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let mishap = prop_oneof![
-        6 => Just(Mishap::None), 2 => Just(Mishap::Retry), 1 => Just(Mishap::NewRun), 1 =>
-            Just(Mishap::NewHost),
-        1 => Just(Mishap::DeleteLocal)
+    let disturbance = prop_oneof![
+        6 => Just(Disturbance::None),
+        2 => Just(Disturbance::Retry),
+        1 => Just(Disturbance::NewRun),
+        1 => Just(Disturbance::NewHost),
+        1 => Just(Disturbance::DeleteLocal)
     ];
     let step = |epoch: i64| {
         (prop::collection::vec(row(epoch * 8), 0..40), 1..20_usize).prop_map(|(rows, batch)| Step {
             rows,
             batch,
-            mishap: Mishap::None,
+            disturbance: Disturbance::None,
         })
     };
     let epochs = (0..6).map(step).collect::<Vec<_>>();
-    (epochs, prop::collection::vec(mishap, 6)).prop_map(|(mut steps, mishaps)| {
+    (epochs, prop::collection::vec(disturbance, 6)).prop_map(|(mut steps, disturbances)| {
         steps
             .iter_mut()
-            .zip(mishaps)
-            .for_each(|(step, mishap)| step.mishap = mishap);
+            .zip(disturbances)
+            .for_each(|(step, disturbance)| step.disturbance = disturbance);
         steps
     })
 }
@@ -155,47 +157,47 @@ fn run(steps: &[Step]) {
     for (epoch, step) in (0..).zip(steps) {
         spark.begin(epoch);
         let expected = model.epoch(&step.rows);
-        let attempts = if matches!(step.mishap, Mishap::Retry | Mishap::NewRun) {
+        let attempts = if matches!(step.disturbance, Disturbance::Retry | Disturbance::NewRun) {
             2
         } else {
             1
         };
         for n in 0..attempts {
             attempt += 1;
-            let db = Database::new(&spark, &format!("run-{run}"), epoch)
+            let task = TaskRequest::new(&spark, &format!("run-{run}"), epoch)
                 .attempt(attempt)
                 .with("/operator/history_retention", RETENTION);
-            // A retry gets its rows in another order and other batches.
+            // A retry has its rows in another order and in other batches.
             let mut rows = step.rows.clone();
             if n > 0 {
                 rows.reverse();
             }
             let batches: Vec<&[Row]> = rows.chunks(step.batch + n).collect();
-            let mut done = db.run_batches(host.connect(), &batches).unwrap();
+            let mut done = task.run_batches(host.connect(), &batches).unwrap();
             done.rows.sort();
             assert_eq!(done.rows, expected, "epoch {epoch}, attempt {n}");
             assert_eq!(
                 done.staged.adopted,
-                n > 0 && matches!(step.mishap, Mishap::Retry)
+                n > 0 && matches!(step.disturbance, Disturbance::Retry)
             );
-            if matches!(step.mishap, Mishap::NewRun) && n == 0 {
+            if matches!(step.disturbance, Disturbance::NewRun) && n == 0 {
                 run += 1;
             }
         }
         spark.commit(epoch);
-        match step.mishap {
-            Mishap::NewHost => {
+        match step.disturbance {
+            Disturbance::NewHost => {
                 host.stop();
                 host = Host::start();
             }
-            // Not under a running host, as `failures.rs` does: RocksDB sleeps a second whenever its
-            // files are gone.
-            Mishap::DeleteLocal => {
+            // Under a running host (tested in `failures/hosts.rs`) RocksDB would sleep for a second
+            // when it finds its files missing.
+            Disturbance::DeleteLocal => {
                 host.stop();
                 spark.delete_local();
                 host = Host::start();
             }
-            Mishap::None | Mishap::Retry | Mishap::NewRun => {}
+            Disturbance::None | Disturbance::Retry | Disturbance::NewRun => {}
         }
     }
 }
@@ -205,7 +207,7 @@ proptest! {
         ..ProptestConfig::default() })]
 
     #[test]
-    fn every_epoch_gives_what_the_model_gives(steps in steps()) {
+    fn every_epoch_matches_the_model(steps in steps()) {
         run(&steps);
     }
 }

@@ -1,4 +1,4 @@
-//! What happens over epochs, runs and attempts.
+//! Epochs, runs and attempts under exactly-once.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use holdfast_core::ErrorKind;
 use holdfast_host::session::{Routed, Session};
 
 use crate::support::{
-    Database, Host, Spark, batch, joined, left, matched, refused, right, schema, unmatched,
+    Host, Spark, TaskRequest, batch, joined, left, matched, refused, right, schema, unmatched,
 };
 
 #[test]
-fn a_rate_of_one_epoch_is_in_force_in_the_next() {
+fn rate_of_one_epoch_applies_in_the_next() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let first = Database::new(&spark, "a", 0)
+    let first = TaskRequest::new(&spark, "a", 0)
         .run(
             host.connect(),
             &[
@@ -37,7 +37,7 @@ fn a_rate_of_one_epoch_is_in_force_in_the_next() {
     assert!(!first.staged.adopted);
     spark.commit(0);
     spark.begin(1);
-    let second = Database::new(&spark, "a", 1)
+    let second = TaskRequest::new(&spark, "a", 1)
         .run(
             host.connect(),
             &[left("EUR", 9, 3), left("EUR", 30, 4), right("EUR", 20, 200)],
@@ -49,15 +49,15 @@ fn a_rate_of_one_epoch_is_in_force_in_the_next() {
 }
 
 #[test]
-fn a_retry_after_staging_adopts_and_gives_the_same_rows() {
+fn retry_after_staging_adopts_and_returns_the_same_rows() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1), left("EUR", 5, 2)];
-    let first = Database::new(&spark, "a", 0)
+    let first = TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &rows)
         .unwrap();
     let reversed: Vec<_> = rows.iter().rev().cloned().collect();
-    let retry = Database::new(&spark, "a", 0)
+    let retry = TaskRequest::new(&spark, "a", 0)
         .attempt(2)
         .run_batches(host.connect(), &[&reversed[..1], &reversed[1..]])
         .unwrap();
@@ -70,14 +70,14 @@ fn a_retry_after_staging_adopts_and_gives_the_same_rows() {
 }
 
 #[test]
-fn a_retry_with_other_input_is_told_that_the_input_is_not_repeatable() {
+fn retry_with_other_input_fails_as_not_repeatable() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     let error = refused(
-        Database::new(&spark, "a", 0)
+        TaskRequest::new(&spark, "a", 0)
             .attempt(2)
             .run(host.connect(), &[right("EUR", 10, 101)]),
     );
@@ -86,12 +86,12 @@ fn a_retry_with_other_input_is_told_that_the_input_is_not_repeatable() {
 }
 
 #[test]
-fn twin_sessions_do_not_see_each_other() {
+fn concurrent_attempts_do_not_see_each_other() {
     let spark = Spark::new();
     let host = Arc::new(holdfast_host::host::Host::new(None, None));
     let rows = batch(0, &[right("EUR", 10, 100), left("EUR", 15, 1)]);
     let open = |epoch, attempt, rows: &RecordBatch| {
-        let request = Database::new(&spark, "a", epoch)
+        let request = TaskRequest::new(&spark, "a", epoch)
             .attempt(attempt)
             .request
             .to_string();
@@ -99,7 +99,7 @@ fn twin_sessions_do_not_see_each_other() {
         else {
             panic!("no other host")
         };
-        // The view is taken now, whatever is committed from here on.
+        // The view is pinned here; later commits do not change it.
         session.push(rows.clone()).unwrap();
         session
     };
@@ -115,7 +115,8 @@ fn twin_sessions_do_not_see_each_other() {
     spark.begin(0);
     let (slow, twin) = (open(0, 1, &rows), open(0, 2, &rows));
     assert_eq!(finish(twin), (vec![matched(1, 100, 10)], false));
-    // The twin's epoch is committed and the next one opens while the slow one still holds its view.
+    // The second attempt's epoch is committed and the next one opens while the first attempt still
+    // holds its view.
     spark.commit(0);
     spark.begin(1);
     let next = batch(0, &[left("EUR", 99, 7)]);
@@ -126,15 +127,15 @@ fn twin_sessions_do_not_see_each_other() {
 }
 
 #[test]
-fn a_twin_that_comes_after_the_commit_is_not_needed() {
+fn attempt_after_the_commit_is_fenced() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
     let error = refused(
-        Database::new(&spark, "a", 0)
+        TaskRequest::new(&spark, "a", 0)
             .attempt(2)
             .run(host.connect(), &[right("EUR", 10, 100)]),
     );
@@ -143,14 +144,14 @@ fn a_twin_that_comes_after_the_commit_is_not_needed() {
 }
 
 #[test]
-fn a_new_run_replays_an_uncommitted_epoch() {
+fn new_run_replays_an_uncommitted_epoch() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
-    let first = Database::new(&spark, "a", 0)
+    let first = TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &rows)
         .unwrap();
-    let replay = Database::new(&spark, "b", 0)
+    let replay = TaskRequest::new(&spark, "b", 0)
         .run(host.connect(), &rows)
         .unwrap();
     assert_eq!(
@@ -158,25 +159,25 @@ fn a_new_run_replays_an_uncommitted_epoch() {
         (first.rows, first.staged.digest)
     );
     assert_eq!(spark.objects(0), ["join.0.1", "join.0.2"]);
-    let fenced = refused(Database::new(&spark, "a", 0).run(host.connect(), &rows));
+    let fenced = refused(TaskRequest::new(&spark, "a", 0).run(host.connect(), &rows));
     assert_eq!(fenced.kind(), ErrorKind::Fenced);
     spark.commit(0);
     spark.begin(1);
-    let next = Database::new(&spark, "b", 1)
+    let next = TaskRequest::new(&spark, "b", 1)
         .run(host.connect(), &[left("EUR", 15, 2)])
         .unwrap();
     assert_eq!(next.rows, [matched(2, 100, 10)]);
 }
 
 #[test]
-fn a_new_run_that_does_not_reproduce_a_whole_epoch_is_stopped() {
+fn new_run_that_does_not_reproduce_a_whole_epoch_fails() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     let error =
-        refused(Database::new(&spark, "b", 0).run(host.connect(), &[right("EUR", 10, 101)]));
+        refused(TaskRequest::new(&spark, "b", 0).run(host.connect(), &[right("EUR", 10, 101)]));
     assert_eq!(error.kind(), ErrorKind::StateMismatch);
     assert!(
         error.to_string().contains("holdfast epoch drop "),
@@ -185,14 +186,14 @@ fn a_new_run_that_does_not_reproduce_a_whole_epoch_is_stopped() {
 }
 
 #[test]
-fn a_run_that_is_superseded_while_it_works_is_not_acknowledged() {
+fn superseded_run_is_not_acknowledged() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
-    let old = Database::new(&spark, "a", 0)
+    let old = TaskRequest::new(&spark, "a", 0)
         .pushed(host.connect(), &rows)
         .unwrap();
-    Database::new(&spark, "b", 0)
+    TaskRequest::new(&spark, "b", 0)
         .run(host.connect(), &rows)
         .unwrap();
     let error = old
@@ -204,17 +205,17 @@ fn a_run_that_is_superseded_while_it_works_is_not_acknowledged() {
 }
 
 #[test]
-fn an_epoch_evaluated_in_part_is_an_error_of_the_next_one() {
+fn partly_evaluated_epoch_fails_the_next_one() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .partition(0, 2)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
     spark.begin(1);
     let error = refused(
-        Database::new(&spark, "a", 1)
+        TaskRequest::new(&spark, "a", 1)
             .partition(0, 2)
             .run(host.connect(), &[]),
     );
@@ -227,11 +228,11 @@ fn an_epoch_evaluated_in_part_is_an_error_of_the_next_one() {
 }
 
 #[test]
-fn an_epoch_without_any_rows_is_an_epoch() {
+fn epoch_without_rows_is_staged() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..3 {
         spark.begin(epoch);
-        let done = Database::new(&spark, "a", epoch)
+        let done = TaskRequest::new(&spark, "a", epoch)
             .run(host.connect(), &[])
             .unwrap();
         assert_eq!((done.rows.len(), done.staged.records), (0, 0));
@@ -240,12 +241,12 @@ fn an_epoch_without_any_rows_is_an_epoch() {
 }
 
 #[test]
-fn partitions_have_their_own_state() {
+fn partitions_have_separate_state() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     for partition in 0..2 {
         let rows = [right("EUR", 10, i64::from(partition))];
-        Database::new(&spark, "a", 0)
+        TaskRequest::new(&spark, "a", 0)
             .partition(partition, 2)
             .run(host.connect(), &rows)
             .unwrap();
@@ -253,7 +254,7 @@ fn partitions_have_their_own_state() {
     spark.commit(0);
     spark.begin(1);
     for partition in 0..2 {
-        let done = Database::new(&spark, "a", 1)
+        let done = TaskRequest::new(&spark, "a", 1)
             .partition(partition, 2)
             .run(host.connect(), &[left("EUR", 10, 1)])
             .unwrap();
@@ -262,36 +263,36 @@ fn partitions_have_their_own_state() {
 }
 
 #[test]
-fn a_scratch_session_keeps_nothing() {
+fn scratch_session_stores_nothing() {
     let host = Host::start();
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1)];
-    let done = Database::scratch().run(host.connect(), &rows).unwrap();
+    let done = TaskRequest::scratch().run(host.connect(), &rows).unwrap();
     assert_eq!(
         (done.rows.as_slice(), done.staged.epoch),
         ([matched(1, 100, 10)].as_slice(), None)
     );
-    let again = Database::scratch()
+    let again = TaskRequest::scratch()
         .run(host.connect(), &[left("EUR", 15, 1)])
         .unwrap();
     assert_eq!(again.rows, [unmatched(1)]);
 }
 
 #[test]
-fn the_state_comes_up_while_the_first_rows_are_still_to_come() {
+fn state_is_restored_before_the_first_rows_arrive() {
     let spark = Spark::new();
     spark.begin(0);
     let host = Host::start();
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
     host.stop();
     spark.delete_local();
     spark.begin(1);
-    // The columns alone bring epoch 0 back from the log; no row has been sent, nor the end of the
-    // input.
+    // The columns alone restore epoch 0 from the log; neither rows nor the end of the input were
+    // sent.
     let host = Host::start();
-    let client = Database::new(&spark, "a", 1)
+    let client = TaskRequest::new(&spark, "a", 1)
         .pushed(host.connect(), &[])
         .unwrap();
     spark.wait_for_local(0);

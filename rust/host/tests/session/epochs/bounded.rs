@@ -1,5 +1,5 @@
-//! Many small epochs: what lies in the root and on the local disk does not grow with them. Many
-//! rows that are set aside: the host's memory does not grow with them.
+//! Bounds: many small epochs do not grow the root or the local disk, and many far-future rows do
+//! not grow the host's memory.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +10,9 @@ use holdfast_host::host::Host;
 use holdfast_host::session::{Routed, Session};
 use serde_json::json;
 
-use crate::support::{Database, HostProcess, Spark, batch, left, right, schema};
+use crate::support::{HostProcess, Spark, TaskRequest, batch, left, right, schema};
 
-/// How many epochs; `make ci-full` asks for 10,000.
+/// The number of epochs; `make ci-full` sets 10,000.
 fn epochs() -> i64 {
     std::env::var("EPOCHS")
         .ok()
@@ -21,10 +21,10 @@ fn epochs() -> i64 {
 }
 
 const RETAINED: i64 = 20;
-/// Runs beside the epochs, so it may be behind by some.
+/// How many epochs of the log may remain: it is removed in the background.
 const BEHIND: usize = 100;
 
-/// Files below a folder, and their bytes.
+/// The number of files below a folder, and their bytes.
 fn held(folder: &Path) -> (usize, u64) {
     let Ok(entries) = fs::read_dir(folder) else {
         return (0, 0);
@@ -33,7 +33,7 @@ fn held(folder: &Path) -> (usize, u64) {
         let (more, and) = match entry.metadata() {
             Ok(found) if found.is_dir() => held(&entry.path()),
             Ok(found) => (1, found.len()),
-            // Removed meanwhile.
+            // The file was removed meanwhile.
             Err(_) => (0, 0),
         };
         (files + more, bytes + and)
@@ -43,7 +43,7 @@ fn held(folder: &Path) -> (usize, u64) {
 fn run(host: &Arc<Host>, spark: &Spark, epoch: i64) {
     let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
         "snapshot_interval": 10_000, "retain_epochs": RETAINED});
-    let request = Database::new(spark, "a", epoch)
+    let request = TaskRequest::new(spark, "a", epoch)
         .with("/settings", settings)
         .attempt(epoch)
         .request
@@ -51,7 +51,7 @@ fn run(host: &Arc<Host>, spark: &Spark, epoch: i64) {
     let Routed::Local(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
         panic!("no other host")
     };
-    // The same keys over and over, and a history of 50 epochs: the state stays as large as it is.
+    // The same keys in every epoch and a history of 50 epochs: the state does not grow.
     let rows: Vec<_> = (0..20)
         .map(|key| right(&format!("key-{key}"), epoch * 20_000, epoch))
         .chain([left("key-3", epoch * 20_000, 7)])
@@ -62,7 +62,7 @@ fn run(host: &Arc<Host>, spark: &Spark, epoch: i64) {
 }
 
 #[test]
-fn root_and_disk_stay_as_large_as_they_are_over_many_epochs() {
+fn root_and_disk_do_not_grow_over_many_epochs() {
     let (spark, host, epochs) = (Spark::new(), Arc::new(Host::new(None, None)), epochs());
     let mut quarters = [Duration::ZERO; 4];
     let mut early = None;
@@ -74,8 +74,8 @@ fn root_and_disk_stay_as_large_as_they_are_over_many_epochs() {
             early = Some(held(&spark.path().join("state")));
         }
     }
-    // Snapshots are taken beside the epochs: a few more epochs, until one has been taken and the
-    // log behind it is gone.
+    // Snapshots are taken in the background: run more epochs until one is taken and the log before
+    // it is removed.
     let logged = || fs::read_dir(spark.path().join("log")).unwrap().count();
     let epoch = spark.run_epochs_until(
         epochs,
@@ -96,7 +96,7 @@ fn root_and_disk_stay_as_large_as_they_are_over_many_epochs() {
         quarters.map(|time| time.as_secs_f64())
     );
     assert!((1..=BEHIND).contains(&log), "{log} epochs are in the log");
-    // Two snapshots, and perhaps one that is being taken.
+    // Two snapshots, and possibly one that is being taken.
     assert!(
         snapshots.0 < 300 && snapshots.1 < 32 << 20,
         "snapshots have {snapshots:?} files and bytes"
@@ -109,7 +109,7 @@ fn root_and_disk_stay_as_large_as_they_are_over_many_epochs() {
 }
 
 #[test]
-fn rows_that_are_set_aside_are_not_kept_in_memory() {
+fn far_future_rows_are_not_held_in_memory() {
     const BATCHES: usize = 40;
     let (spark, host) = (Spark::new(), HostProcess::start());
     fs::write(
@@ -117,24 +117,24 @@ fn rows_that_are_set_aside_are_not_kept_in_memory() {
         "v1\n{\"batchTimestampMs\":0}\n0",
     )
     .unwrap();
-    let mut db = Database::new(&spark, "a", 0);
-    db.request["operator"]["max_ahead"] = 0.into();
-    // 3 MB in a batch, 120 in all.
+    let mut task = TaskRequest::new(&spark, "a", 0);
+    task.request["operator"]["max_ahead"] = 0.into();
+    // 3 MB in a batch, 120 MB in total.
     let rows: Vec<_> = (0..10_000)
         .map(|id| left(&"k".repeat(300), 1, id))
         .collect();
-    db.run(host.connect(), &[]).unwrap();
+    task.run(host.connect(), &[]).unwrap();
     let before = host.peak_memory();
-    db.attempt(2)
+    task.attempt(2)
         .run_batches(host.connect(), &[rows.as_slice(); BATCHES])
         .unwrap();
     let grown = host.peak_memory() - before;
-    let kept = fs::metadata(spark.path().join(format!("ahead/join/{:020}.0.arrow", 0)))
+    let stored = fs::metadata(spark.path().join(format!("ahead/join/{:020}.0.arrow", 0)))
         .unwrap()
         .len();
-    assert!(kept > 100 << 20, "{kept} bytes");
+    assert!(stored > 100 << 20, "{stored} bytes");
     assert!(
         grown < 100 << 20,
-        "{grown} bytes more, of {kept} that were set aside"
+        "{grown} more bytes of memory for {stored} bytes of far-future rows"
     );
 }

@@ -1,4 +1,4 @@
-//! What the root remembers of an operator, and what other code may not do with it.
+//! What the root stores of an operator, and which changes of the operator it refuses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,17 +10,9 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use holdfast_core::{ErrorKind, Result};
 use holdfast_host::protocol::{Epoch, OperatorName, RunNumber};
-use holdfast_host::root::{Column, OperatorMeta, PayloadSchema, Root, StorageOptions};
+use holdfast_host::root::{Column, OperatorMeta, PayloadSchema};
 
-use crate::support::{Database, Host, Spark, batch, left, matched, refused, right, schema};
-
-fn root(spark: &Spark) -> Root {
-    Root::open(
-        &spark.path().display().to_string(),
-        &StorageOptions::default(),
-    )
-    .unwrap()
-}
+use crate::support::{Host, Spark, TaskRequest, batch, left, matched, refused, right, schema};
 
 fn keeps(right: Vec<Column>) -> OperatorMeta {
     OperatorMeta {
@@ -42,11 +34,11 @@ fn join() -> OperatorName {
 }
 
 #[test]
-fn an_operator_whose_file_was_lost_does_not_begin_anew() {
+fn operator_without_its_file_is_refused_while_its_state_exists() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..2 {
         spark.begin(epoch);
-        Database::new(&spark, "a", epoch)
+        TaskRequest::new(&spark, "a", epoch)
             .run(host.connect(), &[right("EUR", 10, 100)])
             .unwrap();
         spark.commit(epoch);
@@ -57,10 +49,10 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
     let content = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();
     spark.begin(2);
-    let (db, host) = (Database::new(&spark, "a", 2), Host::start());
+    let (task, host) = (TaskRequest::new(&spark, "a", 2), Host::start());
     let check = |attempt| {
         let error = refused(
-            db.clone()
+            task.clone()
                 .attempt(attempt)
                 .run(host.connect(), &[left("EUR", 10, 1)]),
         );
@@ -74,20 +66,20 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
         assert!(!file.exists(), "the root stays as it is");
     };
     check(1);
-    // Where the query went on without the operator, its snapshots tell.
+    // If the query continued without the operator, its snapshots prove that it had state.
     let log = spark.path().join(format!("log/{:020}", 1));
-    fs::rename(&log, spark.path().join("aside")).unwrap();
+    fs::rename(&log, spark.path().join("hidden")).unwrap();
     let snapshots = spark.path().join("snapshots/join/0");
     fs::create_dir_all(&snapshots).unwrap();
     let snapshot = snapshots.join(format!("{:020}.{}", 0, "0".repeat(32)));
     fs::write(&snapshot, "{}").unwrap();
     check(2);
     fs::remove_file(snapshot).unwrap();
-    fs::rename(spark.path().join("aside"), log).unwrap();
-    // Put back, the state is whole again.
+    fs::rename(spark.path().join("hidden"), log).unwrap();
+    // With the file restored, the state is complete again.
     fs::write(&file, content).unwrap();
     assert_eq!(
-        db.attempt(3)
+        task.attempt(3)
             .run(host.connect(), &[left("EUR", 10, 1)])
             .unwrap()
             .rows,
@@ -96,14 +88,15 @@ fn an_operator_whose_file_was_lost_does_not_begin_anew() {
 }
 
 #[test]
-fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
+fn column_with_an_unreadable_type_is_refused_without_changes() {
     let spark = Spark::new();
     let of = |name: &str| {
         let inner = Fields::from(vec![Field::new(name, DataType::Int32, true)]);
         Column::from(&Field::new("x", DataType::Struct(inner), true))
     };
     let good = Column::from(&Field::new("rate", DataType::Int64, true));
-    root(&spark)
+    spark
+        .open_root()
         .operators
         .register(&join(), &keeps(vec![good.clone()]), RunNumber(1), 1)
         .unwrap();
@@ -118,7 +111,7 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
             .count()
     };
     for name in ["a\\b", "a\nb", "a\tb", "", "\u{200b}"] {
-        let error = refused(root(&spark).operators.register(
+        let error = refused(spark.open_root().operators.register(
             &join(),
             &keeps(vec![good.clone(), of(name)]),
             RunNumber(2),
@@ -132,7 +125,7 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
         );
         let other = OperatorName::new("other").unwrap();
         assert_eq!(
-            refused(root(&spark).operators.register(
+            refused(spark.open_root().operators.register(
                 &other,
                 &keeps(vec![of(name)]),
                 RunNumber(2),
@@ -143,9 +136,9 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
         );
         assert_eq!(files(), 1, "{name:?}");
     }
-    // The code that was there before goes on, and names that look strange are none that cannot be
-    // read.
-    root(&spark)
+    // The earlier columns still work, and unusual names that Arrow can read are accepted.
+    spark
+        .open_root()
         .operators
         .register(&join(), &keeps(vec![good.clone()]), RunNumber(3), 1)
         .unwrap();
@@ -154,7 +147,8 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
         .zip(["it's", "a\"b", "Größe 名", "a(b), c: Int32"])
     {
         for run in [run, run + 1] {
-            let kept = root(&spark)
+            let stored = spark
+                .open_root()
                 .operators
                 .register(
                     &join(),
@@ -163,8 +157,8 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
                     1,
                 )
                 .unwrap();
-            assert_eq!((kept.version, kept.payloads.len()), (1, 2), "{name:?}");
-            kept.payloads[1]
+            assert_eq!((stored.version, stored.payloads.len()), (1, 2), "{name:?}");
+            stored.payloads[1]
                 .right
                 .iter()
                 .for_each(|column| drop(column.field().unwrap()));
@@ -176,20 +170,20 @@ fn a_column_whose_type_cannot_be_read_back_is_refused_and_touches_nothing() {
 #[test]
 fn times_of_another_type_are_refused_by_the_users_name() {
     let (spark, host) = (Spark::new(), Host::start());
-    let db = |epoch: i64, times: &[&str]| {
+    let task = |epoch: i64, times: &[&str]| {
         spark.begin(epoch);
-        let mut db = Database::new(&spark, "a", epoch);
-        db.request["operator"]["times"] = times.into();
-        db
+        let mut task = TaskRequest::new(&spark, "a", epoch);
+        task.request["operator"]["times"] = times.into();
+        task
     };
-    db(0, &["ordered_at", "valid_from"])
+    task(0, &["ordered_at", "valid_from"])
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
-    let wall_clock = |db: &Database| {
+    let wall_clock = |task: &TaskRequest| {
         let rows = &[left("EUR", 10, 1)];
         let mut client = host.connect();
-        client.open(&db.request.to_string())?;
+        client.open(&task.request.to_string())?;
         let times = Arc::new(
             batch(0, rows)["t"]
                 .as_primitive::<TimestampMicrosecondType>()
@@ -205,31 +199,31 @@ fn times_of_another_type_are_refused_by_the_users_name() {
         client.push(&RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap())?;
         client.finish()?.collect::<Result<Vec<_>>>()
     };
-    let error = refused(wall_clock(&db(1, &["at", "valid_from"])));
+    let error = refused(wall_clock(&task(1, &["at", "valid_from"])));
     assert_eq!(error.kind(), ErrorKind::StateMismatch, "{error}");
     let text = r#"time column "at, valid_from" was Timestamp(µs, "UTC"), is Timestamp(µs)"#;
     assert!(error.to_string().contains(text), "{error}");
-    // Under another name, and where the root was written before types of times were.
-    let done = db(1, &["at", "valid_from"])
+    // The name of the time column may change, and older roots have no type of times.
+    let done = task(1, &["at", "valid_from"])
         .attempt(2)
         .run(host.connect(), &[left("EUR", 10, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
     spark.commit(1);
     let file = spark.path().join("operators/join.json");
-    let mut kept: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let mut stored: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!(
-        kept.as_object_mut().unwrap().remove("time").unwrap()["name"],
+        stored.as_object_mut().unwrap().remove("time").unwrap()["name"],
         "ordered_at, valid_from"
     );
-    fs::write(&file, kept.to_string()).unwrap();
+    fs::write(&file, stored.to_string()).unwrap();
     spark.begin(2);
-    let db = db(2, &["at", "valid_from"]).with("/run_id", "b");
-    assert_eq!(wall_clock(&db).unwrap().len(), 1);
+    let task = task(2, &["at", "valid_from"]).with("/run_id", "b");
+    assert_eq!(wall_clock(&task).unwrap().len(), 1);
 }
 
 #[test]
-fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
+fn inner_nullability_is_not_part_of_a_columns_type() {
     let spark = Spark::new();
     let list =
         |nullable| DataType::List(Arc::new(Field::new("element", DataType::Int32, nullable)));
@@ -258,11 +252,12 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
             .map(|(name, data_type)| Column::from(&Field::new(name, data_type, true)))
             .to_vec()
     };
-    let kept = root(&spark)
+    let stored = spark
+        .open_root()
         .operators
         .register(&join(), &keeps(columns(false)), RunNumber(1), 1)
         .unwrap();
-    assert_eq!((kept.version, kept.payloads.len()), (0, 1));
+    assert_eq!((stored.version, stored.payloads.len()), (0, 1));
     let text = fs::read_to_string(spark.path().join("operators/join.json")).unwrap();
     assert_eq!(
         text.matches("non-null").count(),
@@ -270,12 +265,13 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
         "the map's entries and its keys: {text}"
     );
     for run in [2, 3] {
-        let kept = root(&spark)
+        let stored = spark
+            .open_root()
             .operators
             .register(&join(), &keeps(columns(run == 2)), RunNumber(run), 1)
             .unwrap();
-        assert_eq!((kept.version, kept.payloads.len()), (0, 1));
-        // As an earlier version of Holdfast wrote it.
+        assert_eq!((stored.version, stored.payloads.len()), (0, 1));
+        // The text that an earlier version of Holdfast wrote.
         let map = r#"Map(\"entries\": non-null Struct(\"key\": non-null Utf8, \"value\": "#
             .to_owned()
             + "non-null List(non-null Int32, field: 'element')), unsorted)";
@@ -296,7 +292,8 @@ fn what_may_be_null_inside_of_a_column_is_no_part_of_its_type() {
             ..keeps(columns(true))
         };
         assert_eq!(
-            root(&spark)
+            spark
+                .open_root()
                 .operators
                 .register(&join(), &meta, RunNumber(run), 1)
                 .unwrap()

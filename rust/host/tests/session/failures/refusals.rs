@@ -1,13 +1,13 @@
-//! What must not be accepted, each with an error that names the thing and says what to do.
+//! Requests and roots that are refused, each with an error that names the cause and the remedy.
 
 use std::fs;
 
 use holdfast_core::ErrorKind;
 
-use crate::support::{Database, Host, HostProcess, Spark, left, matched, refused, right};
+use crate::support::{Host, HostProcess, Spark, TaskRequest, left, matched, refused, right};
 
-fn refusal(spark: &Spark, host: &Host, db: &Database, kind: ErrorKind, words: &[&str]) {
-    let error = refused(db.run(host.connect(), &[right("EUR", 10, 100)]));
+fn refusal(spark: &Spark, host: &Host, task: &TaskRequest, kind: ErrorKind, words: &[&str]) {
+    let error = refused(task.run(host.connect(), &[right("EUR", 10, 100)]));
     assert_eq!(error.kind(), kind, "{error}");
     for word in words {
         assert!(
@@ -19,14 +19,14 @@ fn refusal(spark: &Spark, host: &Host, db: &Database, kind: ErrorKind, words: &[
 }
 
 #[test]
-fn another_query_partition_count_or_epoch_is_refused_and_touches_nothing() {
+fn other_query_partition_count_or_epoch_is_refused_without_changes() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
-    // Each is an attempt of its own, as Spark's are.
-    let one = |attempt| Database::new(&spark, "a", 1).attempt(attempt);
+    // Each request is another attempt, as in Spark.
+    let one = |attempt| TaskRequest::new(&spark, "a", 1).attempt(attempt);
     refusal(
         &spark,
         &host,
@@ -80,29 +80,29 @@ const QUERY_WORD: &str = crate::support::QUERY;
 fn two_operators_of_one_name_are_refused() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let db = Database::new(&spark, "a", 0);
-    db.run(host.connect(), &[]).unwrap();
+    let task = TaskRequest::new(&spark, "a", 0);
+    task.run(host.connect(), &[]).unwrap();
     refusal(
         &spark,
         &host,
-        &db.with("/instance", "call-2"),
+        &task.with("/instance", "call-2"),
         ErrorKind::InvalidState,
         &["named join", "name="],
     );
 }
 
 #[test]
-fn a_task_that_computes_two_partitions_is_refused() {
+fn task_that_computes_a_partition_twice_is_refused() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    // What a coalesce above the operator does: one task runs a session for each partition, all in
-    // the name of its own.
-    let db = Database::new(&spark, "a", 0).partition(0, 2);
-    db.run(host.connect(), &[]).unwrap();
+    // A coalesce above the operator has this effect: one task runs a session for each partition,
+    // and all of them name the task's own partition.
+    let task = TaskRequest::new(&spark, "a", 0).partition(0, 2);
+    task.run(host.connect(), &[]).unwrap();
     refusal(
         &spark,
         &host,
-        &db,
+        &task,
         ErrorKind::InvalidState,
         &[
             "operator join",
@@ -111,9 +111,9 @@ fn a_task_that_computes_two_partitions_is_refused() {
             "repartition()",
         ],
     );
-    // A retry is another attempt, and finds what the first one staged.
+    // A retry is another attempt, and adopts what the first one staged.
     assert!(
-        db.attempt(2)
+        task.attempt(2)
             .run(host.connect(), &[])
             .unwrap()
             .staged
@@ -122,47 +122,47 @@ fn a_task_that_computes_two_partitions_is_refused() {
 }
 
 #[test]
-fn a_request_that_lacks_something_says_what() {
+fn error_names_the_missing_field_of_a_request() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    let db = Database::new(&spark, "a", 0);
+    let task = TaskRequest::new(&spark, "a", 0);
     refusal(
         &spark,
         &host,
-        &db.clone().with("/epoch", serde_json::Value::Null),
+        &task.clone().with("/epoch", serde_json::Value::Null),
         ErrorKind::InvalidValue,
         &["an epoch"],
     );
     refusal(
         &spark,
         &host,
-        &db.clone().with("/root", serde_json::Value::Null),
+        &task.clone().with("/root", serde_json::Value::Null),
         ErrorKind::InvalidValue,
         &["a root"],
     );
     refusal(
         &spark,
         &host,
-        &db.clone().with("/operator/kind", "juggle"),
+        &task.clone().with("/operator/kind", "juggle"),
         ErrorKind::InvalidValue,
         &["juggle"],
     );
     refusal(
         &spark,
         &host,
-        &db.with("/partition", 1),
+        &task.with("/partition", 1),
         ErrorKind::InvalidValue,
         &["partition 1 of 1"],
     );
 }
 
 #[test]
-fn an_input_without_columns_is_refused() {
+fn input_without_columns_is_refused() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let mut client = host.connect();
     client
-        .open(&Database::new(&spark, "a", 0).request.to_string())
+        .open(&TaskRequest::new(&spark, "a", 0).request.to_string())
         .unwrap();
     let error = client
         .finish()
@@ -178,10 +178,10 @@ fn an_input_without_columns_is_refused() {
 }
 
 #[test]
-fn a_log_object_cut_in_half_is_named() {
+fn error_names_a_truncated_log_object() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
-    Database::new(&spark, "a", 0)
+    TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
@@ -192,27 +192,27 @@ fn a_log_object_cut_in_half_is_named() {
     fs::write(&object, &bytes[..bytes.len() / 2]).unwrap();
     spark.begin(1);
     let host = Host::start();
-    let db = Database::new(&spark, "a", 1);
+    let task = TaskRequest::new(&spark, "a", 1);
     refusal(
         &spark,
         &host,
-        &db,
+        &task,
         ErrorKind::Restore,
         &["join.0.1", "backup"],
     );
-    // Put back, the state is whole again.
+    // With the object restored, the state is complete again.
     fs::write(&object, bytes).unwrap();
-    db.attempt(2).run(host.connect(), &[]).unwrap();
+    task.attempt(2).run(host.connect(), &[]).unwrap();
 }
 
 #[test]
-fn an_object_that_the_log_has_lost_is_named_and_put_back() {
+fn error_names_a_lost_log_object() {
     let (spark, host) = (Spark::new(), Host::start());
-    let db = |partition, epoch| Database::new(&spark, "a", epoch).partition(partition, 2);
+    let task = |partition, epoch| TaskRequest::new(&spark, "a", epoch).partition(partition, 2);
     for epoch in 0..4 {
         spark.begin(epoch);
         for partition in 0..2 {
-            db(partition, epoch)
+            task(partition, epoch)
                 .run(host.connect(), &[right("EUR", 10 + epoch, epoch)])
                 .unwrap();
         }
@@ -220,16 +220,16 @@ fn an_object_that_the_log_has_lost_is_named_and_put_back() {
     }
     host.stop();
     spark.begin(4);
-    let aside = spark.path().join("aside");
+    let hidden = spark.path().join("hidden");
     let mut attempt = 1;
     let mut lose = |name: &str, kind, words: &[&str]| {
         let lost = spark.path().join(name);
-        fs::rename(&lost, &aside).unwrap();
+        fs::rename(&lost, &hidden).unwrap();
         spark.delete_local();
         let host = Host::start();
         attempt += 1;
         let error = refused(
-            db(1, 4)
+            task(1, 4)
                 .attempt(attempt)
                 .run(host.connect(), &[left("EUR", 99, 1)]),
         );
@@ -240,7 +240,7 @@ fn an_object_that_the_log_has_lost_is_named_and_put_back() {
                 "{word:?} is not in {error}"
             );
         }
-        fs::rename(&aside, &lost).unwrap();
+        fs::rename(&hidden, &lost).unwrap();
     };
     let (second, last) = (format!("log/{:020}", 1), format!("log/{:020}", 3));
     let object = format!("{second}/join.0.1");
@@ -254,8 +254,7 @@ fn an_object_that_the_log_has_lost_is_named_and_put_back() {
         ErrorKind::Restore,
         &[&format!("{second}/join.*.* is missing"), "do not rewind"],
     );
-    // Nothing stands on the last epoch yet, so it may as well have been evaluated in part, or not
-    // at all.
+    // No epoch is based on the last one yet, so it may have been evaluated in part or not at all.
     let ways_out = [
         &*format!("restore `{last}` from a backup"),
         "do not rewind",
@@ -271,21 +270,21 @@ fn an_object_that_the_log_has_lost_is_named_and_put_back() {
         ErrorKind::StateMismatch,
         &[&["was not evaluated in it"], &ways_out[..]].concat(),
     );
-    // Put back, the state is whole again.
-    let done = db(1, 4)
+    // With the object restored, the state is complete again.
+    let done = task(1, 4)
         .run(Host::start().connect(), &[left("EUR", 99, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 3, 13)]);
 }
 
 #[test]
-fn rows_that_were_not_used_are_in_the_hosts_log() {
+fn host_logs_the_counts_of_unused_rows() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     let mut key_less = right("", 20, 1);
     if let crate::support::Row::Right { key, .. } = &mut key_less {
         *key = None;
     }
-    // The retention is 5, so at 100 all before 95 is late.
+    // The retention is 5: at stream time 100 all rows before 95 are late.
     for (epoch, rows) in [
         vec![right("EUR", 100, 1)],
         vec![right("EUR", 5, 2), right("EUR", 6, 2), key_less],
@@ -295,7 +294,7 @@ fn rows_that_were_not_used_are_in_the_hosts_log() {
     {
         let epoch = epoch.try_into().unwrap();
         spark.begin(epoch);
-        Database::new(&spark, "a", epoch)
+        TaskRequest::new(&spark, "a", epoch)
             .with("/operator/history_retention", 5)
             .run(host.connect(), rows)
             .unwrap();
@@ -309,7 +308,7 @@ fn rows_that_were_not_used_are_in_the_hosts_log() {
 }
 
 #[test]
-fn two_queries_may_share_a_local_dir() {
+fn two_queries_share_a_local_dir() {
     let (first, second, local) = (Spark::new(), Spark::new(), tempfile::tempdir().unwrap());
     fs::write(second.path().join("query/metadata"), r#"{"id":"query-2"}"#).unwrap();
     let queries = [(&first, QUERY_WORD), (&second, "query-2")];
@@ -317,11 +316,11 @@ fn two_queries_may_share_a_local_dir() {
         for (spark, id) in queries {
             spark.begin(epoch);
             let host = HostProcess::start();
-            let db = Database::new(spark, "a", epoch)
+            let task = TaskRequest::new(spark, "a", epoch)
                 .with("/query_id", id)
                 .with("/local_dir", local.path().to_str().unwrap());
             let rows = [right("EUR", 10 + epoch, epoch), left("EUR", 9 + epoch, 1)];
-            let done = db.run(host.connect(), &rows).unwrap();
+            let done = task.run(host.connect(), &rows).unwrap();
             assert_eq!(done.rows.len(), 1);
             assert!(
                 !host.log().contains("is made from the log"),

@@ -1,17 +1,20 @@
-//! One byte flipped, or a file cut short or gone: the right state or a clear error, never a wrong
-//! answer, never silently an earlier commit.
+//! One flipped bit, or a truncated or missing file: the database returns the right state or a clear
+//! error, never a wrong answer and never silently an earlier commit.
 
+mod files;
+
+use crate::files::{copied, files_below, kind};
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Database, DatabaseOptions, Durability, ErrorKind, ProcessingGuarantee};
-use holdfast_proof::{Fault, Runner, World, directory, generator, impatient, rounds, runner};
+use holdfast_proof::{
+    Runner, StepError, World, directory, generator, rounds, runner, without_retry_delay,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Transactions of which one surely spills.
+/// Transactions of which at least one spills.
 const WITHIN: u64 = 400;
-/// Where files of a commit are that was interrupted.
-const COMMIT: &str = "+commit";
-/// Places tried in one database before the next is made.
+/// Damaged places per database.
 const PLACES_EACH: u64 = 50;
 
 #[derive(Clone, Copy, Debug)]
@@ -21,47 +24,29 @@ enum Damage {
     Gone,
 }
 
-/// A kind of file by its name: numbers left out.
-fn kind(file: &Path) -> String {
-    let name = |path: &Path| {
-        path.file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    };
-    let folder = file.parent().map(name).filter(|folder| folder == COMMIT);
-    let name = folder
-        .into_iter()
-        .chain([name(file)])
-        .collect::<Vec<_>>()
-        .join("/");
-    name.chars().filter(|c| !c.is_ascii_digit()).collect()
-}
-
-/// A database that stands at a transaction, closed or left as by a crash.
+/// A database at a transaction, closed or as a crash leaves it.
 struct Original {
     path: PathBuf,
     world: World,
     durability: Durability,
     closed: bool,
-    /// What can be damaged, by kind. RocksDB's own diary is not read by anybody.
+    /// The files to damage, by kind. RocksDB's info log is left out: it is never read.
     files: BTreeMap<String, Vec<PathBuf>>,
 }
 
-/// Under at-least-once what was written without transactions stays after any stop, so that it can
-/// be compared. Compactions meet what is damaged.
+/// Under at-least-once, rows written without transactions survive any stop, so they can be
+/// compared. Compactions read damaged files.
 fn options(durability: Durability) -> DatabaseOptions {
     DatabaseOptions {
         guarantee: ProcessingGuarantee::AtLeastOnce,
-        environment: Some(impatient()),
+        environment: Some(without_retry_delay()),
         ..runner::options(durability)
     }
 }
 
 fn original(path: PathBuf, seed: u64) -> Original {
     let mut rng = generator(seed, 1);
-    // A crash without a log may lose commits, so only a closed database says which one it must
-    // stand at.
+    // A crash without a log may lose commits, so without a log the database is closed.
     let (durability, closed) = [
         (Durability::Sync, false),
         (Durability::Sync, true),
@@ -110,9 +95,8 @@ fn original(path: PathBuf, seed: u64) -> Original {
     }
 }
 
-/// Text without a checksum, in which whatever it says counts: an older program may have gone on
-/// from there, and who deletes the file asks for a restore from the changelog. A malformed one is
-/// an error: `older_layout.rs` of core's tests.
+/// Whether a file is text without a checksum, of which any valid content counts. A missing file
+/// requests a restore from the changelog. `older_layout.rs` of core tests malformed files.
 fn is_of_an_older_layout(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name == ".checkpoint")
         || file
@@ -120,42 +104,16 @@ fn is_of_an_older_layout(file: &Path) -> bool {
             .is_some_and(|extension| extension == "position")
 }
 
-/// All files that the next open looks at.
-fn files_below(path: &Path) -> Vec<PathBuf> {
-    let entries = |path: &Path| {
-        std::fs::read_dir(path)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .collect::<Vec<_>>()
-    };
-    let mut files = entries(path);
-    files.extend(entries(&path.join(COMMIT)));
-    files.retain(|file| file.is_file());
-    files.sort();
-    files
-}
-
-fn copied(from: &Path, to: &Path) {
-    let _ = std::fs::remove_dir_all(to);
-    for file in files_below(from) {
-        let copy = to.join(file.strip_prefix(from).expect("a file below"));
-        std::fs::create_dir_all(copy.parent().expect("a folder")).expect("a directory");
-        std::fs::copy(&file, copy).expect("a copy");
-    }
-}
-
-/// What became of a damaged database: a clear error's message, or nothing and the right state.
+/// Opens a damaged database: returns the message of a clear error, or `None` for the right state.
 fn opened(path: &Path, original: &Original) -> Result<Option<String>, String> {
-    let right = |fault: Fault| match fault {
-        Fault::Store(e)
+    let right = |fault: StepError| match fault {
+        StepError::Store(e)
             if e.kind() == ErrorKind::StoreCorrupted
                 && e.to_string().contains(&path.display().to_string()) =>
         {
             Ok(Some(e.to_string()))
         }
-        Fault::Store(e) => Err(format!(
+        StepError::Store(e) => Err(format!(
             "an error of a kind that says something else, {:?}: {e}",
             e.kind()
         )),
@@ -163,11 +121,11 @@ fn opened(path: &Path, original: &Original) -> Result<Option<String>, String> {
     };
     let db = match Database::open(path, &original.world.specs(), options(original.durability)) {
         Ok(db) => db,
-        Err(e) => return right(Fault::Store(e)),
+        Err(e) => return right(StepError::Store(e)),
     };
     let answer = World::transaction_of(&db).and_then(|n| {
         if n != original.world.n() {
-            return Err(Fault::Wrong(format!(
+            return Err(StepError::Wrong(format!(
                 "the database silently stands at transaction {n}"
             )));
         }
@@ -187,7 +145,7 @@ fn damage_is_an_error_or_changes_nothing() {
         let mut rng = generator(seed, 2);
         let kinds: Vec<_> = original.files.keys().cloned().collect();
         for place in 0..PLACES_EACH {
-            // Every kind in turn, data and logs more often.
+            // All kinds in turn, data and logs more often.
             let kind = match place % 4 {
                 0 if original.files.contains_key(".log") && !original.closed => ".log",
                 0 | 1 => ".sst",
@@ -198,7 +156,7 @@ fn damage_is_an_error_or_changes_nothing() {
             let file = &files[rng.usize(..files.len())];
             let mut bytes = std::fs::read(file).expect("the file");
             let damage = match rng.u8(..10) {
-                // Of the kinds that are tried seldom, every other database loses each once.
+                // Every second database loses each file of the rare kinds once.
                 _ if place % 4 == 3 && seed % 2 == 1 && place / 4 < kinds.len() as u64 => {
                     Damage::Gone
                 }
@@ -220,7 +178,7 @@ fn damage_is_an_error_or_changes_nothing() {
                 Damage::Cut(at) => std::fs::write(&damaged, &bytes[..at]).expect("a write"),
                 Damage::Gone => std::fs::remove_file(&damaged).expect("a removal"),
             }
-            let told = format!(
+            let context = format!(
                 "DAMAGE_SEED={seed}, place {place}: {} of {} bytes, {damage:?}; {:?}, closed: {}, \
                  at {}",
                 damaged.display(),
@@ -229,18 +187,18 @@ fn damage_is_an_error_or_changes_nothing() {
                 original.closed,
                 original.world.n()
             );
-            let first = opened(&copy, &original).unwrap_or_else(|e| panic!("{told}: {e}"));
-            // An error must not heal itself into an earlier state.
+            let first = opened(&copy, &original).unwrap_or_else(|e| panic!("{context}: {e}"));
+            // Reopening must not turn an error into an earlier state.
             let again =
-                opened(&copy, &original).unwrap_or_else(|e| panic!("{told}: opened again: {e}"));
+                opened(&copy, &original).unwrap_or_else(|e| panic!("{context}: opened again: {e}"));
             assert!(
                 again.is_some() || first.is_none(),
-                "{told}: an error that is gone when the database is opened again: {first:?}"
+                "{context}: an error that is gone when the database is opened again: {first:?}"
             );
             if let Some(message) = first.as_ref().filter(|_| kind == ".log") {
                 assert!(
                     message.contains("the last good commit"),
-                    "{told}: the last good commit is not named: {message}"
+                    "{context}: the last good commit is not named: {message}"
                 );
             }
             let counts = seen.entry(kind.to_owned()).or_default();
@@ -271,8 +229,8 @@ fn damage_is_an_error_or_changes_nothing() {
     }
 }
 
-/// The places of the types of a log's or a manifest's records: checksum, 4 bytes | length, 2 |
-/// type, 1, in blocks of 32 KiB.
+/// The positions of the record types in a log or a manifest, in blocks of 32 KiB. A record is:
+/// checksum, 4 bytes | length, 2 | type, 1 | data.
 fn types_of_records(file: &[u8]) -> Vec<usize> {
     const BLOCK: usize = 32 * 1024;
     let (mut types, mut at) = (Vec::new(), 0);
@@ -287,9 +245,9 @@ fn types_of_records(file: &[u8]) -> Vec<usize> {
     types
 }
 
-/// RocksDB reads a record for ever whose type says that it is of a recycled log.
+/// RocksDB never finishes reading a record with the type of a recycled log.
 #[test]
-fn an_open_ends_whatever_type_a_record_has() {
+fn open_ends_for_every_record_type() {
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
     let dir = directory().expect("a temporary directory");
     let path = dir.path().join("database");
@@ -322,17 +280,21 @@ fn an_open_ends_whatever_type_a_record_has() {
             let (ends, ended) = std::sync::mpsc::channel();
             let (specs, options, copy) = (world.specs(), options.clone(), copy.clone());
             std::thread::spawn(move || ends.send(Database::open(&copy, &specs, options).map(drop)));
-            let told = format!("record {record} of {}", file.display());
+            let context = format!("record {record} of {}", file.display());
             let opened = ended
                 .recv_timeout(PATIENCE)
-                .unwrap_or_else(|_| panic!("{told}: the open does not end"));
+                .unwrap_or_else(|_| panic!("{context}: the open does not end"));
             let Err(error) = opened else {
-                panic!("{told}: damage that nobody notices")
+                panic!("{context}: undetected damage")
             };
-            assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{told}: {error}");
+            assert_eq!(
+                error.kind(),
+                ErrorKind::StoreCorrupted,
+                "{context}: {error}"
+            );
             assert!(
                 kind(&file) != ".log" || error.to_string().contains("the last good commit"),
-                "{told}: {error}"
+                "{context}: {error}"
             );
             *tried.entry(kind(&file)).or_default() += 1;
         }
@@ -343,17 +305,17 @@ fn an_open_ends_whatever_type_a_record_has() {
     );
 }
 
-/// The logs behind a manifest that is cut would be replayed onto the state of an older time.
+/// Logs newer than a truncated manifest would be replayed onto an older state.
 #[test]
-fn a_manifest_cut_short_is_never_a_state_with_a_hole() {
+fn truncated_manifest_never_opens_with_missing_commits() {
     let dir = directory().expect("a temporary directory");
     let path = dir.path().join("database");
     let mut options = options(Durability::Sync);
-    // With compactions the older state's files would be gone, and that is noticed anyway.
+    // Compactions would remove the older state's files, which is detected anyway.
     options
         .rocksdb_options
         .push(("disable_auto_compactions".into(), "true".into()));
-    // The other test's failpoint is none of this one's.
+    // Without spills the failpoint of the other test is not reached.
     options.uncommitted_max_bytes = -1;
     let mut world = World::new(7);
     let db = Database::open(&path, &world.specs(), options).expect("a new database");

@@ -1,8 +1,8 @@
-//! A disk that is full: an error that says whose state it is, where and what to do; nothing is
-//! lost, and the query goes on once there is space.
+//! A full disk: the error names operator, partition, path and remedy. Nothing is lost, and the
+//! query continues once there is space.
 //!
 //! A limit on the size of files stands for the full disk. It refuses the same writes, and it can be
-//! set for a host that runs, and lifted.
+//! set and lifted for a running host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,18 +11,20 @@ use std::time::Instant;
 use holdfast_core::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::support::{Database, HostProcess, PATIENCE, Row, Spark, left, matched, refused, right};
+use crate::support::{
+    HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, refused, right,
+};
 
-/// More than a claim or a manifest has, less than the rows of an epoch.
+/// Larger than a claim or a manifest, smaller than the rows of an epoch.
 const FULL: u64 = 16 << 10;
 
-fn db(spark: &Spark, epoch: i64) -> Database {
+fn task(spark: &Spark, epoch: i64) -> TaskRequest {
     let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0,
         "retain_epochs": 3});
-    Database::new(spark, "a", epoch).with("/settings", settings)
+    TaskRequest::new(spark, "a", epoch).with("/settings", settings)
 }
 
-/// Rates of so many keys.
+/// Rates of `count` keys.
 fn rates(count: i64, time: i64) -> Vec<Row> {
     (0..count)
         .map(|n| {
@@ -45,7 +47,7 @@ fn rate_of(row: &Row) -> (String, i64) {
     (key.clone().unwrap(), *rate)
 }
 
-/// A row that asks for what was put there.
+/// A stream row that matches the n-th rate.
 fn probe(rates: &[Row], n: usize) -> Row {
     let (key, rate) = rate_of(&rates[n]);
     left(&key, 100, rate)
@@ -67,33 +69,33 @@ fn says_all(error: &Error, places: &[&str]) {
 }
 
 #[test]
-fn an_epoch_that_cannot_be_staged_is_staged_by_the_retry() {
+fn retry_stages_an_epoch_after_a_full_disk() {
     if !Spark::is_local() {
         return;
     }
     let (spark, host) = (Spark::new(), HostProcess::start());
     let rates = rates(5_000, 10);
     spark.epoch(0, || {
-        db(&spark, 0)
+        task(&spark, 0)
             .run(host.connect(), &[right("before", 10, 7)])
             .unwrap()
     });
     spark.begin(1);
     host.limit_files(Some(FULL));
-    let error = refused(db(&spark, 1).run(host.connect(), &rates));
+    let error = refused(task(&spark, 1).run(host.connect(), &rates));
     says_all(
         &error,
         &[&spark.path().join("log").to_string_lossy(), "join.0.1"],
     );
-    assert_eq!(spark.objects(1), [""; 0], "not a part of it");
+    assert_eq!(spark.objects(1), [""; 0], "not even a part");
     host.limit_files(None);
-    db(&spark, 1)
+    task(&spark, 1)
         .attempt(2)
         .run(host.connect(), &rates)
         .unwrap();
     spark.commit(1);
     spark.begin(2);
-    let done = db(&spark, 2)
+    let done = task(&spark, 2)
         .run(
             host.connect(),
             &[probe(&rates, 4_321), left("before", 100, 1)],
@@ -106,18 +108,17 @@ fn an_epoch_that_cannot_be_staged_is_staged_by_the_retry() {
 }
 
 #[test]
-fn a_commit_that_cannot_be_written_is_written_by_the_retry_and_snapshots_go_on() {
+fn retry_commits_after_a_full_disk_and_snapshots_continue() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     let rates = rates(20_000, 10);
-    spark.epoch(0, || db(&spark, 0).run(host.connect(), &rates).unwrap());
-    // The first snapshot cannot write what is committed to files; from then on RocksDB refuses
-    // commits.
+    spark.epoch(0, || task(&spark, 0).run(host.connect(), &rates).unwrap());
+    // The first snapshot cannot flush committed rows; from then on RocksDB refuses commits.
     host.limit_files(Some(FULL));
     let (started, mut next) = (Instant::now(), 1);
     let error = loop {
         assert!(started.elapsed() < PATIENCE, "nothing was refused");
         spark.begin(next);
-        match db(&spark, next).run(host.connect(), &[right("more", next, next)]) {
+        match task(&spark, next).run(host.connect(), &[right("more", next, next)]) {
             Ok(_) => spark.commit(next),
             Err(error) => break error,
         }
@@ -125,7 +126,7 @@ fn a_commit_that_cannot_be_written_is_written_by_the_retry_and_snapshots_go_on()
     };
     says_all(&error, &[&spark.path().join("state").to_string_lossy()]);
     host.limit_files(None);
-    let done = db(&spark, next)
+    let done = task(&spark, next)
         .attempt(2)
         .run(
             host.connect(),
@@ -147,18 +148,18 @@ fn a_commit_that_cannot_be_written_is_written_by_the_retry_and_snapshots_go_on()
             .is_ok_and(|mut files| files.any(|file| !file.unwrap().path().is_dir()))
     };
     spark.run_epochs_until(next + 1, has_snapshot, |epoch| {
-        drop(db(&spark, epoch).run(host.connect(), &[]).unwrap())
+        drop(task(&spark, epoch).run(host.connect(), &[]).unwrap())
     });
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_restored_is_restored_by_the_retry() {
+fn retry_restores_a_snapshot_after_a_full_disk() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     let rates = rates(20_000, 10);
-    spark.epoch(0, || db(&spark, 0).run(host.connect(), &rates).unwrap());
+    spark.epoch(0, || task(&spark, 0).run(host.connect(), &rates).unwrap());
     let log_is_cut = || !spark.path().join(format!("log/{:020}", 0)).exists();
     let next = spark.run_epochs_until(1, log_is_cut, |epoch| {
-        drop(db(&spark, epoch).run(host.connect(), &[]).unwrap())
+        drop(task(&spark, epoch).run(host.connect(), &[]).unwrap())
     });
     host.kill();
     spark.delete_local();
@@ -167,7 +168,7 @@ fn a_snapshot_that_cannot_be_restored_is_restored_by_the_retry() {
     spark.begin(next);
     for attempt in 1..4 {
         let error = refused(
-            db(&spark, next)
+            task(&spark, next)
                 .attempt(attempt)
                 .run(host.connect(), &[probe(&rates, 12_345)]),
         );
@@ -181,7 +182,7 @@ fn a_snapshot_that_cannot_be_restored_is_restored_by_the_retry() {
         .collect();
     assert!(left.is_empty(), "the full disk still has {left:?}");
     host.limit_files(None);
-    let done = db(&spark, next)
+    let done = task(&spark, next)
         .attempt(4)
         .run(host.connect(), &[probe(&rates, 12_345)])
         .unwrap();

@@ -1,8 +1,8 @@
-//! What the join gives for which rows.
+//! The results of the as-of join.
 
 use arrow_schema::DataType;
 
-use crate::support::{Database, Host, Row, Spark, deleted, left, matched, right, unmatched};
+use crate::support::{Host, Row, Spark, TaskRequest, deleted, left, matched, right, unmatched};
 
 #[test]
 fn nulls_match_nothing_and_right_rows_with_nulls_are_dropped() {
@@ -33,14 +33,14 @@ fn nulls_match_nothing_and_right_rows_with_nulls_are_dropped() {
         },
         left("EUR", 20, 3),
     ];
-    let mut done = Database::scratch().run(host.connect(), &rows).unwrap();
+    let mut done = TaskRequest::scratch().run(host.connect(), &rows).unwrap();
     done.rows.sort();
     assert_eq!(done.rows, [unmatched(1), unmatched(2), matched(3, 3, 10)]);
     assert_eq!(
         (done.staged.counts.dropped, done.staged.counts.matched),
         (2, 1)
     );
-    let inner = Database::scratch()
+    let inner = TaskRequest::scratch()
         .with("/operator/how", "inner")
         .run(host.connect(), &rows)
         .unwrap();
@@ -55,7 +55,7 @@ fn nulls_match_nothing_and_right_rows_with_nulls_are_dropped() {
 }
 
 #[test]
-fn a_deleted_value_ends_and_a_new_one_begins() {
+fn deletion_ends_a_value_and_a_later_value_begins() {
     let rows = [
         right("EUR", 10, 1),
         deleted("EUR", 20),
@@ -64,7 +64,7 @@ fn a_deleted_value_ends_and_a_new_one_begins() {
         left("EUR", 20, 2),
         left("EUR", 30, 3),
     ];
-    let done = Database::scratch()
+    let done = TaskRequest::scratch()
         .run(Host::start().connect(), &rows)
         .unwrap();
     assert_eq!(
@@ -74,7 +74,7 @@ fn a_deleted_value_ends_and_a_new_one_begins() {
 }
 
 #[test]
-fn at_equal_times_the_table_comes_first_and_order_by_decides_among_its_rows() {
+fn at_equal_times_table_rows_precede_stream_rows_in_their_order() {
     let host = Host::start();
     let rows = [
         left("EUR", 10, 1),
@@ -82,10 +82,10 @@ fn at_equal_times_the_table_comes_first_and_order_by_decides_among_its_rows() {
         right("EUR", 10, 9),
         right("EUR", 10, 8),
     ];
-    let done = Database::scratch().run(host.connect(), &rows).unwrap();
+    let done = TaskRequest::scratch().run(host.connect(), &rows).unwrap();
     assert_eq!(done.rows, [matched(1, 9, 10)], "content decides");
     // By the note, nulls first: 8 is the only one that has one.
-    let ordered = Database::scratch().with("/operator/order_right", serde_json::json!([1]));
+    let ordered = TaskRequest::scratch().with("/operator/order_right", serde_json::json!([1]));
     assert_eq!(
         ordered.run(host.connect(), &rows).unwrap().rows,
         [matched(1, 8, 10)]
@@ -93,10 +93,10 @@ fn at_equal_times_the_table_comes_first_and_order_by_decides_among_its_rows() {
 }
 
 #[test]
-fn late_rows_of_both_sides_join_as_of_their_own_time() {
+fn late_rows_join_as_of_their_time() {
     let (spark, host) = (Spark::new(), Host::start());
     let retention =
-        |epoch| Database::new(&spark, "a", epoch).with("/operator/history_retention", 100);
+        |epoch| TaskRequest::new(&spark, "a", epoch).with("/operator/history_retention", 100);
     spark.begin(0);
     retention(0)
         .run(host.connect(), &[right("EUR", 10, 1), right("EUR", 200, 2)])
@@ -130,10 +130,10 @@ fn late_rows_of_both_sides_join_as_of_their_own_time() {
 }
 
 #[test]
-fn the_output_has_the_inputs_types_and_the_users_names() {
+fn output_has_the_inputs_types_and_the_users_names() {
     let rows: Vec<_> = (0..25_000).map(|id| left("EUR", id, id)).collect();
     let halves: Vec<&[Row]> = rows.chunks(7_000).collect();
-    let done = Database::scratch()
+    let done = TaskRequest::scratch()
         .run_batches(Host::start().connect(), &halves)
         .unwrap();
     let sizes: Vec<_> = done

@@ -1,0 +1,7 @@
+//! Epochs of one query: attempts, runs, guarantees, results, growth.
+
+mod at_least_once;
+mod attempts;
+mod bounded;
+mod oracle;
+mod rows;

@@ -1,0 +1,6 @@
+//! What fails: connections, hosts, local databases, disks, and requests that are refused.
+
+mod connections;
+mod full_disk;
+mod hosts;
+mod refusals;

@@ -1,0 +1,129 @@
+//! Operators that an earlier run of the epoch did not have.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use holdfast_host::protocol::Epoch;
+
+use super::{named, rows, run};
+use crate::support::{Host, PATIENCE, Row, Spark, TaskRequest, left, matched, refused};
+
+#[test]
+fn operator_added_after_the_rewind_point_starts_empty() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let other = |run: &str, epoch: i64, rows: &[Row]| {
+        TaskRequest::new(&spark, run, epoch)
+            .with("/operator/name", "other")
+            .with("/instance", "call-2")
+            .run(host.connect(), rows)
+            .unwrap()
+    };
+    for epoch in 0..5 {
+        spark.begin(epoch);
+        TaskRequest::new(&spark, "old", epoch)
+            .run(host.connect(), &rows(epoch, epoch))
+            .unwrap();
+        if epoch >= 3 {
+            other("old", epoch, &rows(epoch, epoch));
+        }
+        spark.commit(epoch);
+    }
+    spark.open_root().rewind(Epoch(2)).unwrap();
+    for epoch in 2..4 {
+        spark.begin(epoch);
+        TaskRequest::new(&spark, "new", epoch)
+            .run(host.connect(), &[])
+            .unwrap();
+        let done = other("new", epoch, &rows(epoch, 100 + epoch));
+        assert_eq!(done.rows, [matched(epoch, 100 + epoch, epoch * 10)]);
+        spark.commit(epoch);
+    }
+    // Its state has epoch 2, although it was first added in epoch 3.
+    spark.begin(4);
+    assert_eq!(
+        other("new", 4, &[left("EUR", 27, 1)]).rows,
+        [matched(1, 102, 20)]
+    );
+}
+
+#[test]
+fn next_run_computes_an_operator_that_the_older_run_did_not() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    // The operators of a query stage one after the other; its driver dies in between.
+    named(&spark, "join", "a", 0)
+        .run(host.connect(), &rows(0, 1))
+        .unwrap();
+    for operator in ["join", "second"] {
+        named(&spark, operator, "b", 0)
+            .run(host.connect(), &rows(0, 1))
+            .unwrap();
+    }
+    spark.commit(0);
+    spark.begin(1);
+    for operator in ["join", "second"] {
+        assert_eq!(
+            named(&spark, operator, "b", 1)
+                .run(host.connect(), &rows(1, 2))
+                .unwrap()
+                .rows,
+            [matched(1, 2, 10)]
+        );
+    }
+}
+
+#[test]
+fn operator_that_never_staged_starts_with_a_later_epoch() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let other = |run: &str, epoch: i64, retention: i64| {
+        named(&spark, "other", run, epoch)
+            .with("/operator/history_retention", retention)
+            .run(host.connect(), &rows(epoch, epoch))
+    };
+    run(&spark, &host, "a", 0, &rows(0, 1));
+    // The operator is registered and its task fails; the query continues without the operator.
+    spark.begin(1);
+    drop(
+        named(&spark, "other", "b", 1)
+            .pushed(host.connect(), &rows(1, 1))
+            .unwrap(),
+    );
+    let (file, started) = (spark.path().join("operators/other.json"), Instant::now());
+    while !file.exists() {
+        assert!(
+            started.elapsed() < PATIENCE,
+            "the operator is not registered"
+        );
+        thread::sleep(Duration::from_millis(2));
+    }
+    for epoch in 1..4 {
+        run(&spark, &host, "c", epoch, &rows(epoch, epoch));
+    }
+    // Added again with another setting, it starts with this epoch and no earlier one is missing.
+    spark.begin(4);
+    TaskRequest::new(&spark, "d", 4)
+        .run(host.connect(), &rows(4, 4))
+        .unwrap();
+    other("d", 4, 7_000_000).unwrap();
+    // Now the setting must match the state.
+    let error = refused(other("e", 4, 8_000_000));
+    assert!(
+        error
+            .to_string()
+            .contains("history_retention was 7000000, is 8000000"),
+        "{error}"
+    );
+    // Dropping its first epoch removes that state.
+    spark.open_root().drop_epoch(Epoch(4)).unwrap().unwrap();
+    TaskRequest::new(&spark, "f", 4)
+        .run(host.connect(), &rows(4, 4))
+        .unwrap();
+    other("f", 4, 8_000_000).unwrap();
+    spark.commit(4);
+    spark.begin(5);
+    assert!(
+        refused(other("g", 5, 7_000_000))
+            .to_string()
+            .contains("was 8000000, is 7000000")
+    );
+}

@@ -1,0 +1,94 @@
+//! A checkpoint older than the state.
+
+use holdfast_host::protocol::Epoch;
+
+use super::{address, rows, run};
+use crate::support::{Host, Spark, TaskRequest, left, matched, refused};
+
+#[test]
+fn database_ahead_of_the_checkpoint_is_an_error_without_a_rewind() {
+    let (spark, host) = (Spark::new(), Host::start());
+    for epoch in 0..4 {
+        run(&spark, &host, "a", epoch, &rows(epoch, epoch));
+    }
+    spark.open_root().rewind(Epoch(3)).unwrap();
+    for epoch in 3..6 {
+        run(&spark, &host, "b", epoch, &rows(epoch, epoch));
+    }
+    spark.begin(6);
+    TaskRequest::new(&spark, "b", 6)
+        .run(host.connect(), &[])
+        .unwrap();
+    // The log still has the epochs of the state.
+    spark.restore_checkpoint(3, 6);
+    let error = refused(TaskRequest::new(&spark, "c", 3).run(host.connect(), &rows(3, 3)));
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("`holdfast rewind {} --epoch 3`", address(&spark))),
+        "{error}"
+    );
+    spark.open_root().rewind(Epoch(3)).unwrap();
+    assert_eq!(
+        run(&spark, &host, "d", 3, &[left("EUR", 55, 1)]).rows,
+        [matched(1, 2, 20)]
+    );
+}
+
+#[test]
+fn hosts_with_new_databases_detect_an_older_checkpoint() {
+    let (spark, host) = (Spark::new(), Host::start());
+    for epoch in 0..6 {
+        run(&spark, &host, "a", epoch, &rows(epoch, epoch));
+    }
+    spark.begin(6);
+    TaskRequest::new(&spark, "a", 6)
+        .run(host.connect(), &rows(6, 6))
+        .unwrap();
+    host.stop();
+    spark.delete_local();
+    spark.restore_checkpoint(3, 6);
+    let host = Host::start();
+    let error = refused(TaskRequest::new(&spark, "b", 3).run(host.connect(), &rows(3, 3)));
+    for part in [
+        "stands at epoch 5",
+        "older checkpoint was restored",
+        "--epoch 3`",
+    ] {
+        assert!(
+            error.to_string().contains(part),
+            "{part:?} is not in {error}"
+        );
+    }
+    spark.open_root().rewind(Epoch(3)).unwrap();
+    assert_eq!(
+        run(&spark, &host, "c", 3, &[left("EUR", 55, 1)]).rows,
+        [matched(1, 2, 20)]
+    );
+}
+
+#[test]
+fn commit_lost_to_power_failure_is_not_an_older_checkpoint() {
+    let (spark, host) = (Spark::new(), Host::start());
+    for epoch in 0..4 {
+        run(&spark, &host, "a", epoch, &rows(epoch, epoch));
+    }
+    spark.begin(4);
+    TaskRequest::new(&spark, "a", 4)
+        .run(host.connect(), &rows(4, 4))
+        .unwrap();
+    host.stop();
+    spark.delete_local();
+    // Spark does not sync its files: the offsets of epoch 4 and the commit of epoch 3 may be lost
+    // while objects of epoch 4 exist.
+    spark.restore_checkpoint(3, 4);
+    let host = Host::start();
+    assert_eq!(
+        run(&spark, &host, "b", 3, &rows(3, 3)).rows,
+        [matched(3, 3, 30)]
+    );
+    assert_eq!(
+        run(&spark, &host, "b", 4, &rows(4, 4)).rows,
+        [matched(4, 4, 40)]
+    );
+}

@@ -1,0 +1,230 @@
+//! When snapshots are taken and restored, and what they copy.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::{HOUR, RETAINED, epoch_of, every, log, manifests, rows, run, run_until_forgotten};
+use crate::support::{
+    Host, HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, refused, right,
+};
+
+#[test]
+fn log_stays_short_and_a_new_disk_restores_a_snapshot() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let next = run_until_forgotten(&spark, &host, 0, 20);
+    let newest = *log(&spark).last().unwrap();
+    assert_eq!(newest, next - 1);
+    assert!(log(&spark).len() >= RETAINED, "{:?}", log(&spark));
+    host.stop();
+    spark.delete_local();
+    let host = Host::start();
+    // Rates of epochs whose log was removed are restored, too.
+    let asked: Vec<Row> = (0..next)
+        .map(|epoch| left("key-9", epoch * 10 + 5, epoch))
+        .collect();
+    let done = run(&spark, &host, next, &asked);
+    assert_eq!(
+        done.rows,
+        (0..next)
+            .map(|epoch| matched(epoch, epoch * 1_000 + 9, epoch * 10))
+            .collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn old_local_database_is_replaced_by_a_snapshot() {
+    let (spark, host) = (Spark::new(), Host::start());
+    run(&spark, &host, 0, &rows(0));
+    run(&spark, &host, 1, &rows(1));
+    host.stop();
+    // Its database remains on its disk while another machine continues.
+    let (here, away) = (spark.path().join("state"), spark.path().join("away"));
+    fs::rename(&here, &away).unwrap();
+    let host = Host::start();
+    let next = run_until_forgotten(&spark, &host, 2, 12);
+    host.stop();
+    fs::remove_dir_all(&here).unwrap();
+    fs::rename(&away, &here).unwrap();
+    let host = Host::start();
+    let done = run(
+        &spark,
+        &host,
+        next,
+        &[left("key-3", 5, 1), left("key-3", 95, 2)],
+    );
+    assert_eq!(done.rows, [matched(1, 3, 0), matched(2, 9_003, 90)]);
+}
+
+/// The epochs and records of the log that a host has replayed, and whether it has restored a
+/// snapshot.
+fn restored(host: &HostProcess) -> (Vec<(i64, i64, i64)>, bool) {
+    let log = host.log();
+    let replayed = log.lines().filter_map(|line| {
+        let (epochs, records) = line.split_once(" epochs ")?.1.split_once(" restored in ")?;
+        let (from, to) = epochs.split_once(" to ")?;
+        let records = records.split_once(", ")?.1.strip_suffix(" records")?;
+        Some((
+            from.parse().unwrap(),
+            to.parse().unwrap(),
+            records.parse().unwrap(),
+        ))
+    });
+    (replayed.collect(), log.contains("restored the snapshot"))
+}
+
+#[test]
+fn returning_machine_replays_only_what_it_missed() {
+    let spark = Spark::new();
+    let run = |host: &HostProcess, disk: &str, epoch: i64| {
+        let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
+            "snapshot_interval": 0, "retain_epochs": 1_000});
+        let disk = spark.path().join(disk);
+        let task = TaskRequest::new(&spark, "a", epoch)
+            .with("/settings", settings)
+            .with("/local_dir", disk.to_str().unwrap());
+        task.run(host.connect(), &rows(epoch)).unwrap();
+    };
+    let host = HostProcess::start();
+    let away = spark.run_epochs_until(
+        0,
+        || !manifests(&spark).is_empty(),
+        |epoch| run(&host, "one", epoch),
+    );
+    let snapshot = manifests(&spark)
+        .iter()
+        .map(|manifest| epoch_of(manifest))
+        .min()
+        .unwrap();
+    host.kill();
+    // Another machine serves the partition for a while and takes newer snapshots.
+    let host = HostProcess::start();
+    (away..away + 3).for_each(|epoch| spark.epoch(epoch, || run(&host, "two", epoch)));
+    let is_newer = || {
+        manifests(&spark)
+            .iter()
+            .any(|manifest| epoch_of(manifest) > away)
+    };
+    let next = spark.run_epochs_until(away + 3, is_newer, |epoch| run(&host, "two", epoch));
+    assert!(restored(&host).1, "a new disk: {}", host.log());
+    host.kill();
+    let host = HostProcess::start();
+    spark.epoch(next, || run(&host, "one", next));
+    let (replayed, from_snapshot) = restored(&host);
+    assert!(
+        !from_snapshot,
+        "the local disk has most epochs: {}",
+        host.log()
+    );
+    let &[(from, to, records)] = replayed.as_slice() else {
+        panic!("replayed once: {}", host.log())
+    };
+    assert_eq!(
+        (to, records),
+        (next - 1, (to - from + 1) * 200),
+        "{}",
+        host.log()
+    );
+    assert!(
+        from > snapshot,
+        "epochs on the local disk are not replayed: {}",
+        host.log()
+    );
+}
+
+#[test]
+fn short_lived_hosts_take_snapshots() {
+    let spark = Spark::new();
+    for start in 0..8 {
+        let host = Host::start();
+        for epoch in start * 3..start * 3 + 3 {
+            spark.epoch(epoch, || {
+                every(&spark, epoch, HOUR)
+                    .run(host.connect(), &rows(epoch))
+                    .unwrap()
+            });
+        }
+        host.stop();
+    }
+    assert_eq!(manifests(&spark).len(), 2);
+    let epochs = log(&spark);
+    assert!(epochs[0] > 0 && epochs.len() < 20, "{epochs:?}");
+}
+
+#[test]
+fn older_checkpoint_beside_newer_snapshots_is_an_error() {
+    for back_to in [0, 2] {
+        let (spark, host) = (Spark::new(), Host::start());
+        let next = run_until_forgotten(&spark, &host, 0, 5);
+        host.stop();
+        spark.delete_local();
+        spark.restore_checkpoint(back_to, next);
+        let (epochs, snapshots) = (log(&spark), manifests(&spark));
+        let host = Host::start();
+        let error =
+            refused(TaskRequest::new(&spark, "b", back_to).run(host.connect(), &rows(back_to)));
+        assert!(
+            error.to_string().contains("older checkpoint was restored"),
+            "{error}"
+        );
+        assert_eq!((log(&spark), manifests(&spark)), (epochs, snapshots));
+    }
+}
+
+#[test]
+fn only_new_files_are_copied() {
+    let (spark, host) = (Spark::new(), Host::start());
+    // Enough rows to dominate the files that are specific to each snapshot.
+    let many: Vec<Row> = (0..50_000_i64)
+        .map(|n| right(&format!("key-{}", n * 7_919 % 50_000), n, n))
+        .collect();
+    run(&spark, &host, 0, &many);
+    let (mut next, mut newest, started) = (1, -1, Instant::now());
+    // The bytes of each whole snapshot, and the bytes of each file as often as it was written.
+    let (mut whole, mut copied) = (Vec::new(), HashMap::new());
+    while whole.len() < 10 {
+        assert!(started.elapsed() < PATIENCE, "no snapshot");
+        run(&spark, &host, next, &[right("key-1", 60_000 + next, next)]);
+        next += 1;
+        let Some(manifest) = manifests(&spark)
+            .pop()
+            .filter(|manifest| epoch_of(manifest) > newest)
+        else {
+            continue;
+        };
+        // Two newer snapshots may have replaced it meanwhile.
+        let Ok(bytes) = fs::read(&manifest) else {
+            continue;
+        };
+        newest = epoch_of(&manifest);
+        let manifest: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        let files = manifest["files"].as_array().unwrap();
+        whole.push(
+            files
+                .iter()
+                .map(|file| file["bytes"].as_u64().unwrap())
+                .sum::<u64>(),
+        );
+        for file in files {
+            let (digest, bytes) = (
+                file["digest"].as_str().unwrap(),
+                file["bytes"].as_u64().unwrap(),
+            );
+            let place = spark
+                .path()
+                .join(format!("snapshots/join/0/files/{digest}-{bytes}"));
+            // A file that is written again has the same name and another inode.
+            if let Ok(file) = fs::metadata(place) {
+                copied.insert((file.ino(), file.mtime_nsec()), bytes);
+            }
+        }
+    }
+    let (whole, copied): (u64, u64) = (whole.iter().sum(), copied.values().sum());
+    assert!(whole > 10_000_000, "{whole}");
+    assert!(copied > 1_000_000, "{copied}");
+    // Compactions rewrite rows at times.
+    assert!(copied < whole / 2, "{copied} of {whole} bytes");
+}

@@ -1,0 +1,170 @@
+//! A state host in a separate process.
+
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::thread::{self};
+use std::time::Duration;
+
+use crate::support::endpoint::{TOKEN, loopback, wait_for_host};
+use crate::support::wait::PATIENCE;
+use holdfast_host::client::Client;
+use holdfast_host::executor::Executor;
+use holdfast_host::server::{ServerOptions, serve};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use tempfile::TempDir;
+
+/// A state host in a separate process, which can be killed and stopped.
+pub struct HostProcess {
+    pub socket: PathBuf,
+    process: Child,
+    folder: TempDir,
+}
+
+impl HostProcess {
+    /// A host that serves only its executor.
+    pub fn start() -> Self {
+        Self::with("")
+    }
+
+    /// A host of a cluster, which serves workers of other executors, too.
+    pub fn on_a_cluster() -> Self {
+        Self::with("yes")
+    }
+
+    fn with(cluster: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("host.sock");
+        // As in Python: writing beyond the file size limit is an error and not a fatal signal.
+        let process = Command::new("sh")
+            .args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#])
+            .arg(std::env::current_exe().unwrap())
+            .args([
+                "support::host_process::serves_in_a_separate_process",
+                "--exact",
+                "--ignored",
+            ])
+            .stderr(std::fs::File::create(folder.path().join("log")).unwrap())
+            .env("HOLDFAST_TEST_SOCKET", &socket)
+            .env("HOLDFAST_TEST_CLUSTER", cluster)
+            .spawn()
+            .unwrap();
+        wait_for_host(&socket);
+        Self {
+            socket,
+            process,
+            folder,
+        }
+    }
+
+    /// Sends SIGKILL: nothing is flushed.
+    pub fn kill(self) {
+        drop(self);
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.socket, TOKEN, PATIENCE).unwrap()
+    }
+
+    /// The host's log so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    /// Limits the size of files, as a full disk does; `None` lifts the limit.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
+        prlimit(Some(Pid::from_child(&self.process)), Resource::Fsize, limit).unwrap();
+    }
+
+    /// The peak of the host's memory, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"))
+            .unwrap();
+        peak.parse::<u64>().unwrap() << 10
+    }
+
+    /// Limits the host to one more open file.
+    pub fn leave_one_handle(&self) {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();
+        let open: Vec<u64> = open
+            .map(|handle| {
+                handle
+                    .unwrap()
+                    .file_name()
+                    .to_str()
+                    .unwrap()
+                    .parse()
+                    .unwrap()
+            })
+            .collect();
+        let free = (0..).find(|number| !open.contains(number)).unwrap();
+        self.limit_handles(Some(free + 1));
+    }
+
+    /// Lifts the limit of open files.
+    pub fn leave_all_handles(&self) {
+        self.limit_handles(getrlimit(Resource::Nofile).current);
+    }
+
+    fn limit_handles(&self, current: Option<u64>) {
+        let limit = Rlimit {
+            current,
+            maximum: getrlimit(Resource::Nofile).maximum,
+        };
+        prlimit(
+            Some(Pid::from_child(&self.process)),
+            Resource::Nofile,
+            limit,
+        )
+        .unwrap();
+    }
+
+    /// Sends SIGSTOP: the host keeps its locks and does not answer.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Sends SIGCONT: the host continues.
+    pub fn wake(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+}
+
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            println!("{}", self.log());
+        }
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "the body of HostProcess, not a test"]
+fn serves_in_a_separate_process() {
+    let socket = std::env::var_os("HOLDFAST_TEST_SOCKET").expect("started by HostProcess");
+    holdfast_host::logging::to_stderr();
+    let executor = rustix::process::getppid().and_then(|parent| Executor::of(parent.as_raw_pid()));
+    let cluster = std::env::var("HOLDFAST_TEST_CLUSTER").expect("started by HostProcess") == "yes";
+    let tcp = cluster.then(loopback);
+    serve(&ServerOptions {
+        socket: socket.into(),
+        token: TOKEN.into(),
+        tcp,
+        executor,
+        idle: Duration::from_secs(60),
+    })
+    .unwrap();
+}

@@ -1,0 +1,17 @@
+//! What the tests share: Spark's driver, hosts, tasks, rows.
+
+mod endpoint;
+mod host;
+mod host_process;
+mod rows;
+mod spark;
+mod task;
+mod wait;
+
+pub use endpoint::TOKEN;
+pub use host::Host;
+pub use host_process::HostProcess;
+pub use rows::{Joined, Row, batch, deleted, joined, left, matched, right, schema, unmatched};
+pub use spark::{QUERY, Spark, damage_tables};
+pub use task::{TaskRequest, TaskResult, refused};
+pub use wait::PATIENCE;

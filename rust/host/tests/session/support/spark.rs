@@ -1,0 +1,241 @@
+//! Spark's driver: a root with the checkpoint that it writes.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::support::wait::{PATIENCE, wait_until};
+use holdfast_host::root::{Root, StorageOptions};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub const QUERY: &str = "query-1";
+
+/// The S3 server of `scripts/s3`, if it runs.
+struct S3 {
+    endpoint: String,
+    bucket: PathBuf,
+}
+
+fn on_s3() -> Option<S3> {
+    let bucket = std::env::var_os("HOLDFAST_TEST_S3_FOLDER")?.into();
+    Some(S3 {
+        endpoint: std::env::var("HOLDFAST_TEST_S3").unwrap(),
+        bucket,
+    })
+}
+
+/// A root with Spark's checkpoint in it.
+pub struct Spark {
+    pub root: TempDir,
+}
+
+impl Spark {
+    pub fn new() -> Self {
+        let mut folder = tempfile::Builder::new();
+        folder.prefix("root-");
+        let root = on_s3()
+            .map_or_else(|| folder.tempdir(), |s3| folder.tempdir_in(s3.bucket))
+            .unwrap();
+        for folder in ["query/offsets", "query/commits"] {
+            std::fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        std::fs::write(
+            root.path().join("query/metadata"),
+            format!(r#"{{"id":"{QUERY}"}}"#),
+        )
+        .unwrap();
+        Self { root }
+    }
+
+    /// Opens the root.
+    pub fn open_root(&self) -> Root {
+        Root::open(
+            &self.path().display().to_string(),
+            &StorageOptions::default(),
+        )
+        .unwrap()
+    }
+
+    /// Whether the root is a folder and not a bucket.
+    pub fn is_local() -> bool {
+        on_s3().is_none()
+    }
+
+    /// The folder of the root's objects; the server of `scripts/s3` stores objects as files, too.
+    pub fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The fields of a request that name the root.
+    pub fn location(&self) -> Value {
+        match on_s3() {
+            None => json!({"root": self.path()}),
+            Some(s3) => json!({
+                "root": format!("s3://test/{}", self.path().file_name().unwrap().to_string_lossy()),
+                "storage_options": {
+                    "endpoint": s3.endpoint, "access_key_id": "test",
+                    "secret_access_key": "testtest", "allow_http": "true",
+                },
+                "local_dir": self.path().join("state"),
+            }),
+        }
+    }
+
+    /// Writes an epoch's offsets; tasks may compute it now.
+    pub fn begin(&self, epoch: i64) {
+        std::fs::write(
+            self.path().join(format!("query/offsets/{epoch}")),
+            "v1\n{}\n0",
+        )
+        .unwrap();
+    }
+
+    /// Writes an epoch's commit; the sink has its output.
+    pub fn commit(&self, epoch: i64) {
+        std::fs::write(self.path().join(format!("query/commits/{epoch}")), "v1\n{}").unwrap();
+    }
+
+    /// Restores the checkpoint of the moment when `epoch` began; the newest one is at `next`.
+    pub fn restore_checkpoint(&self, epoch: i64, next: i64) {
+        for later in epoch..=next {
+            for file in [
+                format!("query/offsets/{}", later + 1),
+                format!("query/commits/{later}"),
+            ] {
+                if let Err(error) = std::fs::remove_file(self.path().join(file)) {
+                    assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+                }
+            }
+        }
+    }
+
+    /// Runs epochs from `next` on until the condition holds; returns the next epoch.
+    pub fn run_epochs_until(
+        &self,
+        mut next: i64,
+        condition: impl Fn() -> bool,
+        run: impl Fn(i64),
+    ) -> i64 {
+        let started = Instant::now();
+        while !condition() {
+            assert!(
+                started.elapsed() < PATIENCE,
+                "the condition does not hold in {} before epoch {next}",
+                self.path().display()
+            );
+            self.epoch(next, || run(next));
+            next += 1;
+        }
+        next
+    }
+
+    /// Begins an epoch, runs `work` and commits the epoch.
+    pub fn epoch<T>(&self, epoch: i64, work: impl FnOnce() -> T) -> T {
+        self.begin(epoch);
+        let done = work();
+        self.commit(epoch);
+        done
+    }
+
+    /// Where a partition's databases are.
+    pub fn local(&self, partition: i32) -> PathBuf {
+        // A local_dir may be shared by several queries.
+        let state = if Self::is_local() {
+            "state".to_owned()
+        } else {
+            format!("state/{QUERY}")
+        };
+        self.path()
+            .join(state)
+            .join("join")
+            .join(partition.to_string())
+    }
+
+    /// Waits until a partition has a local database.
+    pub fn wait_for_local(&self, partition: i32) {
+        let folder = self.local(partition);
+        let exists = || {
+            std::fs::read_dir(&folder).is_ok_and(|files| {
+                files
+                    .flatten()
+                    .any(|file| file.path().join("CURRENT").exists())
+            })
+        };
+        wait_until(exists, || format!("no database in {}", folder.display()));
+    }
+
+    /// Deletes the local databases and leaves the root.
+    pub fn delete_local(&self) {
+        // A host that has them open may add files meanwhile; repeat until the folder is empty.
+        let state = self.path().join("state");
+        while let Err(error) = std::fs::remove_dir_all(&state) {
+            assert_eq!(
+                error.kind(),
+                std::io::ErrorKind::DirectoryNotEmpty,
+                "{error}"
+            );
+        }
+    }
+
+    /// The owners of a partition, oldest first: term and address.
+    pub fn owners(&self, partition: i32) -> Vec<(String, String)> {
+        let folder =
+            std::fs::read_dir(self.path().join(format!("owners/join/{partition}"))).unwrap();
+        let mut files: Vec<PathBuf> = folder.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        let owner = |file: &PathBuf| {
+            let claim: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+            let term = file
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .split('.')
+                .map(|number| number.trim_start_matches('0'));
+            (
+                term.collect::<Vec<_>>().join("."),
+                claim["endpoint"].as_str().unwrap_or("none").to_owned(),
+            )
+        };
+        files.iter().map(owner).collect()
+    }
+
+    /// The names of an epoch's log objects.
+    pub fn objects(&self, epoch: i64) -> Vec<String> {
+        let Ok(folder) = std::fs::read_dir(self.path().join(format!("log/{epoch:020}"))) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = folder
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// Flips a bit in each table file of partition 0 that contains the text; returns their number.
+///
+/// The partition is closed. RocksDB does not read rows when it opens a database, so the damage
+/// shows only when they are read.
+pub fn damage_tables(spark: &Spark, text: &[u8]) -> usize {
+    let folder = std::fs::read_dir(spark.local(0))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .find(|path| path.is_dir())
+        .unwrap();
+    let tables = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let mut damaged = 0;
+    for table in tables.filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
+    {
+        let mut bytes = std::fs::read(&table).unwrap();
+        let Some(at) = bytes.windows(text.len()).position(|window| window == text) else {
+            continue;
+        };
+        bytes[at] ^= 1;
+        std::fs::write(&table, bytes).unwrap();
+        damaged += 1;
+    }
+    damaged
+}

@@ -1,0 +1,14 @@
+//! What a loss of power leaves of unsynced bytes.
+
+/// Which unsynced bytes are on the disk after a loss of power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnsyncedBytes {
+    /// Nothing.
+    Nothing = 0,
+    /// A random part of each file: a partial tail.
+    Part = 1,
+    /// Everything, as after a kill.
+    All = 2,
+    /// A random part of each file, then zeros up to its length.
+    PartThenZeros = 3,
+}
