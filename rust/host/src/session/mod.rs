@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::host::Host;
 use crate::log::{HeadHeader, RecordsWriter};
-use crate::operator::rows::{Aside, Gate, Intake};
+use crate::operator::input::{Admission, FarFutureFile, Intake};
 use crate::operator::{Operator, Outcome, Worker};
 use crate::partition::{self, Prepared, View, Wanted, apply_object};
 use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, Owner, PartitionId, RunNumber};
@@ -54,7 +54,7 @@ enum Home {
 /// What a session has once it knows its columns.
 struct Work {
     operator: Box<dyn Operator>,
-    gate: Gate,
+    gate: Admission,
     stores: Vec<StoreSpec>,
     view: View,
     partition: Option<Arc<partition::PartitionState>>,
@@ -202,7 +202,7 @@ impl Session {
             .operator
             .run(&work.view.db, &mut work.view.transaction, worker)?;
         outcome.input = work.gate.digest(outcome.input);
-        outcome.counts.ahead = work.gate.ahead();
+        outcome.counts.ahead = work.gate.far_future_rows();
         let Home::Kept { root, run, place } = home else {
             return Ok(Staged {
                 epoch: None,
@@ -214,7 +214,7 @@ impl Session {
         };
         worker.check_alive()?;
         host.count(&root, &request.operator.name, place.epoch, outcome.counts);
-        if let Some(aside) = work.gate.take_aside() {
+        if let Some(aside) = work.gate.take_file() {
             set_aside(&request, &root, place.epoch, aside)?;
         }
         stage(&host, &request, &root, run, place.epoch, work, &outcome)
@@ -234,7 +234,7 @@ impl Session {
     }
 
     fn start(&self, schema: &Schema) -> Result<Work> {
-        let mut operator = self.request.operator.kind.start(schema)?;
+        let mut operator = self.request.operator.kind.spec().start(schema)?;
         let stores = self.request.operator.stores();
         let options = self.request.settings.database_options();
         self.request.settings.apply_memory(&self.host);
@@ -263,7 +263,7 @@ impl Session {
                 // A static frame has no time of its own to go by.
                 Ok(Work {
                     operator,
-                    gate: Gate::default(),
+                    gate: Admission::default(),
                     stores,
                     view,
                     partition: None,
@@ -279,7 +279,7 @@ impl Session {
                     *run,
                     self.request.partitions,
                 )?;
-                operator.rows().layout_mut()?.set_kept(&kept)?;
+                operator.rows().layout_mut()?.set_stored_payloads(&kept)?;
                 let partition = self.host.partition(&self.request, root, &place.query_id);
                 let view = partition.view(&Wanted {
                     run: *run,
@@ -299,14 +299,14 @@ impl Session {
                             .map(|now| now.saturating_add(ahead))
                     })
                     .transpose()?;
-                let aside = Aside::new(
-                    self.request.operator.kind.rows().named(schema),
+                let aside = FarFutureFile::new(
+                    self.request.operator.kind.spec().rows().named(schema),
                     partition.home().to_owned(),
                 );
                 let intake = intake(Some(self.request.partition.0), partition.home().to_owned());
                 Ok(Work {
                     operator,
-                    gate: Gate::new(latest.zip(Some(aside))),
+                    gate: Admission::new(latest.zip(Some(aside))),
                     stores,
                     view,
                     partition: Some(partition),
@@ -393,7 +393,7 @@ fn earlier(
 }
 
 /// Keeps rows that were dated too far ahead where people find them, and says so.
-fn set_aside(request: &Request, root: &Root, epoch: Epoch, aside: Aside) -> Result<()> {
+fn set_aside(request: &Request, root: &Root, epoch: Epoch, aside: FarFutureFile) -> Result<()> {
     let count = aside.rows();
     let Some(rows) = aside.finish()? else {
         return Ok(());

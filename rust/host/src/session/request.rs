@@ -9,7 +9,7 @@ use holdfast_core::{DatabaseOptions, Durability, Error, ErrorKind, ProcessingGua
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
-use crate::operator::{Counts, OperatorSpec};
+use crate::operator::{Counts, OperatorRequest};
 use crate::partition::SnapshotPolicy;
 use crate::protocol::{Attempt, Digest, Epoch, HostId, PartitionId, RunNumber};
 use crate::root::StorageOptions;
@@ -55,7 +55,7 @@ pub struct Request {
     #[serde(default)]
     pub settings: Settings,
     /// What is to be done.
-    pub operator: OperatorSpec,
+    pub operator: OperatorRequest,
 }
 
 /// Settings of the state.

@@ -168,7 +168,7 @@ fn a_grace_beyond_the_history_is_refused() {
     // J07
     let kind: holdfast_host::operator::OperatorKind =
         serde_json::from_value(request("left", 10, 11, false)).unwrap();
-    let error = kind.start(&crate::support::schema(2)).err().unwrap();
+    let error = kind.spec().start(&crate::support::schema(2)).err().unwrap();
     assert!(
         error
             .to_string()

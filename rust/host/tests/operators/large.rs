@@ -11,8 +11,10 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use holdfast_core::{Commit, Database, DatabaseOptions, Error, Result};
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::net::call::Message;
+use holdfast_host::operator::input::{
+    InputLayout, InputRows, Intake, RowOrder, RowPlace, RowsSpec,
+};
 use holdfast_host::operator::process::OutputDigest;
-use holdfast_host::operator::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
 use holdfast_host::operator::{Counts, OperatorKind, Worker};
 use serde_json::{Value, json};
 
@@ -187,7 +189,7 @@ fn results_of_aggregations() {
 #[test]
 fn parts_of_rows_that_come_back_from_disk() {
     let spec: RowsSpec = serde_json::from_value(json!({"keys": ["k"], "left": ["x"]})).unwrap();
-    let mut rows_of = Rows::new(Layout::new("test", &spec, &schema(1)).unwrap());
+    let mut rows_of = InputRows::new(InputLayout::new("test", &spec, &schema(1)).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let intake = Intake {
         partition: None,
@@ -201,7 +203,7 @@ fn parts_of_rows_that_come_back_from_disk() {
             .unwrap();
     }
     let mut parts = Vec::new();
-    while let Some(places) = rows_of.next_part(Order::All, &mut counts).unwrap() {
+    while let Some(places) = rows_of.next_part(RowOrder::All, &mut counts).unwrap() {
         assert!(
             bytes(&rows_of.inputs[0].batch) <= MOST,
             "{}",
@@ -219,7 +221,7 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
     for memory in [0, usize::MAX] {
         let (mut counts, mut rows_of) = (
             Counts::default(),
-            Rows::new(Layout::new("test", &spec, &schema(1)).unwrap()),
+            InputRows::new(InputLayout::new("test", &spec, &schema(1)).unwrap()),
         );
         let intake = Intake {
             partition: None,
@@ -227,7 +229,7 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
             folder: folder.path().to_owned(),
         };
         rows_of.push(all.clone(), &intake, &mut counts).unwrap();
-        let places = rows_of.keys_and_times(Order::All, &mut counts).unwrap();
+        let places = rows_of.keys_and_times(RowOrder::All, &mut counts).unwrap();
         let is_spilled = memory == 0;
         assert_eq!((places.len(), rows_of.are_in_memory()), (ROWS, !is_spilled));
         assert_eq!(
@@ -239,7 +241,7 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
                 < LARGE,
             is_spilled
         );
-        let key = |place: &Place| {
+        let key = |place: &RowPlace| {
             rows_of.inputs[place.input()]
                 .keys
                 .with_nulls(place.row())
@@ -251,7 +253,7 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
             .unzip();
         rows_of.restart();
         let (mut again, mut parts) = (Vec::new(), Vec::new());
-        while let Some(places) = rows_of.next_part(Order::All, &mut counts).unwrap() {
+        while let Some(places) = rows_of.next_part(RowOrder::All, &mut counts).unwrap() {
             assert!(rows_of.inputs[0].bytes() > LARGE, "with their columns");
             again.extend(places.iter().map(|place| {
                 rows_of.inputs[place.input()]
@@ -336,7 +338,7 @@ fn states_of_a_function_of_the_users_own() {
         "output": [{"name": "x", "from": "left", "index": 0}],
     });
     let kind: OperatorKind = serde_json::from_value(request).unwrap();
-    let db = Database::open_in_memory(&kind.stores(), DatabaseOptions::default()).unwrap();
+    let db = Database::open_in_memory(&kind.spec().stores(), DatabaseOptions::default()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut worker = Documents::default();
     // Two sessions a key, and rows between them that make them one.
@@ -344,7 +346,7 @@ fn states_of_a_function_of_the_users_own() {
         let mut columns = rows(1, true, 1).columns().to_vec();
         columns[3] =
             Arc::new(TimestampMicrosecondArray::from(vec![time; ROWS]).with_timezone("UTC"));
-        let mut operator = kind.start(&schema(1)).unwrap();
+        let mut operator = kind.spec().start(&schema(1)).unwrap();
         let intake = Intake {
             partition: None,
             memory: Budget::new(usize::MAX),
