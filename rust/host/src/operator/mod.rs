@@ -1,10 +1,10 @@
 //! Operators: what a session does with its rows.
 //!
-//! Each operator is a folder with the settings that a request has for it (`spec.rs`) and the work of
-//! one session. `registry.rs` lists them by kind. What they share:
+//! Each operator is a folder with the settings that a request has for it (`spec.rs`) and the work
+//! of one session. `registry.rs` lists them by kind. What they share:
 //!
-//! - `spec.rs`, `execution.rs`, `worker.rs`: the traits of an operator's settings, of its work and of
-//!   the worker at the other end; `outcome.rs` what a run returns.
+//! - `spec.rs`, `execution.rs`, `worker.rs`: the traits of an operator's settings, of its work and
+//!   of the worker at the other end; `outcome.rs` what a run returns.
 //! - `input/`: the rows of an epoch in order. `output/`: the rows of the result.
 //! - `batch_size.rs`: how many rows go through a store, or out, at once.
 //! - `waiting_rows.rs`: rows that wait for others, in a store. `table_timeline.rs`: the changes of

@@ -35,7 +35,7 @@ fn yes() -> bool {
 }
 
 impl OperatorRequest {
-    /// The stores that the operator keeps.
+    /// The stores of the operator.
     pub fn stores(&self) -> Vec<StoreSpec> {
         let stores = self.kind.spec().stores().into_iter();
         stores

@@ -17,7 +17,7 @@ pub trait OperatorSpec {
     /// The input's columns.
     fn rows(&self) -> &RowsSpec;
 
-    /// The stores that the operator keeps.
+    /// The stores of the operator.
     fn stores(&self) -> Vec<StoreSpec>;
 }
 

@@ -16,8 +16,8 @@ pub trait Worker {
     /// Reads the next call of the worker's code; each call must be answered.
     ///
     /// # Errors
-    /// `InvalidState` if the worker is unreachable or sends anything but a call, `Serialization` for
-    /// a call that cannot be read.
+    /// `InvalidState` if the worker is unreachable or sends anything but a call, `Serialization`
+    /// for a call that cannot be read.
     fn call(&mut self) -> Result<Message>;
 
     /// Answers the call.

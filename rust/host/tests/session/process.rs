@@ -419,7 +419,7 @@ fn bad_calls_end_the_session_with_words() {
     let cases: [Case<'_>; 6] = [
         ("nothing", "get", vec![keys()], "no store \"nothing\""),
         ("hits", "apply", vec![keys()], "no method \"apply\""),
-        ("hits", "get", vec![], "keys is not there"),
+        ("hits", "get", vec![], "keys is missing"),
         (
             "hits",
             "get",

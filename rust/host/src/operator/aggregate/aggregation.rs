@@ -12,7 +12,7 @@ use holdfast_core::{Database, Result, StoreSpec, Transaction};
 use serde_json::Value;
 
 use super::functions::{Access, Accumulator, accumulator, check_state_size, user_worker};
-use super::groups::{Assigned, Groups};
+use super::groups::{Assigned, GroupMerge, Groups};
 use super::item_sweep::sweep_items;
 use super::result_output::ResultOutput;
 use super::spec::{AggregateFunction, AggregateSpec, ITEMS, PROGRESS};
@@ -100,6 +100,34 @@ impl Aggregation {
         Ok((places, before.max(last)))
     }
 
+    /// Loads the stored states into the functions, and merges groups.
+    fn load(
+        &mut self,
+        codec: &RowCodec,
+        stored: &[Option<Vec<u8>>],
+        merges: &[GroupMerge],
+        access: &mut Access<'_>,
+    ) -> Result<()> {
+        let mut types = self
+            .accumulators
+            .iter()
+            .flat_map(|accumulator| accumulator.state_types());
+        if self.spec.has_user_functions() && types.any(|state| state.primitive_width().is_none()) {
+            check_state_size(stored.iter().flatten().map(Vec::len).sum())?;
+        }
+        let states = codec.decode(stored.iter().map(Option::as_deref))?;
+        let mut states = states.into_iter();
+        for accumulator in &mut self.accumulators {
+            let columns: Vec<ArrayRef> = states
+                .by_ref()
+                .take(accumulator.state_types().len())
+                .collect();
+            accumulator.load(&columns)?;
+            accumulator.merge(merges, access)?;
+        }
+        Ok(())
+    }
+
     /// Passes the rows to the functions: all at once, or a part at a time if they have outgrown
     /// their memory.
     fn update(&mut self, mut assigned: Vec<Assigned>, access: &mut Access<'_>) -> Result<()> {
@@ -133,6 +161,15 @@ impl Aggregation {
         }
         Ok(())
     }
+}
+
+/// The groups that have new rows.
+fn touched_groups(assigned: &[Assigned], count: usize) -> Vec<usize> {
+    let mut is_touched = vec![false; count];
+    assigned
+        .iter()
+        .for_each(|row| is_touched[row.group as usize] = true);
+    (0..count).filter(|group| is_touched[*group]).collect()
 }
 
 /// The codec of a group's state.
@@ -218,39 +255,16 @@ impl Operator for Aggregation {
         }
         let mut groups = Groups::default();
         let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;
-        let mut is_touched = vec![false; groups.count()];
-        assigned
-            .iter()
-            .for_each(|row| is_touched[row.group as usize] = true);
-        let touched: Vec<usize> = (0..groups.count())
-            .filter(|group| is_touched[*group])
-            .collect();
+        let touched = touched_groups(&assigned, groups.count());
         windows.add_stored(has_items, tx, &mut groups)?;
         let stored = windows.read(tx, &groups)?;
-        let mut types = self
-            .accumulators
-            .iter()
-            .flat_map(|accumulator| accumulator.state_types());
-        if self.spec.has_user_functions() && types.any(|state| state.primitive_width().is_none()) {
-            check_state_size(stored.iter().flatten().map(Vec::len).sum())?;
-        }
-        let mut state = codec
-            .decode(stored.iter().map(Option::as_deref))?
-            .into_iter();
         let mut access = Access {
             groups: &groups,
             items: &items,
             tx,
             worker,
         };
-        for accumulator in &mut self.accumulators {
-            let columns: Vec<ArrayRef> = state
-                .by_ref()
-                .take(accumulator.state_types().len())
-                .collect();
-            accumulator.load(&columns)?;
-            accumulator.merge(windows.merges(), &mut access)?;
-        }
+        self.load(&codec, &stored, windows.merges(), &mut access)?;
         self.update(assigned, &mut access)?;
         let columns = self
             .accumulators

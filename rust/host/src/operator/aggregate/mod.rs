@@ -1,9 +1,9 @@
 //! Aggregation by key, and by windows of event time.
 //!
-//! `spec.rs` settings (`window_spec.rs` those of windows) · `aggregation.rs` the work of a session ·
-//! `groups.rs` the groups of an epoch · `windows/` which groups a row is in, and which of them make
-//! a row of the result · `functions/` the state of each function · `item_sweep.rs` deletes items of
-//! closed windows · `result_output.rs` the rows of the result on their way to the worker.
+//! `spec.rs` settings (`window_spec.rs` those of windows) · `aggregation.rs` the work of a session
+//! · `groups.rs` the groups of an epoch · `windows/` which groups a row is in, and which of them
+//! make a row of the result · `functions/` the state of each function · `item_sweep.rs` deletes
+//! items of closed windows · `result_output.rs` the rows of the result on their way to the worker.
 
 mod aggregation;
 mod functions;

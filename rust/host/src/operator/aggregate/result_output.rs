@@ -117,7 +117,7 @@ impl ResultOutput<'_> {
         if self.spec.window.is_some() {
             let times = |time: fn(&ResultRow) -> i64| -> ArrayRef {
                 times_of(
-                    &layout.time_type,
+                    layout.time_type(),
                     rows.iter()
                         .map(|row| Some(time(row)))
                         .collect::<TimestampMicrosecondArray>(),
@@ -126,7 +126,7 @@ impl ResultOutput<'_> {
             columns.extend([times(|row| row.start), times(|row| row.end)]);
             fields.extend(
                 ["window_start", "window_end"]
-                    .map(|name| Field::new(name, layout.time_type.clone(), true)),
+                    .map(|name| Field::new(name, layout.time_type().clone(), true)),
             );
         }
         for (aggregate, accumulator) in self.spec.aggregates.iter().zip(&mut *self.accumulators) {

@@ -166,7 +166,7 @@ impl AggregateSpec {
                 ),
             }) {
             Some(aggregate) => wrong(format!(
-                "column {:?} is computed of {:?}, which is not there",
+                "column {:?} is computed of {:?}, which does not exist",
                 aggregate.name, aggregate.column
             )),
             None => Ok(()),

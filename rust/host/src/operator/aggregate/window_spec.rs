@@ -15,7 +15,7 @@ pub enum Window {
     },
     /// Windows between pauses.
     Session {
-        /// How long a pause must be to end a session.
+        /// The longest pause within a session.
         gap: i64,
     },
 }
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn starts_are_exactly_those_of_the_windows_around_a_moment(length in 1i64..50, part in 1i64..50,
+        fn starts_are_those_of_all_windows_around_a_moment(length in 1i64..50, part in 1i64..50,
             time in -200i64..200) {
             let slide = part.min(length);
             let found: Vec<i64> = HoppingWindow { length, slide }.starts(time).collect();

@@ -15,7 +15,7 @@ const FIRST_ROWS: usize = 256;
 
 /// The versions that reads of the table have found, by number. Reused from batch to batch.
 pub struct FoundVersions {
-    /// A version's time, and where its value lies in `bytes`.
+    /// A version's time, and where its value is in `bytes`.
     versions: Vec<Option<(i64, Range<usize>)>>,
     bytes: Vec<u8>,
     /// How many look-ups to make next.
@@ -137,8 +137,8 @@ impl Matches {
 
     /// Removes the left rows that matched nothing.
     pub fn drop_unmatched(&mut self) {
-        let mut kept = self.found.versions.iter().map(Option::is_some);
-        self.rows.retain(|_| kept.next().unwrap_or(false));
+        let mut is_matched = self.found.versions.iter().map(Option::is_some);
+        self.rows.retain(|_| is_matched.next().unwrap_or(false));
         self.found.versions.retain(Option::is_some);
     }
 }

@@ -1,10 +1,10 @@
 //! Deduplication: a row goes out if and only if no earlier row of its key is within a time span of
 //! its own time.
 //!
-//! One time for each key is enough. With `T` the stream time, rows older than `T - within` are late.
-//! A row that is not late, and at most `within` later than the newest row of its key, is within
-//! `within` of that row. A row that is later by more is even further from all other rows of its
-//! key. The store therefore has the newest time of each key, as a window that starts there. It
+//! One time for each key is enough. With `T` the stream time, rows older than `T - within` are
+//! late. A row that is not late, and at most `within` later than the newest row of its key, is
+//! within `within` of that row. A row that is later by more is even further from all other rows of
+//! its key. The store therefore has the newest time of each key, as a window that starts there. It
 //! drops that window `2 * within` behind `T`, where no row that is not late can be near it.
 
 use std::collections::BTreeMap;

@@ -9,7 +9,6 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::columns::{DELETED, PID, SIDE, TIME};
 use super::layout::InputLayout;
-use crate::codec::float;
 use crate::codec::key::Keys;
 use crate::codec::row::EncodedRows;
 
@@ -44,16 +43,10 @@ impl InputBatch {
         if sides.null_count() > 0 {
             return Err(Error::new(
                 ErrorKind::InvalidValue,
-                "column side has nulls, so rows are of no side",
+                "column side has nulls, so rows have no side",
             ));
         }
         let columns = batch.columns();
-        let picked = |places: &[usize]| {
-            places
-                .iter()
-                .map(|place| float::in_order(&columns[*place]))
-                .collect::<Vec<_>>()
-        };
         let content = layout.content_codec.encode(&columns[SIDE..])?;
         Ok(Self {
             keys: layout.key_codec.encode(&columns[layout.keys.clone()])?,
@@ -61,12 +54,8 @@ impl InputBatch {
                 .map(|row| xxh3_128(content.get(row)))
                 .collect(),
             content,
-            order_left: layout
-                .order_left_codec
-                .encode(&picked(&layout.order_left))?,
-            order_right: layout
-                .order_right_codec
-                .encode(&picked(&layout.order_right))?,
+            order_left: layout.order.left.encode(&batch)?,
+            order_right: layout.order.right.encode(&batch)?,
             sides,
             deleted: batch.column(DELETED).as_boolean().clone(),
             times: batch

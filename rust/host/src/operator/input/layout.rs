@@ -9,6 +9,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::columns::{DELETED, FIXED, PID, RowsSpec, SIDE, TIME};
+use super::order_columns::{OrderColumns, SideOrder};
 use crate::codec::evolving_row::PayloadCodec;
 use crate::codec::key::KeyCodec;
 use crate::codec::row::RowCodec;
@@ -50,8 +51,6 @@ pub struct InputLayout {
     pub left: Range<usize>,
     /// The right payload.
     pub right: Range<usize>,
-    /// The time's type.
-    pub time_type: DataType,
     /// The time column as the root records it.
     time: Option<Column>,
     /// The codec of the key columns.
@@ -62,10 +61,8 @@ pub struct InputLayout {
     pub right_codec: PayloadCodec,
     /// The codec of the whole row without `pid`, for ties and digests.
     pub(super) content_codec: RowCodec,
-    pub(super) order_left: Vec<usize>,
-    pub(super) order_right: Vec<usize>,
-    pub(super) order_left_codec: RowCodec,
-    pub(super) order_right_codec: RowCodec,
+    /// The columns that order rows of equal times.
+    pub(super) order: OrderColumns,
     fields: Vec<Field>,
 }
 
@@ -82,7 +79,7 @@ impl InputLayout {
         let wrong = |what: String| Error::new(ErrorKind::InvalidValue, format!("{kind}: {what}"));
         if schema.fields().len() != right.end {
             return Err(wrong(format!(
-                "its input has {} columns where {} belong",
+                "its input has {} columns, expected {}",
                 schema.fields().len(),
                 right.end
             )));
@@ -108,25 +105,9 @@ impl InputLayout {
         expect(TIME, "a timestamp in microseconds", &|t| {
             matches!(t, DataType::Timestamp(TimeUnit::Microsecond, _))
         })?;
-        let order = |indices: &[usize], payload: &Range<usize>| -> Result<Vec<usize>> {
-            let place = |index: &usize| {
-                let column = payload.start + index;
-                payload
-                    .contains(&column)
-                    .then_some(column)
-                    .ok_or_else(|| wrong(format!("order_by column {index} is not there")))
-            };
-            indices.iter().map(place).collect()
-        };
-        let (order_left, order_right) = (
-            order(&spec.order_left, &left)?,
-            order(&spec.order_right, &right)?,
-        );
-        let picked = |columns: &[usize]| {
-            columns
-                .iter()
-                .map(|column| schema.field(*column).clone())
-                .collect::<Vec<Field>>()
+        let order = OrderColumns {
+            left: SideOrder::new(kind, &spec.order_left, &left, schema)?,
+            right: SideOrder::new(kind, &spec.order_right, &right, schema)?,
         };
         // Columns under the user's names, for messages and for the root.
         let fields: Vec<Field> = spec
@@ -136,8 +117,6 @@ impl InputLayout {
             .map(|field| Field::clone(field))
             .collect();
         Ok(Self {
-            order_left_codec: RowCodec::new(&picked(&order_left))?,
-            order_right_codec: RowCodec::new(&picked(&order_right))?,
             key_codec: KeyCodec::new(&fields[keys.clone()])?,
             left_codec: PayloadCodec::new(&fields[left.clone()])?,
             right_codec: PayloadCodec::new(&fields[right.clone()])?,
@@ -145,14 +124,17 @@ impl InputLayout {
             time: (!spec.times.is_empty()).then(|| {
                 Column::from(&schema.field(TIME).clone().with_name(spec.times.join(", ")))
             }),
-            time_type: schema.field(TIME).data_type().clone(),
-            order_left,
-            order_right,
+            order,
             keys,
             left,
             right,
             fields,
         })
+    }
+
+    /// The time's type.
+    pub fn time_type(&self) -> &DataType {
+        self.fields[TIME].data_type()
     }
 
     /// A column under the user's name.
@@ -269,7 +251,7 @@ mod tests {
             &schema(MICROS),
         );
         assert!(
-            error.to_string().contains("7 columns where 6 belong"),
+            error.to_string().contains("7 columns, expected 6"),
             "{error}"
         );
     }

@@ -101,7 +101,7 @@ impl RunMerge {
         merged.map(Some).map_err(|error| {
             Error::new(
                 ErrorKind::Serialization,
-                format!("rows of several runs cannot be put together: {error}"),
+                format!("rows of several runs cannot be merged: {error}"),
             )
         })
     }

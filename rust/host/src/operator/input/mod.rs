@@ -1,10 +1,10 @@
 //! The rows that an operator takes: their columns, their bytes, their order.
 //!
 //! All operators take rows in one form, of one side or of two. `columns.rs` its columns ·
-//! `layout.rs` how they are encoded · `admission.rs` heartbeats and far-future rows, which no operator sees
-//! (`far_future_file.rs`) · `batch.rs` one encoded batch · `order.rs` the order in which an epoch's
-//! rows are processed, whatever order the shuffle gave · `rows.rs` the rows of a session, which
-//! spill to `sorted_run.rs` and are merged by `merge.rs` · `digest.rs` their digest.
+//! `layout.rs` how they are encoded · `admission.rs` heartbeats and far-future rows, which no
+//! operator sees (`far_future_file.rs`) · `batch.rs` one encoded batch · `order.rs` the order in
+//! which an epoch's rows are processed, whatever order the shuffle gave · `rows.rs` the rows of a
+//! session, which spill to `sorted_run.rs` and are merged by `merge.rs` · `digest.rs` their digest.
 
 mod admission;
 mod batch;
@@ -14,6 +14,7 @@ mod far_future_file;
 mod layout;
 mod merge;
 mod order;
+mod order_columns;
 mod rows;
 mod sorted_run;
 

@@ -55,19 +55,19 @@ pub enum RowOrder {
 
 impl RowOrder {
     /// Whether a row is processed; counts the others.
-    pub(super) fn keeps(self, input: &InputBatch, row: usize, counts: &mut Counts) -> bool {
-        let keeps = self != Self::Matchable
+    pub(super) fn accepts(self, input: &InputBatch, row: usize, counts: &mut Counts) -> bool {
+        let is_accepted = self != Self::Matchable
             || input.is_left(row)
             || (input.time(row).is_some() && input.keys.get(row).is_some());
-        counts.dropped += u64::from(!keeps);
-        keeps
+        counts.dropped += u64::from(!is_accepted);
+        is_accepted
     }
 
     /// The rows' places.
     pub(super) fn places(self, inputs: &[InputBatch], counts: &mut Counts) -> Vec<RowPlace> {
         match self {
             Self::Any => unordered(inputs),
-            _ => ordered(inputs, |input, row| self.keeps(input, row, counts)),
+            _ => ordered(inputs, |input, row| self.accepts(input, row, counts)),
         }
     }
 }

@@ -94,8 +94,12 @@ impl InputRows {
     /// # Errors
     /// `InvalidState` once rows are being processed.
     pub fn layout_mut(&mut self) -> Result<&mut InputLayout> {
-        Arc::get_mut(&mut self.layout)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidState, "the rows are worked on already"))
+        Arc::get_mut(&mut self.layout).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidState,
+                "the rows are being processed already",
+            )
+        })
     }
 
     /// A row's key; none if one of its columns is null.
@@ -239,7 +243,7 @@ impl InputRows {
             return Ok(None);
         };
         let next = merge.next(&self.layout, &mut |input, row| {
-            order.keeps(input, row, counts)
+            order.accepts(input, row, counts)
         })?;
         self.clear_inputs();
         let Some(batch) = next else { return Ok(None) };

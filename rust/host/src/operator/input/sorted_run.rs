@@ -110,7 +110,7 @@ fn failed(folder: &Path, error: ArrowError) -> Error {
         ArrowError::IoError(_, error) => refused(folder, &error),
         error => Error::new(
             ErrorKind::Serialization,
-            format!("rows that are put in order cannot be written or read: {error}"),
+            format!("rows that spill while they are sorted cannot be written or read: {error}"),
         ),
     }
 }
@@ -120,7 +120,7 @@ fn refused(folder: &Path, error: &std::io::Error) -> Error {
         "Free some space there, give State(local_dir=...) on a larger disk, or more memory=...",
     );
     let text = format!(
-        "an epoch's rows outgrew their memory, and putting them in order on disk failed \
+        "an epoch's rows outgrew their memory, and sorting them on disk failed \
          ({error}). {advice}"
     );
     Error::new(ErrorKind::Io, text).path(folder)

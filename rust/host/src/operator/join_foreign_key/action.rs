@@ -6,10 +6,11 @@
 pub enum Action {
     /// Remove the row from its time on, and send nothing: another foreign key replaces its result.
     Drop = 0,
-    /// Add the newest row of its key. The row before it had the same foreign key, or there was none.
+    /// Add the newest row of its key. The row before it had the same foreign key, or there was
+    /// none.
     Join = 1,
-    /// Add the newest row of its key. The row before it had another foreign key, and its result must
-    /// be replaced.
+    /// Add the newest row of its key. The row before it had another foreign key, and its result
+    /// must be replaced.
     Moved = 2,
     /// Remove the row and its result.
     Withdraw = 3,

@@ -82,8 +82,8 @@ struct ForeignTables {
 /// The input in the order in which it is processed.
 #[derive(Default)]
 struct OrderedChanges {
-    /// Left rows that were moved to another foreign key. They are processed first: what their new
-    /// foreign key says counts.
+    /// Left rows that were moved to another foreign key. They are removed first: no row of this
+    /// epoch gives a result for them here, since their new foreign key gives it.
     dropped: Vec<(RowPlace, i64)>,
     /// The other rows; right rows have no action.
     others: Vec<(RowPlace, i64, Option<Action>)>,

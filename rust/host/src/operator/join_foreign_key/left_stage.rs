@@ -122,7 +122,7 @@ impl ForeignLeft {
             .chain(&spec.foreign)
             .find(|column| **column >= spec.rows.left.len())
         {
-            return wrong(format!("column {column} is not there"));
+            return wrong(format!("column {column} does not exist"));
         }
         let layout = InputLayout::new("foreign_left", &spec.rows, schema)?;
         let output = OutputColumns::new("foreign_left", &spec.output, &layout)?;

@@ -91,7 +91,7 @@ impl JoinTableSpec {
             (&self.right_values, &self.rows.right),
         ] {
             if let Some(value) = values.iter().find(|value| **value >= payload.len()) {
-                return wrong(format!("value column {value} is not there"));
+                return wrong(format!("value column {value} does not exist"));
             }
         }
         Ok(())

@@ -69,7 +69,7 @@ impl MaterializeSpec {
         }
         let columns = self.rows.left.len();
         match self.values.iter().find(|value| **value >= columns) {
-            Some(value) => wrong(format!("value column {value} is not there")),
+            Some(value) => wrong(format!("value column {value} does not exist")),
             None => Ok(()),
         }
     }

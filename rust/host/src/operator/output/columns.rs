@@ -69,7 +69,7 @@ impl OutputColumns {
             };
             if missing {
                 let text = format!(
-                    "{kind}: output column {:?} comes from {:?}, which is not there",
+                    "{kind}: output column {:?} comes from {:?}, which does not exist",
                     column.name, column.source
                 );
                 return Err(Error::new(ErrorKind::InvalidValue, text));

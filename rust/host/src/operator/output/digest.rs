@@ -1,7 +1,8 @@
 //! The digest of a result: what each row adds to it.
 //!
-//! The root stores these digests, so the bytes that are hashed never change. Fields of a fixed width
-//! come first, with the lengths of what follows: two different results never hash the same bytes.
+//! The root stores these digests, so the bytes that are hashed never change. Fields of a fixed
+//! width come first, with the lengths of what follows: two different results never hash the same
+//! bytes.
 
 use xxhash_rust::xxh3::Xxh3Default;
 

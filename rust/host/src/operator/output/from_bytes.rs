@@ -92,11 +92,11 @@ impl JoinedRows {
             ColumnSource::Left { index } => Arc::clone(&left[index]),
             ColumnSource::Right { index } => Arc::clone(&right[index]),
             ColumnSource::Time => times_of(
-                &layout.time_type,
+                layout.time_type(),
                 self.rows.iter().map(|row| row.left.0).collect(),
             ),
             ColumnSource::RightTime => times_of(
-                &layout.time_type,
+                layout.time_type(),
                 self.rows.iter().map(|row| row.right.0).collect(),
             ),
         };

@@ -56,7 +56,7 @@ impl OutputColumns {
             ColumnSource::Time => taken(TIME),
             ColumnSource::Left { index } => taken(layout.left.start + index),
             ColumnSource::Right { index } => Ok(Arc::clone(&right.values[index])),
-            ColumnSource::RightTime => Ok(times_of(&layout.time_type, right.times.clone())),
+            ColumnSource::RightTime => Ok(times_of(layout.time_type(), right.times.clone())),
         });
         self.batch(columns.collect::<Result<Vec<ArrayRef>>>()?)
     }

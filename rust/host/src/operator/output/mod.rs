@@ -1,7 +1,8 @@
 //! The rows of a result: their columns, their batches and their digest.
 //!
 //! `columns.rs` where each column comes from · `from_input.rs` batches of input rows ·
-//! `from_bytes.rs` batches of encoded rows · `joined_rows.rs` joined rows on their way to the worker
+//! `from_bytes.rs` batches of encoded rows · `joined_rows.rs` joined rows on their way to the
+//! worker
 //! · `digest.rs` the digest that the rows of a result have.
 
 mod columns;

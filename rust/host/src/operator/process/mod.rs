@@ -1,7 +1,8 @@
 //! The process operator: the user's own code, which runs in Spark's Python worker and has its state
 //! here.
 //!
-//! `spec.rs` settings · `processor.rs` the work of a session · `calls/` the calls that the code makes
+//! `spec.rs` settings · `processor.rs` the work of a session · `calls/` the calls that the code
+//! makes
 //! · `output_digest.rs` the digest of the code's output.
 
 mod calls;

@@ -115,8 +115,8 @@ impl Job {
     }
 
     /// Runs an epoch in one partition, twice: the second time as a retry, with its rows in reverse
-    /// order and cut differently. If the epoch is replayed, the retry has no memory for its rows, so
-    /// each batch goes to disk. Both must do the same.
+    /// order and cut differently. If the epoch is replayed, the retry has no memory for its rows,
+    /// so each batch goes to disk. Both must do the same.
     pub fn partition_epoch(
         &self,
         partition: usize,

@@ -49,7 +49,8 @@ impl Items {
     /// The values of a column of the input, for the result's column `number`.
     ///
     /// # Errors
-    /// `InvalidType` for a column whose values cannot be stored, `InvalidValue` for too many columns.
+    /// `InvalidType` for a column whose values cannot be stored, `InvalidValue` for too many
+    /// columns.
     pub fn new(
         kind: ItemsFunction,
         number: usize,
@@ -105,9 +106,9 @@ impl Items {
             "collect_set"
         };
         let text = format!(
-            "aggregate: what {function} gathers in one row of the result is {bytes} bytes, and a \
-             row has at most {MAX_PAYLOAD}: gather it over a shorter window or by more columns, \
-             or keep the rows themselves (materialize)"
+            "aggregate: the values of {function} in one row of the result are {bytes} bytes, and a \
+             row has at most {MAX_PAYLOAD}: collect them over a shorter window or by more columns, \
+             or store the rows themselves (materialize)"
         );
         Err(Error::new(ErrorKind::Serialization, text).key(key))
     }

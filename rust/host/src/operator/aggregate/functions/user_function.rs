@@ -16,8 +16,8 @@ use crate::operator::batch_size::{BatchSize, ranges};
 use crate::operator::input::{InputLayout, InputRows, RowPlace};
 use crate::operator::output::{MatchedRight, OutputColumn, OutputColumns};
 
-/// Checks that the states of an epoch's groups fit into the offsets of an Arrow column; reading more
-/// bytes would panic.
+/// Checks that the states of an epoch's groups fit into the offsets of an Arrow column; reading
+/// more bytes would panic.
 ///
 /// # Errors
 /// `Serialization` for too many bytes.
@@ -28,7 +28,7 @@ pub fn check_state_size(bytes: usize) -> Result<()> {
     let text = format!(
         "aggregate: the states of the groups that a partition has rows of in one micro-batch are \
          {bytes} bytes together, and beside an aggregator of your own they may be 2 GiB: take \
-         smaller micro-batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or keep smaller states"
+         smaller micro-batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or use smaller states"
     );
     Err(Error::new(ErrorKind::Serialization, text))
 }

@@ -1,8 +1,8 @@
 //! The conversation with a worker in which the user's functions run.
 //!
-//! Once its input has ended, a worker with such functions only answers. Its first call has the state
-//! types of the functions (a column for each, of the type of the state, a struct). Each later call
-//! has the result of the last task, and its answer is the next task:
+//! Once its input has ended, a worker with such functions only answers. Its first call has the
+//! state types of the functions (a column for each, of the type of the state, a struct). Each later
+//! call has the result of the last task, and its answer is the next task:
 //!
 //! ```text
 //! task     batch                               result

@@ -48,9 +48,9 @@ impl TimeProgress {
 /// The stream time before and after an epoch, and what each of them closes.
 ///
 /// Rows of one epoch are processed by time, so no row makes another row of its epoch late. What was
-/// closed before the epoch is taken from the epoch before it; what is closed after the epoch follows
-/// from its stream time. The grace may therefore change between two epochs: an open window stays
-/// open until an epoch closes it, and a closed window stays closed.
+/// closed before the epoch is taken from the epoch before it; what is closed after the epoch
+/// follows from its stream time. The grace may therefore change between two epochs: an open window
+/// stays open until an epoch closes it, and a closed window stays closed.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowClock {
     before: Option<i64>,
@@ -142,6 +142,13 @@ impl WindowClock {
         let from = self.was_closed.saturating_add(1);
         let to = if self.last { i64::MAX } else { self.is_closed };
         (from <= to).then_some((from, to))
+    }
+
+    /// As [`Self::closing`], if the closing groups are needed: to emit them, or to delete their
+    /// items.
+    pub fn closing_groups(&self, has_items: bool) -> Option<(i64, i64)> {
+        self.closing()
+            .filter(|_| has_items || self.emit == Emit::Close)
     }
 
     /// The stream time after the epoch.

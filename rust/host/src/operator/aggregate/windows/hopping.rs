@@ -88,11 +88,7 @@ impl Windows for HoppingWindows {
         tx: &mut Transaction,
         groups: &mut Groups,
     ) -> Result<()> {
-        let Some((from, to)) = self
-            .clock
-            .closing()
-            .filter(|_| has_items || self.emit == Emit::Close)
-        else {
+        let Some((from, to)) = self.clock.closing_groups(has_items) else {
             return Ok(());
         };
         let start = |end: i64| end.saturating_sub(self.window.length);

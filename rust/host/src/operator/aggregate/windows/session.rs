@@ -261,11 +261,7 @@ impl Windows for SessionWindows {
         tx: &mut Transaction,
         groups: &mut Groups,
     ) -> Result<()> {
-        let Some((from, to)) = self
-            .clock
-            .closing()
-            .filter(|_| has_items || self.emit == Emit::Close)
-        else {
+        let Some((from, to)) = self.clock.closing_groups(has_items) else {
             return Ok(());
         };
         let last = |after: i64| after.saturating_sub(self.gap).saturating_sub(1);

@@ -2,9 +2,9 @@
 //! apart.
 //!
 //! A window that slides along a key's rows changes its content at two places: where a row enters,
-//! the window ends with the row's time; where a row leaves, it begins one microsecond after the row.
-//! Each such window that holds a row is a window of the result. The store has one group (a pane) for
-//! each time of a key; a window is the union of the panes in it.
+//! the window ends with the row's time; where a row leaves, it begins one microsecond after the
+//! row. Each such window that holds a row is a window of the result. The store has one group (a
+//! pane) for each time of a key; a window is the union of the panes in it.
 
 use holdfast_core::{Result, Timestamp, Transaction, WindowStore};
 

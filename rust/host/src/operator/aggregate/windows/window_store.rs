@@ -36,7 +36,8 @@ pub fn read(
     Ok(states)
 }
 
-/// Writes the states of groups into a window store, and deletes the stored groups that are finished.
+/// Writes the states of groups into a window store, and deletes the stored groups that are
+/// finished.
 pub fn write(
     store: &WindowStore,
     tx: &mut Transaction,

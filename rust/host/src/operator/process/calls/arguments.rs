@@ -45,7 +45,7 @@ impl<'a> CallArguments<'a> {
     /// Times, one for each row.
     pub fn times(&self, name: &str) -> Result<Vec<Timestamp>> {
         self.optional_times(name)?
-            .ok_or_else(|| wrong(name, "is not there"))
+            .ok_or_else(|| wrong(name, "is missing"))
     }
 
     /// Times, one for each row; none if the column is missing.
@@ -56,7 +56,7 @@ impl<'a> CallArguments<'a> {
         let times = column
             .as_primitive_opt::<Int64Type>()
             .filter(|times| times.null_count() == 0);
-        let times = times.ok_or_else(|| wrong(name, "is not of whole numbers"))?;
+        let times = times.ok_or_else(|| wrong(name, "is not of integers"))?;
         Ok(Some(
             times.values().iter().map(|time| Timestamp(*time)).collect(),
         ))
@@ -115,7 +115,7 @@ impl<'a> CallArguments<'a> {
     fn column(&self, name: &str) -> Result<&'a ArrayRef> {
         self.batch
             .column_by_name(name)
-            .ok_or_else(|| wrong(name, "is not there"))
+            .ok_or_else(|| wrong(name, "is missing"))
     }
 
     fn binary(&self, name: &str) -> Result<&'a BinaryArray> {
