@@ -2,7 +2,7 @@
 against polars.
 
 The state host does the work without Spark, epochs, log, replays and all. Rows later than the grace
-have their model in `rust/host/tests/operators/aggregate.rs`.
+have their model in `rust/host/tests/operators/aggregate/model.rs`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_core::{DatabaseOptions, Durability, Error, ErrorKind, ProcessingGuarantee, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::operator::{Counts, OperatorSpec};
+use crate::operator::{Counts, OperatorRequest};
 use crate::partition::SnapshotPolicy;
 use crate::protocol::{Attempt, Digest, Epoch, HostId, PartitionId, RunNumber};
 use crate::root::StorageOptions;
@@ -50,7 +50,7 @@ pub struct Request {
     #[serde(default)]
     pub settings: Settings,
     /// The operator to run.
-    pub operator: OperatorSpec,
+    pub operator: OperatorRequest,
 }
 
 /// Settings of the state.

@@ -187,7 +187,7 @@ impl Session {
             .operator
             .run(&view.db, &mut view.transaction, worker)?;
         outcome.input = pipeline.gate.digest(outcome.input);
-        outcome.counts.ahead = pipeline.gate.ahead();
+        outcome.counts.ahead = pipeline.gate.far_future_rows();
         let SessionState::Persistent(state) = state else {
             return Ok(StageReport {
                 epoch: None,
@@ -204,7 +204,7 @@ impl Session {
             state.query.epoch,
             outcome.counts,
         );
-        if let Some(rows) = pipeline.gate.take_aside() {
+        if let Some(rows) = pipeline.gate.take_file() {
             store_far_future_rows(&request, &state, rows)?;
         }
         stage(&host, &request, &state, pipeline, &outcome)

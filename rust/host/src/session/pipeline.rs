@@ -9,15 +9,15 @@ use tempfile::TempDir;
 
 use crate::host::Host;
 use crate::host::request::Request;
-use crate::operator::rows::{Aside, Gate, Intake};
-use crate::operator::{Operator, OperatorSpec};
+use crate::operator::input::{Admission, FarFutureFile, Intake};
+use crate::operator::{Operator, OperatorRequest};
 use crate::partition::{PartitionState, StateView, ViewRequest};
 use crate::session::state::{PersistentState, SessionState};
 
 /// What a session needs to process rows, once it knows its columns.
 pub struct SessionPipeline {
     pub operator: Box<dyn Operator>,
-    pub gate: Gate,
+    pub gate: Admission,
     pub stores: Vec<StoreSpec>,
     pub view: StateView,
     /// `None` in a scratch session.
@@ -38,7 +38,7 @@ impl SessionPipeline {
         state: &SessionState,
         schema: &Schema,
     ) -> Result<Self> {
-        let operator = request.operator.kind.start(schema)?;
+        let operator = request.operator.kind.spec().start(schema)?;
         host.apply_memory(&request.settings);
         match state {
             SessionState::Scratch => Self::start_scratch(host, request, operator),
@@ -66,7 +66,7 @@ impl SessionPipeline {
         Ok(Self {
             operator,
             // A static frame has no micro-batch whose time could limit its rows.
-            gate: Gate::default(),
+            gate: Admission::default(),
             stores,
             view: StateView::new(db, host.memory().uncommitted())?,
             partition: None,
@@ -88,7 +88,7 @@ impl SessionPipeline {
     ) -> Result<Self> {
         let PersistentState { root, run, query } = state;
         let (stores, options) = database_settings(request);
-        let OperatorSpec {
+        let OperatorRequest {
             name,
             kind,
             max_ahead,
@@ -98,7 +98,7 @@ impl SessionPipeline {
         let stored = root
             .operators
             .register(name, &meta, *run, request.partitions)?;
-        operator.rows().layout_mut()?.set_kept(&stored)?;
+        operator.rows().layout_mut()?.set_stored_payloads(&stored)?;
         let partition = host.partition(request, root, &query.query_id);
         let view = partition.view(&ViewRequest {
             run: *run,
@@ -118,10 +118,13 @@ impl SessionPipeline {
                     .map(|now| now.saturating_add(ahead))
             })
             .transpose()?;
-        let aside = Aside::new(kind.rows().named(schema), partition.home().to_owned());
+        let aside = FarFutureFile::new(
+            kind.spec().rows().named(schema),
+            partition.home().to_owned(),
+        );
         Ok(Self {
             operator,
-            gate: Gate::new(latest.zip(Some(aside))),
+            gate: Admission::new(latest.zip(Some(aside))),
             stores,
             view,
             intake: Intake {

@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::host::request::{Request, StageReport};
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::Outcome;
-use crate::operator::rows::Aside;
+use crate::operator::input::FarFutureFile;
 use crate::partition::{PreparedEpoch, StateView};
 use crate::protocol::{Digest, ObjectId};
 use crate::root::{ChunkName, Head, StageOutcome};
@@ -43,7 +43,7 @@ pub fn find_repeated(
 pub fn store_far_future_rows(
     request: &Request,
     state: &PersistentState,
-    rows: Aside,
+    rows: FarFutureFile,
 ) -> Result<()> {
     let count = rows.rows();
     let Some(file) = rows.finish()? else {

@@ -1,4 +1,4 @@
-//! The as-of join with grace, against a model that remembers every row.
+//! The as-of join with grace, against a model that has every row.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn joined(rows: &[Out]) -> Vec<(i64, Option<i64>)> {
     sorted(rows.iter().map(|row| (row[2].unwrap(), row[4])))
 }
 
-/// One partition: versions with the rules of the store, and the left rows that wait.
+/// One partition: versions with the rules of the store, and the waiting left rows.
 #[derive(Default)]
 struct Model {
     versions: BTreeMap<u8, BTreeMap<i64, Row>>,
@@ -95,7 +95,7 @@ fn out(left: &Row, right: Option<&Row>) -> Out {
 
 #[test]
 fn left_rows_wait_for_the_stream_time() {
-    // J04, and J06: a left row that is late already is joined at once, and lets nobody go.
+    // A left row that is late when it arrives is joined at once, and releases no other row.
     let job = job(2);
     let rows: Vec<Row> = (0..4)
         .flat_map(|n| [right(1, n, n), row(1, n, n)])
@@ -115,7 +115,7 @@ fn left_rows_wait_for_the_stream_time() {
 }
 
 #[test]
-fn a_right_row_that_comes_late_by_less_than_the_grace_counts() {
+fn a_right_row_late_by_less_than_the_grace_is_matched() {
     let job = job(5);
     assert_eq!(
         job.epoch(&[right(1, 0, 1), row(1, 10, 1), row(1, 10, 2)], true)
@@ -127,7 +127,7 @@ fn a_right_row_that_comes_late_by_less_than_the_grace_counts() {
             .rows,
         Vec::<Out>::new()
     );
-    // With the row that lets them go comes one more.
+    // The row that releases the waiting ones arrives together with one more right row.
     let done = job.epoch(&[right(1, 9, 3), row(1, 15, 5)], true);
     assert_eq!(
         joined(&done.rows),
@@ -137,7 +137,7 @@ fn a_right_row_that_comes_late_by_less_than_the_grace_counts() {
 }
 
 #[test]
-fn right_rows_alone_let_nobody_go_and_the_end_of_a_static_frame_lets_all() {
+fn only_left_rows_or_the_end_of_a_static_frame_release_left_rows() {
     assert_eq!(
         job(5)
             .epoch(&[row(1, 10, 1), right(1, 1_000, 2)], true)
@@ -150,13 +150,13 @@ fn right_rows_alone_let_nobody_go_and_the_end_of_a_static_frame_lets_all() {
 }
 
 #[test]
-fn a_heartbeat_lets_left_rows_go_and_expires_no_history() {
+fn a_heartbeat_releases_left_rows_and_expires_no_history() {
     let job = job(5);
     job.epoch(&[right(1, 0, 10), right(1, 3, 30), row(1, 2, 1)], false);
     assert_eq!(job.beat(6).rows, Vec::<Out>::new());
     assert_eq!(joined(&job.beat(7).rows), [(1, Some(10))]);
     assert_eq!(job.beat(10_000).rows, Vec::<Out>::new());
-    // Late for the clock, not for the table.
+    // The row is late for the stream time, but not for the table.
     assert_eq!(
         joined(&job.epoch(&[row(1, 1, 2)], true).rows),
         [(2, Some(10))]
@@ -165,10 +165,9 @@ fn a_heartbeat_lets_left_rows_go_and_expires_no_history() {
 
 #[test]
 fn a_grace_beyond_the_history_is_refused() {
-    // J07
     let kind: holdfast_host::operator::OperatorKind =
         serde_json::from_value(request("left", 10, 11, false)).unwrap();
-    let error = kind.start(&crate::support::schema(2)).err().unwrap();
+    let error = kind.spec().start(&crate::support::schema(2)).err().unwrap();
     assert!(
         error
             .to_string()
@@ -178,17 +177,17 @@ fn a_grace_beyond_the_history_is_refused() {
 }
 
 #[test]
-fn right_rows_may_be_ahead_by_what_the_history_has_beyond_the_grace() {
+fn right_rows_may_be_ahead_by_the_history_beyond_the_grace() {
     let job = Job::new(&request("left", 10, 4, false), 2, 1);
     job.epoch(&[right(1, 0, 1), row(1, 5, 1), row(1, 8, 2)], true);
-    // The left rows that wait are younger than 8 - 4, and what was in force at 14 - 10 is known.
+    // The waiting left rows are younger than 8 - 4, and the version at 14 - 10 is known.
     job.epoch(&[right(1, 14, 2)], true);
     assert_eq!(
         joined(&job.epoch(&[row(1, 9, 3)], true).rows),
         [(1, Some(1))]
     );
-    // At 20 - 10 it is, at 8 it is not: the row that waits finds nothing, and a late one of any key
-    // is refused.
+    // At 20 - 10 the version is known, at 8 it is not: the waiting row finds nothing, and a late
+    // row of any key is refused.
     job.epoch(&[right(2, 20, 3)], true);
     let done = job.epoch(&[row(1, 12, 4), right(3, 8, 5)], true);
     assert_eq!((joined(&done.rows), done.counts.late), (vec![(2, None)], 1));
@@ -199,7 +198,7 @@ proptest! {
         ..ProptestConfig::default() })]
 
     #[test]
-    fn rows_however_late_and_cut_give_what_the_model_gives(
+    fn results_equal_the_model_for_any_lateness_and_any_epochs(
         epochs in rows(any::<bool>(), 1, 60).prop_flat_map(|rows| cut(rows, 30)),
         (retention, grace) in (0..40_i64)
             .prop_flat_map(|retention| (Just(retention), 0..=retention)), partitions in 1..4_usize,
@@ -217,11 +216,11 @@ proptest! {
     }
 
     #[test]
-    fn rows_later_by_less_than_the_grace_give_the_static_join_however_they_are_cut(
+    fn rows_within_the_grace_give_the_static_join_for_any_epochs(
         epochs in rows(any::<bool>(), 1, 60)
             .prop_map(|mut rows| {
-                // Of right rows of one key and time the one that comes last wins, which the cut
-                // decides.
+                // Of right rows of one key and time the last to arrive wins, which depends on the
+                // cut.
                 let mut seen = std::collections::HashSet::new();
                 rows.retain(|row| row.left || seen.insert((row.key, row.time)));
                 rows
@@ -237,7 +236,7 @@ proptest! {
                 let clock = &mut clocks[parts.partition(row.key)];
                 *clock = row.time.max(*clock);
             }
-            // Right rows are ahead of the left ones by no more than the history has beyond the
+            // Right rows are ahead of the left ones by at most what the history has beyond the
             // grace.
             rows.retain(|row| row.left || row.time <= clocks[parts.partition(row.key)]
                 .map(|clock| clock + retention - 7));
@@ -245,7 +244,7 @@ proptest! {
         let all: Vec<Row> = epochs.iter().flat_map(|(rows, _)| rows.clone()).collect();
         let mut cut: Vec<Out> = epochs.iter()
             .flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows).collect();
-        // A row far ahead lets the last ones go.
+        // A row far ahead releases the last ones.
         let ahead: Vec<Row> = (0..3).map(|key| row(key, 500, 500)).collect();
         cut.extend(parts.epoch(&ahead, false).rows);
         let given = sorted(cut);

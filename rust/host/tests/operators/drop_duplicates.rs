@@ -1,4 +1,4 @@
-//! Deduplication against its definition, which remembers every row.
+//! Deduplication against its definition, a model that has every row.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn out(rows: &[Row]) -> Vec<Out> {
         .collect()
 }
 
-/// Every time of every key that was taken, partition by partition.
+/// The times of every key that were in time, for each partition.
 #[derive(Default)]
 struct Model {
     seen: Vec<Row>,
@@ -63,14 +63,14 @@ impl Model {
 }
 
 #[test]
-fn the_first_row_of_a_time_goes_out_and_those_near_it_do_not() {
+fn the_first_row_goes_out_and_rows_near_it_do_not() {
     let given = [row(1, 0, 1), row(1, 8, 2), row(1, 17, 3), row(2, 8, 4)];
     let done = job().epoch(&given, false);
     assert_eq!(done.rows, out(&[given[0], given[3], given[2]]));
 }
 
 #[test]
-fn a_row_that_was_dropped_counts_as_one_that_came_before() {
+fn a_dropped_duplicate_counts_as_an_earlier_row() {
     let job = job();
     for (time, rows) in [(0, 1), (6, 0), (12, 0), (18, 0), (27, 1)] {
         assert_eq!(
@@ -122,13 +122,13 @@ fn a_heartbeat_makes_older_rows_late() {
 }
 
 #[test]
-fn the_state_forgets_keys() {
+fn old_keys_are_deleted_from_the_state() {
     let job = job();
     for time in 0..2_000_i64 {
         job.epoch(&[row((time % 200) as u8, time * 10, 1)], false);
     }
     let mut tx = job.databases[0].begin().unwrap();
-    let mut kept = 0;
+    let mut found = 0;
     let all = (holdfast_core::Timestamp::MIN, holdfast_core::Timestamp::MAX);
     let mut scan = job.databases[0]
         .window("seen")
@@ -136,11 +136,11 @@ fn the_state_forgets_keys() {
         .fetch_range(&mut tx, None, None, all.0, all.1, false)
         .unwrap();
     scan.for_each(&mut |_, _| {
-        kept += 1;
+        found += 1;
         true
     })
     .unwrap();
-    assert_eq!(kept, 2);
+    assert_eq!(found, 2);
 }
 
 proptest! {
@@ -148,7 +148,7 @@ proptest! {
         ..ProptestConfig::default() })]
 
     #[test]
-    fn rows_however_late_and_cut_give_what_the_definition_gives(
+    fn results_equal_the_definition_for_any_lateness_and_any_epochs(
         epochs in rows(Just(true), 1, 60).prop_flat_map(|rows| cut(rows, 30)),
         partitions in 1..4_usize,
     ) {
@@ -160,12 +160,12 @@ proptest! {
     }
 
     #[test]
-    fn rows_in_time_give_the_same_however_they_are_cut(
+    fn rows_in_time_give_the_same_for_any_epochs(
         (all, epochs) in rows(Just(true), 1, 60)
             .prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 0))),
     ) {
-        // Which of two rows of one key and time goes out is left to chance, so their numbers are
-        // not compared.
+        // Which of two rows of one key and time goes out is not defined, so their numbers are not
+        // compared.
         let known = |rows: Vec<Out>| sorted(rows.into_iter().map(|row| row[..2].to_vec()));
         let (whole, parts) = (job(), job());
         let cut: Vec<Out> = epochs.iter().flat_map(|(rows, replay)| parts.epoch(rows, *replay).rows)

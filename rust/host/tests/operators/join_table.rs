@@ -1,4 +1,4 @@
-//! The join of tables against the tables' join as of any time.
+//! The join of tables against the join of both tables as of any time.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn job(how: &str) -> Job {
     Job::new(&request(how, 1_000), 2, 1)
 }
 
-fn gone(mut row: Row) -> Row {
+fn deleted(mut row: Row) -> Row {
     row.number = None;
     row
 }
@@ -43,7 +43,7 @@ fn out(left: (i64, i64), right: (i64, i64)) -> Out {
 
 fn value_at(job: &Job, store: &str, time: i64) -> Option<Vec<u8>> {
     let mut tx = job.databases[0].begin().unwrap();
-    // The key's bytes as arrow-row has them.
+    // The key's bytes in the format of arrow-row.
     let key = [2, b'1', 0, 0, 0, 0, 0, 0, 0, 1];
     job.databases[0]
         .versioned(store)
@@ -55,8 +55,7 @@ fn value_at(job: &Job, store: &str, time: i64) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_row_that_is_not_the_newest_of_its_key_is_kept_and_gives_nothing() {
-    // J10
+fn a_row_that_is_not_the_newest_of_its_key_is_stored_and_gives_nothing() {
     let job = job("inner");
     assert_eq!(job.epoch(&[row(1, 5, 50)], true).rows, Vec::<Out>::new());
     assert_eq!(
@@ -77,16 +76,14 @@ fn a_row_that_is_not_the_newest_of_its_key_is_kept_and_gives_nothing() {
 
 #[test]
 fn a_late_tombstone_gives_nothing() {
-    // J13
     let job = job("left");
     job.epoch(&[row(1, 5, 50), right(1, 4, 10)], true);
-    let Done { rows, counts } = job.epoch(&[gone(row(1, 3, 0)), gone(right(1, 2, 0))], true);
+    let Done { rows, counts } = job.epoch(&[deleted(row(1, 3, 0)), deleted(right(1, 2, 0))], true);
     assert_eq!((rows, counts.late), (Vec::<Out>::new(), 2));
 }
 
 #[test]
-fn a_row_older_than_the_history_is_not_kept() {
-    // J14
+fn a_row_older_than_the_history_is_not_stored() {
     let job = Job::new(&request("outer", 10), 2, 1);
     job.epoch(&[row(2, 100, 1)], true);
     let Done { rows, counts } = job.epoch(&[row(1, 89, 2)], true);
@@ -96,7 +93,6 @@ fn a_row_older_than_the_history_is_not_kept() {
 
 #[test]
 fn a_row_of_an_equal_time_is_the_newest() {
-    // J15
     let job = job("inner");
     job.epoch(&[row(1, 5, 50), right(1, 1, 10)], true);
     assert_eq!(
@@ -119,7 +115,7 @@ fn a_row_is_joined_as_of_its_own_time_and_again_at_each_later_change() {
         &[
             right(1, 1, 10),
             right(1, 9, 90),
-            gone(right(1, 12, 0)),
+            deleted(right(1, 12, 0)),
             right(1, 15, 15),
         ],
         true,
@@ -138,22 +134,22 @@ fn a_row_is_joined_as_of_its_own_time_and_again_at_each_later_change() {
 }
 
 #[test]
-fn a_row_older_than_the_other_sides_history_is_joined_with_what_it_has_of_it() {
+fn a_row_older_than_the_other_sides_history_is_joined_with_the_known_part() {
     let job = Job::new(&request("inner", 10), 2, 1);
     job.epoch(&[right(1, 1, 10), right(1, 100, 11)], true);
-    // The first right row is in force until 100, and kept.
+    // The first right row is current until 100, and is stored.
     assert_eq!(
         job.epoch(&[row(1, 5, 50)], true).rows,
         [out((5, 50), (1, 10)), out((5, 50), (100, 11))]
     );
-    // One that began after the left row is a match from then on, and so is a delete.
+    // A version that began after the left row matches from then on, and so does a delete.
     let job = Job::new(&request("left", 10), 2, 1);
     job.epoch(
         &[
             right(1, 20, 20),
             right(1, 100, 11),
             right(2, 1, 1),
-            gone(right(2, 20, 0)),
+            deleted(right(2, 20, 0)),
         ],
         true,
     );
@@ -176,10 +172,10 @@ fn a_row_older_than_the_other_sides_history_is_joined_with_what_it_has_of_it() {
 }
 
 #[test]
-fn what_has_left_the_history_gives_nothing_whether_it_was_dropped_or_not() {
+fn rows_behind_the_history_give_nothing_even_if_not_yet_dropped() {
     let job = Job::new(&request("outer", 900), 2, 1);
-    // The other key's row leaves the first one behind the history, but no compaction has come to
-    // it.
+    // The row of the other key moves the first row behind the history, but no compaction has
+    // dropped it yet.
     job.epoch(
         &[
             right(1, 50, 1),
@@ -201,7 +197,7 @@ fn a_delete_goes_out_only_where_there_was_a_row() {
     let job = job("inner");
     assert_eq!(
         job.epoch(
-            &[gone(row(1, 1, 0)), row(1, 2, 2), gone(row(1, 3, 0))],
+            &[deleted(row(1, 1, 0)), row(1, 2, 2), deleted(row(1, 3, 0))],
             true
         )
         .rows,
@@ -209,11 +205,11 @@ fn a_delete_goes_out_only_where_there_was_a_row() {
     );
     job.epoch(&[row(1, 4, 4), right(1, 5, 5)], true);
     assert_eq!(
-        job.epoch(&[gone(right(1, 6, 0))], true).rows,
+        job.epoch(&[deleted(right(1, 6, 0))], true).rows,
         [vec![Some(1), Some(4), None, Some(6), None]]
     );
     assert_eq!(
-        job.epoch(&[gone(row(1, 7, 0))], true).rows,
+        job.epoch(&[deleted(row(1, 7, 0))], true).rows,
         Vec::<Out>::new()
     );
 }
@@ -237,7 +233,7 @@ fn rows_without_a_key_or_a_time_are_dropped() {
 /// Left and right number of a row of the result.
 type Pair = (Option<i64>, Option<i64>);
 
-/// Each key's values by time, as the two tables have them.
+/// Each key's values by time, as in both tables.
 #[derive(Default)]
 struct Tables {
     sides: [BTreeMap<u8, BTreeMap<i64, Option<i64>>>; 2],
@@ -272,7 +268,7 @@ impl Tables {
     }
 }
 
-/// What a reader of the result has at a time: the last row for the greatest time up to it.
+/// The result that a reader finds at a time: the last row for the greatest time up to it.
 fn read(result: &BTreeMap<(u8, i64), Pair>, key: u8, time: i64) -> Option<Pair> {
     let found = result
         .range((key, i64::MIN)..=(key, time))
@@ -285,8 +281,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
         ..ProptestConfig::default() })]
 
-    /// Each side in the order of time, but the sides against each other in any: the result is the
-    /// tables' join at all times.
+    /// Each side arrives in the order of time, both sides mixed in any order: the result is the
+    /// join of the tables at all times.
     #[test]
     fn the_result_is_the_join_of_the_tables_at_any_time(
         (lefts, rights) in (rows(Just(true), 0, 40), rows(Just(false), 0, 40)),
@@ -309,7 +305,8 @@ proptest! {
             }
             rows.iter().for_each(|row| tables.put(row));
         }
-        // Of rows with one key, side and time the last to come holds, within an epoch the greatest.
+        // Of rows with one key, side and time the last to arrive counts; within an epoch, the
+        // greatest.
         for key in 0..3 {
             for time in -1..62 {
                 prop_assert_eq!(read(&result, key, time), tables.joined(how, key, time),
@@ -318,8 +315,8 @@ proptest! {
         }
     }
 
-    /// One side wholly after the other: the result is the tables' join wherever the history
-    /// reaches.
+    /// One side arrives wholly after the other: the result is the join of the tables within the
+    /// history.
     #[test]
     fn the_result_is_the_join_of_the_tables_within_the_history(
         (first, second) in (rows(Just(true), 0, 40), rows(Just(true), 0, 40)),
@@ -350,7 +347,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_in_time_give_the_same_however_they_are_cut(
+    fn rows_in_time_give_the_same_for_any_epochs(
         (all, epochs) in rows(any::<bool>(), 1, 60)
             .prop_map(|rows| {
                 // Rows of one key and time in two epochs would both go out.

@@ -1,4 +1,4 @@
-//! The join of two streams against its definition, which remembers every row.
+//! The join of two streams against its definition, a model that has every row.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn alone(row: &Row) -> Out {
     }
 }
 
-fn keeps(how: &str, left: bool) -> bool {
+fn keeps_unmatched(how: &str, left: bool) -> bool {
     how == "outer" || how == if left { "left" } else { "right" }
 }
 
@@ -65,14 +65,15 @@ fn joined(rows: &[Row], how: &str) -> Vec<Out> {
     for a in rows {
         let matches: Vec<&Row> = rows.iter().filter(|b| is_pair(a, b)).collect();
         result.extend(matches.iter().map(|b| out(Some(a), Some(b))));
-        if matches.is_empty() && keeps(how, a.left) && !rows.iter().any(|b| is_pair(b, a)) {
+        if matches.is_empty() && keeps_unmatched(how, a.left) && !rows.iter().any(|b| is_pair(b, a))
+        {
             result.push(alone(a));
         }
     }
     sorted(result)
 }
 
-/// Every row that was taken, with whether it has gone out.
+/// Every row that was in time, with whether it has gone out.
 #[derive(Default)]
 struct Model {
     taken: Vec<(Row, bool)>,
@@ -95,7 +96,7 @@ impl Model {
             .collect();
         for row in rows {
             let (Some(_), Some(time)) = (row.key, row.time) else {
-                result.extend(keeps(how, row.left).then(|| alone(row)));
+                result.extend(keeps_unmatched(how, row.left).then(|| alone(row)));
                 continue;
             };
             if before[job.partition(row.key)].is_some_and(|stream_time| time < stream_time - grace)
@@ -123,7 +124,7 @@ impl Model {
         for (row, is_out) in self
             .taken
             .iter_mut()
-            .filter(|(row, is_out)| !is_out && keeps(how, row.left))
+            .filter(|(row, is_out)| !is_out && keeps_unmatched(how, row.left))
         {
             let waits = if row.left { AFTER } else { BEFORE };
             let stream_time = now[job.partition(row.key)].unwrap();
@@ -137,7 +138,7 @@ impl Model {
 }
 
 #[test]
-fn pairs_within_the_window_and_both_ends_of_it() {
+fn rows_are_paired_within_the_window_and_at_both_ends() {
     let done = job("inner", 0, true).epoch(
         &[
             row(1, 10, 1),
@@ -166,7 +167,7 @@ fn rows_without_a_match_go_out_when_their_window_has_closed() {
         job.epoch(&[row(1, 0, 1), right(2, 0, 2)], false).rows,
         Vec::<Out>::new()
     );
-    // The right one could be matched until 0 + 3 + 2, the left one until 0 + 5 + 2.
+    // The right row could be matched until 0 + 3 + 2, the left one until 0 + 5 + 2.
     assert_eq!(job.epoch(&[row(3, 5, 3)], true).rows, Vec::<Out>::new());
     assert_eq!(
         job.epoch(&[row(3, 6, 4)], true).rows,
@@ -184,7 +185,7 @@ fn rows_without_a_match_go_out_when_their_window_has_closed() {
 }
 
 #[test]
-fn a_heartbeat_lets_rows_go_alone_and_makes_others_late() {
+fn a_heartbeat_emits_unmatched_rows_and_makes_others_late() {
     let job = job("left", 2, false);
     job.epoch(&[row(1, 0, 1)], false);
     assert_eq!(job.beat(7).rows, Vec::<Out>::new());
@@ -228,14 +229,14 @@ fn nulls_match_nothing() {
 }
 
 #[test]
-fn the_state_forgets_rows_also_where_one_side_is_idle() {
+fn closed_rows_are_deleted_even_if_one_side_is_idle() {
     let job = job("inner", 0, false);
     job.epoch(&[right(1, 0, 1)], false);
     for time in 1..100 {
         job.epoch(&[row(1, time * 10, 1)], time % 2 == 0);
     }
     for store in ["left", "right"] {
-        let (mut tx, mut kept) = (job.databases[0].begin().unwrap(), 0);
+        let (mut tx, mut found) = (job.databases[0].begin().unwrap(), 0);
         let all = (holdfast_core::Timestamp::MIN, holdfast_core::Timestamp::MAX);
         let mut scan = job.databases[0]
             .window(store)
@@ -243,11 +244,11 @@ fn the_state_forgets_rows_also_where_one_side_is_idle() {
             .fetch_range(&mut tx, None, None, all.0, all.1, false)
             .unwrap();
         scan.for_each(&mut |_, _| {
-            kept += 1;
+            found += 1;
             true
         })
         .unwrap();
-        assert_eq!(kept, i32::from(store == "left"), "{store}");
+        assert_eq!(found, i32::from(store == "left"), "{store}");
     }
 }
 
@@ -260,7 +261,7 @@ proptest! {
         ..ProptestConfig::default() })]
 
     #[test]
-    fn rows_however_late_and_cut_give_what_the_model_gives(
+    fn results_equal_the_model_for_any_lateness_and_any_epochs(
         epochs in rows(any::<bool>(), 1, 60).prop_flat_map(|rows| cut(rows, 30)), how in hows(),
         grace in 0..10_i64, partitions in 1..4_usize,
     ) {
@@ -276,7 +277,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_no_later_than_the_grace_give_the_static_join_however_they_are_cut(
+    fn rows_within_the_grace_give_the_static_join_for_any_epochs(
         (all, epochs) in rows(any::<bool>(), 1, 60)
             .prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 6))), how in hows(),
             partitions in 1..4_usize,

@@ -1,5 +1,5 @@
-//! Rows so large that ten thousand of them are no batch: what goes out, and what comes back from
-//! disk, is cut by bytes, too.
+//! Rows so large that ten thousand of them do not fit into a batch: output, and rows that come back
+//! from disk, are cut by bytes, too.
 
 use std::sync::Arc;
 
@@ -11,18 +11,20 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use holdfast_core::{Commit, Database, DatabaseOptions, Error, Result};
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::net::call::CallMessage;
+use holdfast_host::operator::input::{
+    InputLayout, InputRows, Intake, RowOrder, RowPlace, RowsSpec,
+};
 use holdfast_host::operator::process::OutputDigest;
-use holdfast_host::operator::rows::{Intake, Layout, Order, Place, Rows, RowsSpec};
 use holdfast_host::operator::{Counts, OperatorKind, Worker};
 use serde_json::{Value, json};
 
 use crate::support::{self, Job};
 
-/// Rows in an epoch.
+/// The rows of an epoch.
 const ROWS: usize = 10;
-/// Bytes of a document.
+/// The bytes of a document.
 const LARGE: usize = 2 << 20;
-/// What a batch may be: `operator/batch.rs`, and the columns of a few bytes.
+/// The most bytes of a batch (`operator/batch_size.rs`), and small columns beside it.
 const MOST: usize = (16 << 20) + (64 << 10);
 
 fn schema(sides: usize) -> SchemaRef {
@@ -36,9 +38,9 @@ fn schema(sides: usize) -> SchemaRef {
     ))
 }
 
-/// Rows of keys of their own, or all of one; with documents on the left, or one on the right before
+/// Rows of distinct keys, or all of one key; with documents on the left, or one on the right before
 /// all of them.
-fn rows(sides: usize, own_keys: bool, left: usize) -> RecordBatch {
+fn rows(sides: usize, distinct_keys: bool, left: usize) -> RecordBatch {
     let (first, count) = (sides - 1, ROWS + sides - 1);
     let document = |size: usize| Some("x".repeat(size));
     let mut columns: Vec<ArrayRef> = vec![
@@ -58,7 +60,7 @@ fn rows(sides: usize, own_keys: bool, left: usize) -> RecordBatch {
         Arc::new(
             (0..count)
                 .map(|row| {
-                    Some(if own_keys {
+                    Some(if distinct_keys {
                         row.to_string()
                     } else {
                         "k".to_owned()
@@ -118,7 +120,7 @@ fn request(kind: &str, sides: usize, settings: &Value) -> Value {
 }
 
 #[test]
-fn what_many_rows_match_is_many_times_as_large() {
+fn a_large_row_matched_by_many_rows_is_cut_into_batches() {
     let rows = rows(2, false, 1);
     for (kind, settings) in [
         (
@@ -148,7 +150,7 @@ fn what_many_rows_match_is_many_times_as_large() {
 }
 
 #[test]
-fn rows_that_go_out_as_they_came() {
+fn input_rows_that_go_out_are_cut_by_bytes() {
     let rows = rows(1, true, LARGE);
     for (kind, settings) in [
         ("drop_duplicates", json!({"within": 20})),
@@ -170,7 +172,7 @@ fn rows_that_go_out_as_they_came() {
 }
 
 #[test]
-fn results_of_aggregations() {
+fn aggregation_results_are_cut_by_bytes() {
     let rows = rows(1, true, LARGE);
     for function in ["last", "max", "collect_list", "collect_set"] {
         let aggregates = json!([{"name": "a", "function": function, "column": 0}]);
@@ -185,9 +187,9 @@ fn results_of_aggregations() {
 }
 
 #[test]
-fn parts_of_rows_that_come_back_from_disk() {
+fn parts_of_spilled_rows_are_cut_by_bytes() {
     let spec: RowsSpec = serde_json::from_value(json!({"keys": ["k"], "left": ["x"]})).unwrap();
-    let mut rows_of = Rows::new(Layout::new("test", &spec, &schema(1)).unwrap());
+    let mut rows_of = InputRows::new(InputLayout::new("test", &spec, &schema(1)).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let intake = Intake {
         partition: None,
@@ -201,7 +203,7 @@ fn parts_of_rows_that_come_back_from_disk() {
             .unwrap();
     }
     let mut parts = Vec::new();
-    while let Some(places) = rows_of.next_part(Order::All, &mut counts).unwrap() {
+    while let Some(places) = rows_of.next_part(RowOrder::All, &mut counts).unwrap() {
         assert!(
             bytes(&rows_of.inputs[0].batch) <= MOST,
             "{}",
@@ -213,13 +215,13 @@ fn parts_of_rows_that_come_back_from_disk() {
 }
 
 #[test]
-fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() {
+fn spilled_rows_have_only_keys_and_times_in_memory_until_they_come_in_parts() {
     let spec: RowsSpec = serde_json::from_value(json!({"keys": ["k"], "left": ["x"]})).unwrap();
     let (folder, all) = (tempfile::tempdir().unwrap(), rows(1, true, LARGE));
     for memory in [0, usize::MAX] {
         let (mut counts, mut rows_of) = (
             Counts::default(),
-            Rows::new(Layout::new("test", &spec, &schema(1)).unwrap()),
+            InputRows::new(InputLayout::new("test", &spec, &schema(1)).unwrap()),
         );
         let intake = Intake {
             partition: None,
@@ -227,7 +229,7 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
             folder: folder.path().to_owned(),
         };
         rows_of.push(all.clone(), &intake, &mut counts).unwrap();
-        let places = rows_of.keys_and_times(Order::All, &mut counts).unwrap();
+        let places = rows_of.keys_and_times(RowOrder::All, &mut counts).unwrap();
         let is_spilled = memory == 0;
         assert_eq!((places.len(), rows_of.are_in_memory()), (ROWS, !is_spilled));
         assert_eq!(
@@ -239,7 +241,7 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
                 < LARGE,
             is_spilled
         );
-        let key = |place: &Place| {
+        let key = |place: &RowPlace| {
             rows_of.inputs[place.input()]
                 .keys
                 .with_nulls(place.row())
@@ -251,7 +253,7 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
             .unzip();
         rows_of.restart();
         let (mut again, mut parts) = (Vec::new(), Vec::new());
-        while let Some(places) = rows_of.next_part(Order::All, &mut counts).unwrap() {
+        while let Some(places) = rows_of.next_part(RowOrder::All, &mut counts).unwrap() {
             assert!(rows_of.inputs[0].bytes() > LARGE, "with their columns");
             again.extend(places.iter().map(|place| {
                 rows_of.inputs[place.input()]
@@ -269,13 +271,13 @@ fn of_rows_on_disk_only_keys_and_times_are_in_memory_until_they_come_in_parts() 
     }
 }
 
-/// A worker whose own function keeps a document of each group.
+/// A worker whose user function has a document as the state of each group.
 #[derive(Default)]
 struct Documents {
-    /// How many states its next task is about.
+    /// How many states its next task has.
     states: usize,
     answer: Option<CallMessage>,
-    /// What it was asked, and with how many bytes.
+    /// The tasks that it was given, with their bytes.
     asked: Vec<(String, usize)>,
 }
 
@@ -285,14 +287,14 @@ impl Worker for Documents {
     }
 
     fn call(&mut self) -> Result<CallMessage> {
-        let kept = || -> ArrayRef {
+        let states = || -> ArrayRef {
             Arc::new(StructArray::new_null(
                 Fields::from(vec![Field::new("document", DataType::Utf8, true)]),
                 0,
             ))
         };
         Ok(self.answer.take().unwrap_or_else(|| {
-            CallMessage::of(RecordBatch::try_from_iter([("a", kept())]).unwrap())
+            CallMessage::of(RecordBatch::try_from_iter([("a", states())]).unwrap())
         }))
     }
 
@@ -327,7 +329,7 @@ impl Worker for Documents {
 }
 
 #[test]
-fn states_of_a_function_of_the_users_own() {
+fn states_of_user_functions_are_cut_by_bytes() {
     let request = json!({
         "kind": "aggregate", "keys": ["k"], "left": ["x"],
         "aggregates": [{"name": "a", "function": "own"}], "timed": true, "grace": 1_000,
@@ -335,15 +337,15 @@ fn states_of_a_function_of_the_users_own() {
         "output": [{"name": "x", "from": "left", "index": 0}],
     });
     let kind: OperatorKind = serde_json::from_value(request).unwrap();
-    let db = Database::open_in_memory(&kind.stores(), DatabaseOptions::default()).unwrap();
+    let db = Database::open_in_memory(&kind.spec().stores(), DatabaseOptions::default()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut worker = Documents::default();
-    // Two sessions a key, and rows between them that make them one.
+    // Two sessions for each key, and rows between them that merge the sessions.
     for time in [0, 100, 50] {
         let mut columns = rows(1, true, 1).columns().to_vec();
         columns[3] =
             Arc::new(TimestampMicrosecondArray::from(vec![time; ROWS]).with_timezone("UTC"));
-        let mut operator = kind.start(&schema(1)).unwrap();
+        let mut operator = kind.spec().start(&schema(1)).unwrap();
         let intake = Intake {
             partition: None,
             memory: Budget::new(usize::MAX),

@@ -1,6 +1,6 @@
 //! Operators against models: random rows, cut into epochs in any way, over stores in memory.
 //!
-//! `support.rs` the cast; a file an operator.
+//! A file or a folder for each operator; `support/` rows, and an operator that runs epochs of them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![allow(missing_docs, reason = "an executable, not a library")]
 

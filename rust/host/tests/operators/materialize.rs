@@ -1,4 +1,4 @@
-//! Tables kept of a change stream, against maps.
+//! Tables of a change stream, against maps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn out(rows: &[Row]) -> Vec<Out> {
         .collect()
 }
 
-fn gone(key: u8, time: i64) -> Row {
+fn deleted(key: u8, time: i64) -> Row {
     Row {
         number: None,
         ..row(key, time, 0)
@@ -42,7 +42,7 @@ fn versioned() -> Value {
     json!({"form": "versioned", "history_retention": RETENTION})
 }
 
-/// How many versions each key has that were in force between two times.
+/// How many versions of each key were current between two times.
 fn versions(job: &Job, from: i64, to: i64) -> Vec<i64> {
     let mut tx = job.databases[0].begin().unwrap();
     let mut times = Vec::new();
@@ -90,7 +90,7 @@ fn keys(job: &Job, timestamped: bool) -> usize {
 }
 
 #[test]
-fn a_key_value_table_has_the_last_row_to_come() {
+fn a_key_value_table_has_the_last_row_to_arrive() {
     let job = job(&json!({"form": "key_value"}));
     let untimed = |key, number| Row {
         time: None,
@@ -109,7 +109,7 @@ fn a_key_value_table_has_the_last_row_to_come() {
 }
 
 #[test]
-fn a_timestamped_table_refuses_rows_older_than_its_own_and_takes_equal_ones() {
+fn a_timestamped_table_refuses_older_rows_and_accepts_equal_times() {
     let job = job(&json!({"form": "timestamped"}));
     job.epoch(&[row(1, 10, 1)], false);
     let done = job.epoch(&[row(1, 9, 2), row(1, 10, 3), row(2, 1, 4)], true);
@@ -117,19 +117,19 @@ fn a_timestamped_table_refuses_rows_older_than_its_own_and_takes_equal_ones() {
         (done.rows, done.counts.late),
         (out(&[row(2, 1, 4), row(1, 10, 3)]), 1)
     );
-    job.epoch(&[gone(1, 11)], true);
+    job.epoch(&[deleted(1, 11)], true);
     assert_eq!(keys(&job, true), 1);
 }
 
 #[test]
-fn a_versioned_table_takes_late_rows_within_its_history() {
-    // J14: a record older than the history is neither stored nor forwarded.
+fn a_versioned_table_accepts_late_rows_within_its_history() {
+    // A record older than the history is neither stored nor forwarded.
     let job = job(&versioned());
     job.epoch(&[row(1, 100, 1)], false);
-    let done = job.epoch(&[row(1, 80, 2), row(1, 79, 3), gone(1, 90)], true);
+    let done = job.epoch(&[row(1, 80, 2), row(1, 79, 3), deleted(1, 90)], true);
     assert_eq!(
         (done.rows, done.counts.late),
-        (out(&[row(1, 80, 2), gone(1, 90)]), 1)
+        (out(&[row(1, 80, 2), deleted(1, 90)]), 1)
     );
     assert_eq!(versions(&job, 0, 200), [80, 100]);
     assert_eq!(versions(&job, 90, 99), Vec::<i64>::new());
@@ -155,11 +155,11 @@ fn rows_without_a_key_or_a_time_are_dropped() {
 }
 
 #[test]
-fn a_row_older_than_a_delete_brings_its_key_back_only_without_a_history() {
+fn a_row_older_than_a_delete_restores_its_key_only_without_a_history() {
     for (table, is_back) in [(json!({"form": "timestamped"}), true), (versioned(), false)] {
         let job = job(&table);
         job.epoch(&[row(1, 2, 10)], false);
-        job.epoch(&[gone(1, 5)], false);
+        job.epoch(&[deleted(1, 5)], false);
         assert_eq!(
             job.epoch(&[row(1, 2, 11)], true).rows,
             out(&[row(1, 2, 11)])
@@ -177,7 +177,7 @@ fn a_row_older_than_a_delete_brings_its_key_back_only_without_a_history() {
 }
 
 #[test]
-fn of_rows_of_one_key_and_time_the_last_by_order_by_is_in_the_table() {
+fn the_last_row_by_order_by_wins_for_one_key_and_time() {
     let columns = |rows: &[Row], order: &[i64]| {
         let mut columns = batch_of(&schema(1), rows).columns().to_vec();
         columns.push(Arc::new(Int64Array::from(order.to_vec())));
@@ -189,8 +189,8 @@ fn of_rows_of_one_key_and_time_the_last_by_order_by_is_in_the_table() {
         let schema = Schema::new([fields, vec![Field::new("l1", DataType::Int64, true)]].concat());
         RecordBatch::try_new(Arc::new(schema), columns).unwrap()
     };
-    // By content the delete came first: nulls do.
-    let rows = columns(&[gone(1, 5), row(1, 5, 7)], &[2, 1]);
+    // By content the delete would come first, since nulls do.
+    let rows = columns(&[deleted(1, 5), row(1, 5, 7)], &[2, 1]);
     for table in [
         json!({"form": "key_value"}),
         json!({"form": "timestamped"}),
@@ -217,7 +217,7 @@ proptest! {
         ..ProptestConfig::default() })]
 
     #[test]
-    fn a_versioned_table_takes_what_its_model_takes(
+    fn a_versioned_table_accepts_the_rows_that_its_model_accepts(
         epochs in rows(Just(true), 1, 60).prop_flat_map(|rows| cut(rows, 40)),
         partitions in 1..4_usize,
     ) {
@@ -245,7 +245,7 @@ proptest! {
         let mut expected = Vec::new();
         for rows in rows.chunks(chunk) {
             for row in sorted(rows.iter().copied()) {
-                if newest.get(&row.key).is_none_or(|kept| kept.time <= row.time) {
+                if newest.get(&row.key).is_none_or(|row_before| row_before.time <= row.time) {
                     expected.push(row);
                     match row.number {
                         Some(_) => drop(newest.insert(row.key, row)),

@@ -1,14 +1,14 @@
 //! More rows in an epoch than their memory holds: operators do the same with rows that come back
 //! from disk part by part.
 //!
-//! [`Job::epoch`] runs each epoch with memory and without; the models' tests cover small epochs,
-//! this one several parts.
+//! [`Job::epoch`] runs each epoch with memory and without. The models' tests cover small epochs,
+//! this one epochs of several parts.
 
 use serde_json::{Value, json};
 
 use crate::support::{Job, Row, right, row};
 
-/// Two parts and a half, in an order that has nothing to do with that of their times; many of one
+/// Two and a half parts, in an order unrelated to that of their times; many rows have the same
 /// time.
 fn rows(sides: usize, epoch: i64) -> Vec<Row> {
     let random = |n: i64, salt: i64| {
@@ -77,7 +77,7 @@ fn one_sided(kind: &str, settings: &Value) -> Value {
 }
 
 #[test]
-fn as_of_joins() {
+fn as_of_joins_sort_spilled_rows() {
     check(
         &two_sided(
             "join_asof",
@@ -95,7 +95,7 @@ fn as_of_joins() {
 }
 
 #[test]
-fn joins_of_tables_and_within_windows() {
+fn joins_of_tables_and_windows_sort_spilled_rows() {
     check(
         &two_sided(
             "join_table",
@@ -114,12 +114,12 @@ fn joins_of_tables_and_within_windows() {
 }
 
 #[test]
-fn deduplication() {
+fn deduplication_sorts_spilled_rows() {
     check(&one_sided("drop_duplicates", &json!({"within": 20})), 1);
 }
 
 #[test]
-fn tables() {
+fn tables_sort_spilled_rows() {
     for table in [
         json!({"form": "key_value"}),
         json!({"form": "timestamped"}),
@@ -133,7 +133,7 @@ fn tables() {
 }
 
 #[test]
-fn aggregations() {
+fn aggregations_sort_spilled_rows() {
     let functions = [
         "count",
         "sum",
@@ -170,10 +170,9 @@ fn aggregations() {
     }
 }
 
-/// Functions that give the same in any order: their rows need none, and come back from disk as they
-/// lie there.
+/// Functions that do not depend on the order: their rows are not sorted.
 #[test]
-fn aggregations_without_order() {
+fn unordered_aggregations_read_spilled_rows() {
     let functions = [
         "count",
         "sum",

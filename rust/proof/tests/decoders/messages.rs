@@ -202,7 +202,7 @@ impl Worker for Calls {
 fn calls() {
     let mut rng = rng(6);
     let kind: OperatorKind = serde_json::from_str(PROCESS).expect("a request");
-    let (stores, input) = (kind.stores(), state::input("tn", 1, &mut rng, 0));
+    let (stores, input) = (kind.spec().stores(), state::input("tn", 1, &mut rng, 0));
     let db = Database::open_in_memory(&stores, DatabaseOptions::default()).expect("opens");
     let made = (0..200).map(|n| {
         let message = call(&mut rng, &stores[n % stores.len()].name);
@@ -227,7 +227,7 @@ fn calls() {
             );
         }
         let mut tx = db.begin().expect("begins");
-        let mut operator = kind.start(&input.schema()).expect("starts");
+        let mut operator = kind.spec().start(&input.schema()).expect("starts");
         let _ = operator.run(&db, &mut tx, &mut Calls(Some(message)));
     });
 }

@@ -24,7 +24,7 @@ use fastrand::Rng;
 use holdfast_core::{Database, DatabaseOptions, Result, Timestamp, Transaction, VersionRow};
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::operator::OperatorKind;
-use holdfast_host::operator::rows::Intake;
+use holdfast_host::operator::input::Intake;
 use holdfast_host::protocol::Digest;
 
 use crate::feed::{feed_made, rng, times};
@@ -87,8 +87,8 @@ struct Job {
 impl Job {
     fn new(request: &str) -> Self {
         let kind: OperatorKind = serde_json::from_str(request).expect("a request");
-        let db =
-            Database::open_in_memory(&kind.stores(), DatabaseOptions::default()).expect("opens");
+        let db = Database::open_in_memory(&kind.spec().stores(), DatabaseOptions::default())
+            .expect("opens");
         Self { kind, db }
     }
 
@@ -103,7 +103,7 @@ impl Job {
             memory: Budget::new(usize::MAX),
             folder: PathBuf::new(),
         };
-        let mut operator = self.kind.start(&rows.schema())?;
+        let mut operator = self.kind.spec().start(&rows.schema())?;
         operator.push(rows.clone(), &intake)?;
         let outcome = operator.run(&self.db, tx, &mut |_: RecordBatch| Ok(()))?;
         Ok(outcome.output)
@@ -112,7 +112,7 @@ impl Job {
     /// The rows that a transaction has in the operator's stores.
     fn kept(&self, tx: &mut Transaction) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for (number, store) in self.kind.stores().iter().enumerate() {
+        for (number, store) in self.kind.spec().stores().iter().enumerate() {
             let mut put = |row: VersionRow<'_>| -> Result<()> {
                 bytes.extend([
                     number as u8,
@@ -134,7 +134,7 @@ impl Job {
 
     /// Restores rows that the stores accept.
     fn restore(&self, tx: &mut Transaction, mut bytes: &[u8]) {
-        let stores = self.kind.stores();
+        let stores = self.kind.spec().stores();
         while let Some((store, row)) = row(&mut bytes) {
             let _ = self
                 .db
@@ -144,7 +144,7 @@ impl Job {
 
     /// Copies the stream time of each store from one transaction to another.
     fn restore_times(&self, from: &Transaction, to: &mut Transaction) {
-        for store in self.kind.stores() {
+        for store in self.kind.spec().stores() {
             let time = self.db.stream_time(&store.name, from).expect("a store");
             self.db
                 .apply_changes(&store.name, to, &[], time)

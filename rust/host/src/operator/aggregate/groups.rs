@@ -1,13 +1,15 @@
-//! The groups that an epoch touches: each a key (and a window's start), numbered as they come.
+//! The groups of an epoch: each is a key with a window's start, numbered as they are first seen.
+
+use std::hash::BuildHasher;
+use std::ops::Range;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use std::hash::BuildHasher;
-use std::ops::Range;
 
-/// Groups by number. A group is its key's bytes and its window's start (0 where there are no
-/// windows).
+use crate::operator::input::RowPlace;
+
+/// Groups by number. A group is its key's bytes and its window's start (0 without windows).
 #[derive(Default)]
 pub struct Groups {
     bytes: Vec<u8>,
@@ -17,7 +19,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// How many there are.
+    /// The number of groups.
     pub fn count(&self) -> usize {
         self.groups.len()
     }
@@ -34,7 +36,7 @@ impl Groups {
         self.groups[group].1
     }
 
-    /// The number of a group, a new one if it is new.
+    /// Returns the number of a group; a new group gets the next number.
     #[inline]
     pub fn enter(&mut self, key: &[u8], start: i64) -> u32 {
         let Self {
@@ -63,6 +65,27 @@ impl Groups {
             }
         }
     }
+}
+
+/// A row and a group that it belongs to.
+#[derive(Clone, Copy)]
+pub struct Assigned {
+    /// The group's number.
+    pub group: u32,
+    /// Where the row is.
+    pub place: RowPlace,
+    /// The row's time; the least time if rows have none.
+    pub time: i64,
+}
+
+/// Stored groups that are merged into one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GroupMerge {
+    /// The group into which they are merged.
+    pub into: usize,
+    /// The groups, in the order of time. `into` may be the first of them; the others no longer
+    /// exist.
+    pub parts: Vec<usize>,
 }
 
 #[cfg(test)]

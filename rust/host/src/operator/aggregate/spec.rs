@@ -3,65 +3,73 @@
 use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec};
 use serde::Deserialize;
 
-use super::windows::{GROUPS, HoppingWindow};
-use super::{ITEMS, PROGRESS};
-use crate::operator::rows::RowsSpec;
-use crate::operator::{OutputColumn, by_time};
+use super::window_spec::{Emit, HoppingWindow, Window};
+use crate::operator::input::RowsSpec;
+use crate::operator::output::OutputColumn;
+use crate::operator::spec::by_time;
 
-/// What the driver says about the aggregation.
+/// The store of the groups' states.
+pub const GROUPS: &str = "groups";
+/// The store of single values.
+pub const ITEMS: &str = "items";
+/// The store of the stream time, and of what it has closed.
+pub const PROGRESS: &str = "progress";
+
+/// The settings of an aggregation.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Spec {
+pub struct AggregateSpec {
     /// The input's columns; all rows are left ones.
     #[serde(flatten)]
     pub rows: RowsSpec,
     /// What is computed for each group, in the order of the result's columns.
-    pub aggregates: Vec<Aggregate>,
-    /// The windows that a group is cut into; none: one group a key.
+    pub aggregates: Vec<AggregateColumn>,
+    /// The windows; none: one group for each key.
     #[serde(default)]
     pub window: Option<Window>,
-    /// Rows have a time of their own.
+    /// Whether rows have a time.
     #[serde(default)]
     pub timed: bool,
-    /// How much later than the stream time a row (or a window's end) may be: microseconds; none:
-    /// any.
+    /// How far behind the stream time a row (or a window's end) may be, in microseconds; none: any
+    /// distance.
     #[serde(default)]
     pub grace: Option<i64>,
     /// When a group's result is emitted.
     #[serde(default)]
     pub emit: Emit,
-    /// How long after the stream time windows are kept: microseconds; none: as long as rows of them
-    /// are taken.
+    /// How far behind the stream time windows are stored, in microseconds; none: as long as they
+    /// take rows.
     #[serde(default)]
     pub retention: Option<i64>,
-    /// No epoch follows this one: a static frame.
+    /// Whether no epoch follows this one: a static frame.
     #[serde(default)]
     pub last: bool,
-    /// The columns of the rows that the user's own functions get.
+    /// The columns of the rows that the user's functions receive.
     #[serde(default, rename = "output")]
     pub columns: Vec<OutputColumn>,
 }
 
 /// One column of the result.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Aggregate {
+pub struct AggregateColumn {
     /// Its name.
     pub name: String,
-    /// What is computed.
-    pub function: Function,
-    /// Of which payload column; none: of the row itself (`count`, the user's own).
+    /// The function that computes it.
+    pub function: AggregateFunction,
+    /// The payload column that the function takes; none: the row itself (`count`, the user's
+    /// functions).
     #[serde(default)]
     pub column: Option<usize>,
-    /// What the user's own function keeps and gives, for what the root remembers.
+    /// The state and result types of the user's function, which the root records.
     #[serde(default)]
     pub declared: Option<String>,
 }
 
-/// The built-in functions, with Spark SQL's meaning: nulls are left out by all but `count` of rows,
-/// `first` and `last`.
+/// The functions. The built-in ones have Spark SQL's meaning: all but `count` of rows, `first` and
+/// `last` ignore nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are Spark's")]
-pub enum Function {
+pub enum AggregateFunction {
     Count,
     Sum,
     Min,
@@ -72,12 +80,13 @@ pub enum Function {
     CountDistinct,
     CollectList,
     CollectSet,
-    /// The user's own, which runs in the worker.
-    Own,
+    /// A function of the user, which runs in the worker.
+    #[serde(rename = "own")]
+    User,
 }
 
-impl Function {
-    /// Its name, Spark's.
+impl AggregateFunction {
+    /// Its name in Spark.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -90,83 +99,30 @@ impl Function {
             Self::CountDistinct => "count_distinct",
             Self::CollectList => "collect_list",
             Self::CollectSet => "collect_set",
-            Self::Own => "aggregator",
+            Self::User => "aggregator",
         }
     }
 }
 
-/// The windows that a group is cut into. Durations are microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Window {
-    /// Of one length, at fixed places.
-    Hopping(HoppingWindow),
-    /// Of one length, beginning and ending at rows.
-    Sliding {
-        /// From a window's first moment to its last one, both of which are in it.
-        length: i64,
-    },
-    /// Between pauses.
-    Session {
-        /// How long nothing comes after a session's last row.
-        gap: i64,
-    },
-}
-
-impl Window {
-    /// How long after its time a row may still be of use, the grace left out.
-    fn reach(self) -> i64 {
-        match self {
-            Self::Hopping(window) => window.length,
-            // The windows that it is in, and the one that begins right behind it.
-            Self::Sliding { length } => length.saturating_add(2),
-            // A row at the very end of a session is of it.
-            Self::Session { gap } => gap.saturating_add(1),
-        }
-    }
-
-    /// As the root remembers them.
-    pub fn settings(self) -> Vec<(&'static str, i64)> {
-        match self {
-            Self::Hopping(HoppingWindow { length, slide }) => {
-                vec![("length", length), ("slide", slide)]
-            }
-            Self::Sliding { length } => vec![("sliding", length)],
-            Self::Session { gap } => vec![("gap", gap)],
-        }
-    }
-}
-
-/// When results come out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Emit {
-    /// In each epoch, those of the groups that it changed.
-    #[default]
-    Update,
-    /// Once, when no row can change the window any more.
-    Close,
-}
-
-impl Spec {
-    /// How late a row may be: microseconds. Windows that are kept for a time only take rows for
-    /// that time only.
+impl AggregateSpec {
+    /// How late a row may be, in microseconds. Windows with a retention take rows for that time
+    /// only.
     pub fn grace(&self) -> Option<i64> {
-        let kept = self
+        let from_retention = self
             .window
             .zip(self.retention)
             .map(|(window, retention)| retention.saturating_sub(window.reach()).max(0));
-        self.grace.or(kept)
+        self.grace.or(from_retention)
     }
 
-    /// Whether a function is the user's own.
-    pub fn has_own(&self) -> bool {
+    /// Whether the user has written one of the functions.
+    pub fn has_user_functions(&self) -> bool {
         self.aggregates
             .iter()
-            .any(|aggregate| aggregate.function == Function::Own)
+            .any(|aggregate| aggregate.function == AggregateFunction::User)
     }
 
-    /// Refuses what cannot be.
+    /// Checks the settings.
     ///
     /// # Errors
     /// `InvalidValue` names the setting.
@@ -204,22 +160,24 @@ impl Spec {
             .iter()
             .find(|aggregate| match aggregate.column {
                 Some(column) => column >= self.rows.left.len(),
-                None => !matches!(aggregate.function, Function::Count | Function::Own),
+                None => !matches!(
+                    aggregate.function,
+                    AggregateFunction::Count | AggregateFunction::User
+                ),
             }) {
             Some(aggregate) => wrong(format!(
-                "column {:?} is computed of {:?}, which is not there",
+                "column {:?} is computed of {:?}, which does not exist",
                 aggregate.name, aggregate.column
             )),
             None => Ok(()),
         }
     }
 
-    /// The stores that it keeps: the groups' states, single values of some functions, the stream
-    /// time.
-    pub fn stores(&self) -> Vec<StoreSpec> {
-        // Windows that come out as they close are deleted then.
+    /// The stores: the groups' states, single values of some functions, the stream time.
+    pub fn store_specs(&self) -> Vec<StoreSpec> {
+        // Windows that are emitted when they close are deleted then, not by a retention.
         let window = self.window.filter(|_| self.emit == Emit::Update);
-        let kept = window.map_or(i64::MAX, |window| {
+        let retention = window.map_or(i64::MAX, |window| {
             let needed = self
                 .grace()
                 .map_or(i64::MAX, |grace| window.reach().saturating_add(grace));
@@ -227,9 +185,9 @@ impl Spec {
         });
         let groups = match self.window {
             None => StoreKind::KeyValue,
-            Some(Window::Hopping(window)) => by_time(kept, window.length),
-            Some(Window::Sliding { .. }) => by_time(kept, 0),
-            Some(Window::Session { .. }) => StoreKind::Session { retention: kept },
+            Some(Window::Hopping(window)) => by_time(retention, window.length),
+            Some(Window::Sliding { .. }) => by_time(retention, 0),
+            Some(Window::Session { .. }) => StoreKind::Session { retention },
         };
         [
             (GROUPS, groups),

@@ -1,28 +1,28 @@
-//! One batch of ordered rows through the store.
+//! One batch of ordered rows through the table.
 
 use std::ops::Range;
 
 use holdfast_core::{Applied, Op, Result, Timestamp, Transaction, VersionedStore};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::operator::Counts;
-use crate::operator::batch::{BATCH_BYTES, BATCH_ROWS, ranges};
-use crate::operator::output::Right;
-use crate::operator::rows::{Input, Layout, Place, Rows};
+use crate::operator::batch_size::{BATCH_BYTES, BATCH_ROWS, ranges};
+use crate::operator::input::{InputBatch, InputLayout, InputRows, RowPlace};
+use crate::operator::outcome::Counts;
+use crate::operator::output::{MatchedRight, digest_matched_row};
 
-/// So many look-ups are made at first: how large what they find is shows then.
+/// How many look-ups are made at first, before the size of the found versions is known.
 const FIRST_ROWS: usize = 256;
 
-/// What reads of the table have found, by number. Reused from batch to batch.
-pub struct Found {
-    /// A version's time, and where its value lies in `bytes`.
+/// The versions that reads of the table have found, by number. Reused from batch to batch.
+pub struct FoundVersions {
+    /// A version's time, and where its value is in `bytes`.
     versions: Vec<Option<(i64, Range<usize>)>>,
     bytes: Vec<u8>,
     /// How many look-ups to make next.
     room: usize,
 }
 
-impl Default for Found {
+impl Default for FoundVersions {
     fn default() -> Self {
         Self {
             versions: Vec::new(),
@@ -32,9 +32,9 @@ impl Default for Found {
     }
 }
 
-impl Found {
-    /// How many of these rows to work on next: with so many look-ups that what they find is about a
-    /// batch, going by the last ones that found something. Results do not depend on it.
+impl FoundVersions {
+    /// How many of these rows to process next. The versions that they find should be about one
+    /// batch, judged by the last look-ups that found something. Results do not depend on it.
     pub fn next<T>(&self, rows: &[T], is_lookup: impl Fn(&T) -> bool) -> usize {
         let mut lookups = 0;
         let fits = |row: &&T| {
@@ -44,8 +44,8 @@ impl Found {
         rows.iter().take(BATCH_ROWS).take_while(fits).count()
     }
 
-    /// Puts and reads in order; each comes with the number that a read finds its version under,
-    /// below `count`.
+    /// Applies puts and reads in order. The number beside a read, below `count`, is the one under
+    /// which its version is found.
     pub fn run(
         &mut self,
         table: &VersionedStore,
@@ -71,8 +71,7 @@ impl Found {
             }
         })?;
         counts.matched += found;
-        // Puts, and look-ups in vain, say nothing of how large the rows are that the next ones
-        // find.
+        // Puts, and look-ups that found nothing, do not show how large found versions are.
         if found > 0 {
             let fitting = BATCH_BYTES / (self.bytes.len() / found as usize).max(1);
             self.room = fitting.clamp(1, BATCH_ROWS.min(4 * lookups.max(FIRST_ROWS)));
@@ -80,7 +79,7 @@ impl Found {
         Ok(())
     }
 
-    /// The time and the value that a read has found.
+    /// Returns the time and the value that a read has found.
     pub fn get(&self, number: usize) -> Option<(i64, &[u8])> {
         self.versions[number]
             .as_ref()
@@ -92,29 +91,29 @@ impl Found {
     }
 }
 
-/// The left rows that go out, each with what it matched. Reused from batch to batch.
+/// The left rows that go out, each with the version that it matched. Reused from batch to batch.
 #[derive(Default)]
 pub struct Matches {
     /// The left rows, in order.
-    pub rows: Vec<Place>,
-    found: Found,
+    pub rows: Vec<RowPlace>,
+    found: FoundVersions,
 }
 
 impl Matches {
-    /// How many of these rows to work on next.
-    pub fn next(&self, places: &[Place]) -> usize {
+    /// How many of these rows to process next.
+    pub fn next(&self, places: &[RowPlace]) -> usize {
         self.found.next(places, |place| place.is_left())
     }
 
-    /// The rows that go out, batch by batch.
-    pub fn batches(&self, rows: &Rows) -> impl Iterator<Item = Range<usize>> {
+    /// Cuts the rows that go out into batches.
+    pub fn batches(&self, rows: &InputRows) -> impl Iterator<Item = Range<usize>> {
         ranges(self.rows.len(), |row| {
             rows.row_bytes(self.rows[row]) + self.found.get(row).map_or(0, |(_, value)| value.len())
         })
     }
 
-    /// What these rows have matched, column by column.
-    pub fn right(&self, layout: &Layout, numbers: Range<usize>) -> Result<Right> {
+    /// The versions that these rows have matched, column by column.
+    pub fn right(&self, layout: &InputLayout, numbers: Range<usize>) -> Result<MatchedRight> {
         let values = self
             .found
             .iter(numbers.clone())
@@ -123,58 +122,49 @@ impl Matches {
             .found
             .iter(numbers)
             .map(|found| found.map(|(time, _)| time));
-        Ok(Right {
+        Ok(MatchedRight {
             values: layout.right_codec.decode(values)?,
             times: times.collect(),
         })
     }
 
     /// Adds the output rows, in order, to a digest.
-    pub fn digest(&self, inputs: &[Input], digest: &mut Xxh3Default) {
+    pub fn digest(&self, inputs: &[InputBatch], digest: &mut Xxh3Default) {
         for (place, found) in self.rows.iter().zip(self.found.iter(0..self.rows.len())) {
-            let (time, value) = found.unzip();
-            // Fixed width first: with the value's length in it, no two outputs give the same bytes.
-            let mut fixed = [0; 33];
-            fixed[..16].copy_from_slice(&inputs[place.input()].hashes[place.row()].to_be_bytes());
-            fixed[16] = u8::from(value.is_some());
-            fixed[17..25].copy_from_slice(&time.unwrap_or(0).to_be_bytes());
-            fixed[25..].copy_from_slice(&(value.map_or(0, <[u8]>::len) as u64).to_be_bytes());
-            digest.update(&fixed);
-            digest.update(value.unwrap_or_default());
+            digest_matched_row(&inputs[place.input()], place.row(), found, digest);
         }
     }
 
-    /// Leaves out the left rows that matched nothing.
+    /// Removes the left rows that matched nothing.
     pub fn drop_unmatched(&mut self) {
-        let mut kept = self.found.versions.iter().map(Option::is_some);
-        self.rows.retain(|_| kept.next().unwrap_or(false));
+        let mut is_matched = self.found.versions.iter().map(Option::is_some);
+        self.rows.retain(|_| is_matched.next().unwrap_or(false));
         self.found.versions.retain(Option::is_some);
     }
 }
 
-/// Puts right rows, reads for left rows, in order. Returns how many left rows have no key or no
-/// time.
+/// Puts right rows into the table and reads it for left rows, in order. Returns how many left rows
+/// have no key or no time.
 pub fn apply(
     table: &VersionedStore,
     tx: &mut Transaction,
-    rows: &Rows,
-    places: &[Place],
+    rows: &InputRows,
+    places: &[RowPlace],
     matches: &mut Matches,
     counts: &mut Counts,
 ) -> Result<u64> {
     let Matches { rows: lefts, found } = matches;
     lefts.clear();
-    let (mut ops, mut alone) = (Vec::with_capacity(places.len()), 0);
+    let (mut ops, mut unmatchable) = (Vec::with_capacity(places.len()), 0);
     for place in places {
-        let (input, row) = (&rows.inputs[place.input()], place.row());
-        let (key, time) = (input.keys.get(row), input.time(row).map(Timestamp));
+        let (key, time) = (rows.key(*place), rows.time(*place).map(Timestamp));
         match (key, time) {
             (Some(key), Some(as_of)) if place.is_left() => {
                 ops.push((Op::Get { key, as_of }, lefts.len()));
                 lefts.push(*place);
             }
             (Some(key), Some(timestamp)) => {
-                let value = (!input.is_deleted(row)).then(|| rows.payload(*place));
+                let value = (!rows.is_deleted(*place)).then(|| rows.payload(*place));
                 ops.push((
                     Op::Put {
                         key,
@@ -184,16 +174,16 @@ pub fn apply(
                     usize::MAX,
                 ));
             }
-            // Without key or time: a left row, since such right rows were left out. It matches
+            // A left row without key or time, since such right rows have been left out. It matches
             // nothing.
             _ => {
-                alone += 1;
+                unmatchable += 1;
                 lefts.push(*place);
             }
         }
     }
     found.run(table, tx, lefts.len(), ops, counts)?;
-    Ok(alone)
+    Ok(unmatchable)
 }
 
 #[cfg(test)]
@@ -203,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_found_says_how_many_rows_are_looked_up_at_once() {
+    fn only_found_versions_change_how_many_rows_are_looked_up_at_once() {
         let specs = [StoreSpec::new(
             "table",
             StoreKind::Versioned {
@@ -222,7 +212,7 @@ mod tests {
                     value: &[u8],
                     table: &VersionedStore,
                     tx: &mut Transaction,
-                    found: &mut Found| {
+                    found: &mut FoundVersions| {
             let put = |key| {
                 (
                     Op::Put {
@@ -243,40 +233,42 @@ mod tests {
                 )
                 .expect("put");
         };
-        let gets =
-            |keys: &[[u8; 8]], table: &VersionedStore, tx: &mut Transaction, found: &mut Found| {
-                let ops = keys
-                    .iter()
-                    .enumerate()
-                    .map(|(n, key)| {
-                        (
-                            Op::Get {
-                                key,
-                                as_of: Timestamp(1),
-                            },
-                            n,
-                        )
-                    })
-                    .collect();
-                found
-                    .run(table, tx, keys.len(), ops, &mut Counts::default())
-                    .expect("looked up");
-            };
-        let room = |found: &Found| found.next(&[true; BATCH_ROWS], |is_lookup| *is_lookup);
-        let mut found = Found::default();
+        let gets = |keys: &[[u8; 8]],
+                    table: &VersionedStore,
+                    tx: &mut Transaction,
+                    found: &mut FoundVersions| {
+            let ops = keys
+                .iter()
+                .enumerate()
+                .map(|(n, key)| {
+                    (
+                        Op::Get {
+                            key,
+                            as_of: Timestamp(1),
+                        },
+                        n,
+                    )
+                })
+                .collect();
+            found
+                .run(table, tx, keys.len(), ops, &mut Counts::default())
+                .expect("looked up");
+        };
+        let room = |found: &FoundVersions| found.next(&[true; BATCH_ROWS], |is_lookup| *is_lookup);
+        let mut found = FoundVersions::default();
         assert_eq!(
             found.next(&[false; BATCH_ROWS + 1], |is_lookup| *is_lookup),
             BATCH_ROWS,
-            "puts have room"
+            "puts are not limited"
         );
         gets(&keys, &table, &mut tx, &mut found);
         puts(&keys, b"small", &table, &mut tx, &mut found);
-        assert_eq!(room(&found), FIRST_ROWS, "nothing was found so far");
+        assert_eq!(room(&found), FIRST_ROWS, "nothing has been found yet");
         gets(&keys[..FIRST_ROWS], &table, &mut tx, &mut found);
         assert_eq!(room(&found), 4 * FIRST_ROWS);
         puts(&keys[..20], &document, &table, &mut tx, &mut found);
         assert_eq!(room(&found), 4 * FIRST_ROWS);
         gets(&keys[..20], &table, &mut tx, &mut found);
-        assert_eq!(room(&found), 16, "as many as make a batch");
+        assert_eq!(room(&found), 16, "as many as fill a batch");
     }
 }

@@ -1,65 +1,52 @@
 //! Settings of an as-of join, as the request has them.
 
-use holdfast_core::{StoreKind, StoreSpec};
 use serde::Deserialize;
 
-use super::{HELD, TABLE};
-use crate::operator::rows::RowsSpec;
-use crate::operator::{OutputColumn, by_time};
+use crate::operator::input::RowsSpec;
+use crate::operator::output::OutputColumn;
 
-/// What the driver says about the join.
+/// The store of the right side's versions.
+pub const TABLE: &str = "table";
+/// The store of the left rows that wait.
+pub const WAITING: &str = "held";
+
+/// The settings of an as-of join.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Spec {
-    /// The input's columns; of right rows with equal times the last one is in force.
+pub struct AsofJoinSpec {
+    /// The input's columns; of right rows with equal times the last one is current.
     #[serde(flatten)]
     pub rows: RowsSpec,
-    /// What becomes of left rows without a match.
-    pub how: How,
-    /// How far back history reaches, and the grace of late right rows: microseconds.
+    /// Whether left rows without a match go out.
+    pub how: AsofJoinKind,
+    /// How far back history reaches, and how late right rows may be, in microseconds.
     pub history_retention: i64,
-    /// How long left rows are held back for right rows that come late: microseconds; at most the
-    /// retention.
+    /// How long left rows wait for late right rows, in microseconds; at most the retention.
     #[serde(default)]
     pub grace: i64,
-    /// No epoch follows this one: a static frame.
+    /// Whether no epoch follows this one: a static frame.
     #[serde(default)]
     pub last: bool,
     /// The result's columns.
     pub output: Vec<OutputColumn>,
 }
 
-/// The join's kind.
+/// Whether left rows without a match go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
-    /// Left rows without a match have nulls.
+pub enum AsofJoinKind {
+    /// They go out with nulls.
     Left,
-    /// Left rows without a match are left out.
+    /// They do not go out.
     Inner,
-}
-
-impl Spec {
-    /// The stores: the right side's versions, and with grace the left rows that wait.
-    pub fn stores(&self) -> Vec<StoreSpec> {
-        let mut stores = vec![StoreSpec::new(
-            TABLE,
-            StoreKind::versioned(self.history_retention),
-        )];
-        if self.grace > 0 {
-            // What goes out is exactly what the store then forgets.
-            stores.push(StoreSpec::new(HELD, by_time(self.grace, 0)));
-        }
-        stores
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::Source;
+    use crate::operator::output::ColumnSource;
 
     #[test]
-    fn a_request_of_python_is_understood() {
+    fn a_request_from_python_is_parsed() {
         let json = r#"{"keys": ["currency"], "left": ["amount"], "right": ["rate"],
             "how": "inner", "history_retention": 7,
             "order_left": [], "order_right": [0],
@@ -67,16 +54,16 @@ mod tests {
                 {"name": "at", "from": "time", "index": 0},
                        {"name": "rate", "from": "right", "index": 0},
                        {"name": "valid_from", "from": "right_time", "index": 0}]}"#;
-        let spec: Spec = serde_json::from_str(json).expect("valid");
-        assert_eq!(spec.how, How::Inner);
-        let sources: Vec<Source> = spec.output.iter().map(|column| column.source).collect();
+        let spec: AsofJoinSpec = serde_json::from_str(json).expect("valid");
+        assert_eq!(spec.how, AsofJoinKind::Inner);
+        let sources: Vec<ColumnSource> = spec.output.iter().map(|column| column.source).collect();
         assert_eq!(
             sources,
             [
-                Source::Key { index: 0 },
-                Source::Time,
-                Source::Right { index: 0 },
-                Source::RightTime
+                ColumnSource::Key { index: 0 },
+                ColumnSource::Time,
+                ColumnSource::Right { index: 0 },
+                ColumnSource::RightTime
             ]
         );
     }

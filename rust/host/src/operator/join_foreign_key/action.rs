@@ -1,30 +1,30 @@
-//! What the first stage tells the second about a left row.
+//! What the second stage must do with a left row.
 
-/// What to do with a row at its foreign key. The numbers are what crosses between the stages.
+/// What to do with a row at its foreign key. The numbers are sent between the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Action {
-    /// It is not there any more from its time on, and something else is said of its key elsewhere;
-    /// nothing goes out.
+    /// Remove the row from its time on, and send nothing: another foreign key replaces its result.
     Drop = 0,
-    /// It is the newest of its key, and the one before had the same foreign key, or there was none.
+    /// Add the newest row of its key. The row before it had the same foreign key, or there was
+    /// none.
     Join = 1,
-    /// It is the newest of its key, and the one before had another foreign key: what that gave must
-    /// be replaced.
+    /// Add the newest row of its key. The row before it had another foreign key, and its result
+    /// must be replaced.
     Moved = 2,
-    /// The row is gone, and so is what it gave.
+    /// Remove the row and its result.
     Withdraw = 3,
 }
 
 impl Action {
-    /// The action of a number.
+    /// Returns the action of a number.
     pub fn of(number: i8) -> Option<Self> {
         [Self::Drop, Self::Join, Self::Moved, Self::Withdraw]
             .into_iter()
             .find(|action| *action as i8 == number)
     }
 
-    /// Whether the row is there afterwards.
+    /// Whether the row exists after the action.
     pub fn subscribes(self) -> bool {
         matches!(self, Self::Join | Self::Moved)
     }

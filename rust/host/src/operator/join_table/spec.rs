@@ -6,22 +6,26 @@ use holdfast_core::{Error, ErrorKind, Result, StoreKind, StoreSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{LEFT, RIGHT};
-use crate::operator::OutputColumn;
-use crate::operator::rows::RowsSpec;
+use crate::operator::input::RowsSpec;
+use crate::operator::output::OutputColumn;
 
-/// What the driver says about the join.
+/// The store of the left table.
+pub const LEFT: &str = "left";
+/// The store of the right table.
+pub const RIGHT: &str = "right";
+
+/// The settings of a join of tables.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Spec {
+pub struct JoinTableSpec {
     /// The input's columns.
     #[serde(flatten)]
     pub rows: RowsSpec,
-    /// Which sides must be there.
-    pub how: How,
-    /// How far back both tables reach: microseconds.
+    /// Which sides a row of the result must have.
+    pub how: JoinTableKind,
+    /// How far back both tables reach, in microseconds.
     pub history_retention: i64,
-    /// The left payload columns that are values: a row in which all are null deletes. None of them:
-    /// no row does.
+    /// The left payload columns that are values: a row in which all of them are null deletes. If
+    /// there are none, no row deletes.
     pub left_values: Vec<usize>,
     /// The right payload columns that are values.
     pub right_values: Vec<usize>,
@@ -29,10 +33,10 @@ pub struct Spec {
     pub output: Vec<OutputColumn>,
 }
 
-/// The join's kind: which sides a row of the result must have.
+/// Which sides a row of the result must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum JoinTableKind {
     /// Both.
     Inner,
     /// The left one.
@@ -41,8 +45,8 @@ pub enum How {
     Outer,
 }
 
-impl How {
-    /// What the state of a join of this kind depends on.
+impl JoinTableKind {
+    /// The settings that the state of a join of this kind depends on.
     pub fn settings(self, history_retention: i64) -> BTreeMap<String, Value> {
         let how = serde_json::to_value(self).unwrap_or_default();
         BTreeMap::from([
@@ -54,7 +58,7 @@ impl How {
         ])
     }
 
-    /// Whether there is a row of the result with these sides.
+    /// Whether these sides make a row of the result.
     pub fn joins(self, left: bool, right: bool) -> bool {
         match self {
             Self::Inner => left && right,
@@ -64,8 +68,8 @@ impl How {
     }
 }
 
-impl Spec {
-    /// Refuses what cannot be.
+impl JoinTableSpec {
+    /// Checks the settings.
     ///
     /// # Errors
     /// `InvalidValue` names the setting.
@@ -87,16 +91,16 @@ impl Spec {
             (&self.right_values, &self.rows.right),
         ] {
             if let Some(value) = values.iter().find(|value| **value >= payload.len()) {
-                return wrong(format!("value column {value} is not there"));
+                return wrong(format!("value column {value} does not exist"));
             }
         }
         Ok(())
     }
+}
 
-    /// The stores: each side's versions.
-    pub fn stores(&self) -> Vec<StoreSpec> {
-        [LEFT, RIGHT]
-            .map(|name| StoreSpec::new(name, StoreKind::versioned(self.history_retention)))
-            .to_vec()
-    }
+/// The stores of a join of two versioned tables.
+pub fn table_stores(history_retention: i64) -> Vec<StoreSpec> {
+    [LEFT, RIGHT]
+        .map(|name| StoreSpec::new(name, StoreKind::versioned(history_retention)))
+        .to_vec()
 }

@@ -1,156 +1,170 @@
-//! Some keys' rows, new ones and waiting ones, and the pairs that they make.
+//! The rows of some keys, new ones and waiting ones, and the pairs that they make.
 
 use holdfast_core::{Result, Transaction};
 
-use super::spec::Spec;
-use crate::operator::pairs::Emitter;
-use crate::operator::shelf::{Shelf, Waiting};
+use super::spec::JoinWindowSpec;
+use crate::operator::output::{JoinedRowWriter, JoinedSide};
+use crate::operator::waiting_rows::{WaitingRow, WaitingRows};
 
 /// A row of one side of a key.
 struct Candidate {
     time: i64,
-    row: Waiting,
-    /// It came in this epoch.
+    row: WaitingRow,
+    /// Whether it came in this epoch.
     is_new: bool,
-    /// Its record must be written.
+    /// Whether its record must be written.
     has_changed: bool,
 }
 
-/// One key's rows, each side in the order of time, waiting ones before new ones.
+/// One key's rows, each side in the order of time, waiting rows before new ones.
 #[derive(Default)]
-struct Key {
+struct KeyRows {
     left: Vec<Candidate>,
     right: Vec<Candidate>,
 }
 
-/// Some keys.
+/// Some keys with their rows.
 pub struct Matching<'a> {
-    spec: &'a Spec,
-    names: Vec<&'a [u8]>,
-    keys: Vec<Key>,
+    spec: &'a JoinWindowSpec,
+    keys: Vec<&'a [u8]>,
+    rows: Vec<KeyRows>,
 }
 
 impl<'a> Matching<'a> {
     /// Keys without rows yet.
-    pub fn new(spec: &'a Spec, names: Vec<&'a [u8]>) -> Self {
+    pub fn new(spec: &'a JoinWindowSpec, keys: Vec<&'a [u8]>) -> Self {
         Self {
             spec,
-            keys: names.iter().map(|_| Key::default()).collect(),
-            names,
+            rows: keys.iter().map(|_| KeyRows::default()).collect(),
+            keys,
         }
     }
 
-    /// Takes new rows of a key's side, in order.
-    pub fn arrived<'b>(
+    /// Adds new rows of a key's side, in order.
+    pub fn add_new<'b>(
         &mut self,
         key: usize,
-        left: bool,
+        is_left: bool,
         rows: impl Iterator<Item = (i64, &'b [u8])>,
     ) {
-        let new = rows.map(|(time, payload)| {
-            let row = Waiting {
+        let new = rows.map(|(time, payload)| Candidate {
+            time,
+            row: WaitingRow {
                 matched: false,
                 payload: payload.to_vec(),
-            };
-            Candidate {
-                time,
-                row,
-                is_new: true,
-                has_changed: true,
-            }
+            },
+            is_new: true,
+            has_changed: true,
         });
-        side(&mut self.keys[key], left).extend(new);
+        self.rows[key].side_mut(is_left).extend(new);
     }
 
-    /// Adds the waiting rows that new ones may match, and those of new ones' times, which share a
+    /// Adds the waiting rows that new ones may match, and those of new rows' times, which share a
     /// record with them.
-    pub fn load(&mut self, tx: &mut Transaction, left: &Shelf, right: &Shelf) -> Result<()> {
-        for (shelf, is_left) in [(left, true), (right, false)] {
-            let (earlier, later) = if is_left {
-                (self.spec.after, self.spec.before)
-            } else {
-                (self.spec.before, self.spec.after)
-            };
-            let reach = |key: &Key| {
-                let ends = |rows: &[Candidate]| Some((rows.first()?.time, rows.last()?.time));
-                let (own, other) = if is_left {
-                    (&key.left, &key.right)
-                } else {
-                    (&key.right, &key.left)
-                };
-                let other = ends(new(other)).map(|(first, last)| {
-                    (first.saturating_sub(earlier), last.saturating_add(later))
-                });
-                match (ends(new(own)), other) {
-                    (Some(own), Some(other)) => (own.0.min(other.0), own.1.max(other.1)),
-                    // A key is here because it has new rows of one side at least.
-                    (own, other) => own.or(other).unwrap_or((i64::MAX, i64::MIN)),
-                }
-            };
-            let reaches: Vec<(i64, i64)> = self.keys.iter().map(reach).collect();
-            let keys = &mut self.keys;
-            shelf.find(tx, &self.names, &reaches, &mut |number, time, rows| {
-                let waiting = rows.into_iter().map(|row| Candidate {
+    pub fn load(
+        &mut self,
+        tx: &mut Transaction,
+        left: &WaitingRows,
+        right: &WaitingRows,
+    ) -> Result<()> {
+        for (waiting, is_left) in [(left, true), (right, false)] {
+            let ranges: Vec<(i64, i64)> = self
+                .rows
+                .iter()
+                .map(|rows| self.wanted(rows, is_left))
+                .collect();
+            let rows = &mut self.rows;
+            waiting.find(tx, &self.keys, &ranges, &mut |key, time, found| {
+                let found = found.into_iter().map(|row| Candidate {
                     time,
                     row,
                     is_new: false,
                     has_changed: false,
                 });
-                side(&mut keys[number], is_left).extend(waiting);
+                rows[key].side_mut(is_left).extend(found);
             })?;
         }
-        for key in &mut self.keys {
-            // Stable: of rows of one time and kind the order stays.
-            key.left.sort_by_key(|row| (row.time, row.is_new));
-            key.right.sort_by_key(|row| (row.time, row.is_new));
+        for rows in &mut self.rows {
+            // The sort is stable: rows of one time and kind stay in their order.
+            rows.left.sort_by_key(|row| (row.time, row.is_new));
+            rows.right.sort_by_key(|row| (row.time, row.is_new));
         }
         Ok(())
     }
 
-    /// Emits all pairs with a new row, and hands what has changed to the shelves; returns how many
-    /// pairs there were.
+    /// The times between which the waiting rows of a key's side are needed.
+    fn wanted(&self, rows: &KeyRows, is_left: bool) -> (i64, i64) {
+        let (earlier, later, own, other) = if is_left {
+            (self.spec.after, self.spec.before, &rows.left, &rows.right)
+        } else {
+            (self.spec.before, self.spec.after, &rows.right, &rows.left)
+        };
+        let times = |rows: &[Candidate]| {
+            let new = leading_new(rows);
+            Some((new.first()?.time, new.last()?.time))
+        };
+        let other = times(other)
+            .map(|(first, last)| (first.saturating_sub(earlier), last.saturating_add(later)));
+        match (times(own), other) {
+            (Some(own), Some(other)) => (own.0.min(other.0), own.1.max(other.1)),
+            // A key has new rows of at least one side.
+            (own, other) => own.or(other).unwrap_or((i64::MAX, i64::MIN)),
+        }
+    }
+
+    /// Sends all pairs with a new row, and hands the changed records to the waiting rows; returns
+    /// how many pairs there were.
     pub fn run(
         mut self,
-        emitter: &mut Emitter<'_>,
-        left: &mut Shelf,
-        right: &mut Shelf,
+        writer: &mut JoinedRowWriter<'_>,
+        left: &mut WaitingRows,
+        right: &mut WaitingRows,
     ) -> Result<u64> {
         let mut pairs = 0;
-        for (name, key) in self.names.iter().zip(&mut self.keys) {
-            pairs += key.pairs(name, self.spec, emitter)?;
-            put(left, name, std::mem::take(&mut key.left));
-            put(right, name, std::mem::take(&mut key.right));
+        for (key, rows) in self.keys.iter().zip(&mut self.rows) {
+            pairs += rows.emit_pairs(key, self.spec, writer)?;
+            put_changed(left, key, std::mem::take(&mut rows.left));
+            put_changed(right, key, std::mem::take(&mut rows.right));
         }
         Ok(pairs)
     }
 }
 
-fn side(key: &mut Key, left: bool) -> &mut Vec<Candidate> {
-    if left { &mut key.left } else { &mut key.right }
-}
-
-/// Before waiting rows are there, all are new.
-fn new(rows: &[Candidate]) -> &[Candidate] {
+/// The new rows at the start of a side. Before waiting rows are added, all rows are new.
+fn leading_new(rows: &[Candidate]) -> &[Candidate] {
     &rows[..rows.iter().take_while(|row| row.is_new).count()]
 }
 
-impl Key {
-    fn pairs(&mut self, name: &[u8], spec: &Spec, emitter: &mut Emitter<'_>) -> Result<u64> {
+impl KeyRows {
+    fn side_mut(&mut self, is_left: bool) -> &mut Vec<Candidate> {
+        if is_left {
+            &mut self.left
+        } else {
+            &mut self.right
+        }
+    }
+
+    fn emit_pairs(
+        &mut self,
+        key: &[u8],
+        spec: &JoinWindowSpec,
+        writer: &mut JoinedRowWriter<'_>,
+    ) -> Result<u64> {
         let Self { left, right } = self;
         let mut pairs = 0;
         let mut pair = |ours: &mut Candidate, theirs: &mut Candidate| {
             pairs += 1;
             for (row, is_left) in [(&mut *ours, true), (&mut *theirs, false)] {
-                // Sides whose rows never go out alone need not remember it.
-                if spec.how.keeps(is_left) && !row.row.matched {
+                // Only sides whose unmatched rows go out must record the match.
+                if spec.how.keeps_unmatched(is_left) && !row.row.matched {
                     row.row.matched = true;
                     row.has_changed = true;
                 }
             }
-            emitter.push(
-                name,
-                Some((Some(ours.time), &ours.row.payload)),
-                Some((Some(theirs.time), &theirs.row.payload)),
+            writer.push(
+                key,
+                JoinedSide::row(Some(ours.time), &ours.row.payload),
+                JoinedSide::row(Some(theirs.time), &theirs.row.payload),
             )
         };
         for ours in left.iter_mut().filter(|row| row.is_new) {
@@ -183,8 +197,8 @@ fn between(rows: &mut [Candidate], from: i64, to: i64) -> &mut [Candidate] {
     &mut rows[first..end.max(first)]
 }
 
-/// Hands the records of a key that have changed to its shelf.
-fn put(shelf: &mut Shelf, name: &[u8], rows: Vec<Candidate>) {
+/// Hands the changed records of a key to the waiting rows of its side.
+fn put_changed(waiting: &mut WaitingRows, key: &[u8], rows: Vec<Candidate>) {
     let mut rows = rows.into_iter().peekable();
     while let Some(first) = rows.next() {
         let (time, mut has_changed) = (first.time, first.has_changed);
@@ -194,7 +208,7 @@ fn put(shelf: &mut Shelf, name: &[u8], rows: Vec<Candidate>) {
             record.push(row.row);
         }
         if has_changed {
-            shelf.put(name, time, record);
+            waiting.put(key, time, record);
         }
     }
 }

@@ -1,47 +1,51 @@
 //! Settings of a join within a window, as the request has them.
 
-use holdfast_core::{Error, ErrorKind, Result, StoreSpec};
+use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{LEFT, RIGHT};
-use crate::operator::rows::RowsSpec;
-use crate::operator::{OutputColumn, by_time};
+use crate::operator::input::RowsSpec;
+use crate::operator::output::OutputColumn;
 
-/// What the driver says about the join.
+/// The store of left rows that wait.
+pub const LEFT: &str = "left";
+/// The store of right rows that wait.
+pub const RIGHT: &str = "right";
+
+/// The settings of a join within a window.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Spec {
+pub struct JoinWindowSpec {
     /// The input's columns.
     #[serde(flatten)]
     pub rows: RowsSpec,
-    /// What becomes of rows without a match.
-    pub how: How,
-    /// How much earlier than a left row its matches may be: microseconds.
+    /// Of which sides rows without a match go out.
+    pub how: JoinWindowKind,
+    /// How much earlier than a left row its matches may be, in microseconds.
     pub before: i64,
-    /// How much later than a left row its matches may be: microseconds.
+    /// How much later than a left row its matches may be, in microseconds.
     pub after: i64,
-    /// How late a row may be: microseconds.
+    /// How late a row may be, in microseconds.
     pub grace: i64,
-    /// No epoch follows this one: a static frame.
+    /// Whether no epoch follows this one: a static frame.
     #[serde(default)]
     pub last: bool,
     /// The result's columns.
     pub output: Vec<OutputColumn>,
 }
 
-/// The join's kind: of which sides rows without a match go out, with nulls.
+/// Of which sides rows without a match go out, with nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are SQL's")]
-pub enum How {
+pub enum JoinWindowKind {
     Inner,
     Left,
     Right,
     Outer,
 }
 
-impl How {
+impl JoinWindowKind {
     /// Whether rows of a side go out without a match.
-    pub fn keeps(self, left: bool) -> bool {
+    pub fn keeps_unmatched(self, left: bool) -> bool {
         match self {
             Self::Inner => false,
             Self::Left => left,
@@ -51,8 +55,8 @@ impl How {
     }
 }
 
-impl Spec {
-    /// Refuses what cannot be.
+impl JoinWindowSpec {
+    /// Checks the settings.
     ///
     /// # Errors
     /// `InvalidValue` names the setting.
@@ -73,19 +77,7 @@ impl Spec {
     }
 
     /// How long after its own time a row of a side may be matched.
-    pub fn waits(&self, left: bool) -> i64 {
+    pub fn wait(&self, left: bool) -> i64 {
         if left { self.after } else { self.before }
-    }
-
-    /// The stores: the rows of each side that wait.
-    pub fn stores(&self) -> Vec<StoreSpec> {
-        let store = |name, left| {
-            let retention = self
-                .waits(left)
-                .saturating_add(self.grace)
-                .saturating_add(1);
-            StoreSpec::new(name, by_time(retention, 0))
-        };
-        vec![store(LEFT, true), store(RIGHT, false)]
     }
 }

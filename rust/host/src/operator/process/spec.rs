@@ -2,39 +2,39 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::{StoreKind, StoreSpec};
+use holdfast_core::StoreKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::operator::OutputColumn;
-use crate::operator::rows::RowsSpec;
+use crate::operator::input::RowsSpec;
+use crate::operator::output::OutputColumn;
 use crate::root::StoreSerdes;
 
-/// What the driver says about the operator.
+/// The settings of a process operator.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Spec {
+pub struct ProcessSpec {
     /// The input's columns.
     #[serde(flatten)]
     pub rows: RowsSpec,
-    /// The columns of the batches that the processor gets.
+    /// The columns of the batches that the user's code receives.
     #[serde(rename = "output")]
     pub columns: Vec<OutputColumn>,
-    /// The processor's stores.
-    pub stores: Vec<Store>,
-    /// Given the same rows the processor does the same. Else its output is in a store, and an
-    /// object of an earlier session with the same input counts instead of a new one.
+    /// The stores of the user's code.
+    pub stores: Vec<ProcessStore>,
+    /// Whether the code does the same for the same rows. If not, its output is in a store, and the
+    /// object of an earlier session with the same input is used instead of a new one.
     pub deterministic: bool,
 }
 
-/// A store of the processor.
+/// A store of the user's code.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Store {
+pub struct ProcessStore {
     /// Its name.
     pub name: String,
     /// Its kind and settings.
     #[serde(flatten)]
-    pub kind: Kind,
-    /// What its keys and values are.
+    pub kind: ProcessStoreKind,
+    /// The serdes of its keys and values.
     #[serde(flatten)]
     pub serdes: StoreSerdes,
 }
@@ -43,7 +43,7 @@ pub struct Store {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the fields are those of StoreKind")]
-pub enum Kind {
+pub enum ProcessStoreKind {
     /// A key-value store.
     KeyValue,
     /// A timestamped key-value store.
@@ -69,8 +69,8 @@ pub enum Kind {
     Session { retention: i64 },
 }
 
-impl From<Kind> for StoreKind {
-    fn from(kind: Kind) -> Self {
+impl From<ProcessStoreKind> for StoreKind {
+    fn from(kind: ProcessStoreKind) -> Self {
         let window = |retention, window_size, retain_duplicates, timestamped| Self::Window {
             retention,
             window_size,
@@ -78,40 +78,32 @@ impl From<Kind> for StoreKind {
             timestamped,
         };
         match kind {
-            Kind::KeyValue => Self::KeyValue,
-            Kind::TimestampedKeyValue => Self::TimestampedKeyValue,
-            Kind::Versioned {
+            ProcessStoreKind::KeyValue => Self::KeyValue,
+            ProcessStoreKind::TimestampedKeyValue => Self::TimestampedKeyValue,
+            ProcessStoreKind::Versioned {
                 history_retention,
                 segment_interval,
             } => Self::Versioned {
                 history_retention,
                 segment_interval,
             },
-            Kind::Window {
+            ProcessStoreKind::Window {
                 retention,
                 window_size,
                 retain_duplicates,
             } => window(retention, window_size, retain_duplicates, false),
-            Kind::TimestampedWindow {
+            ProcessStoreKind::TimestampedWindow {
                 retention,
                 window_size,
                 retain_duplicates,
             } => window(retention, window_size, retain_duplicates, true),
-            Kind::Session { retention } => Self::Session { retention },
+            ProcessStoreKind::Session { retention } => Self::Session { retention },
         }
     }
 }
 
-impl Spec {
-    /// The processor's stores.
-    pub fn stores(&self) -> Vec<StoreSpec> {
-        self.stores
-            .iter()
-            .map(|store| StoreSpec::new(&store.name, store.kind.into()))
-            .collect()
-    }
-
-    /// The serdes of the stores that have some, as the root remembers them.
+impl ProcessSpec {
+    /// The serdes of the stores that have some, as the root records them.
     pub fn serdes(&self) -> BTreeMap<String, StoreSerdes> {
         let typed = self
             .stores
@@ -122,9 +114,10 @@ impl Spec {
             .collect()
     }
 
-    /// The stores as the root remembers them.
+    /// The stores as the root records them.
     pub fn settings(&self) -> BTreeMap<String, Value> {
-        let settings = |store: &Store| serde_json::to_value(store.kind).unwrap_or(Value::Null);
+        let settings =
+            |store: &ProcessStore| serde_json::to_value(store.kind).unwrap_or(Value::Null);
         self.stores
             .iter()
             .map(|store| (format!("store {}", store.name), settings(store)))
@@ -135,9 +128,10 @@ impl Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operator::spec::OperatorSpec;
 
     #[test]
-    fn a_request_of_python_is_understood() {
+    fn a_request_from_python_is_parsed() {
         let json = r#"{"keys": ["k"], "left": ["x"], 
             "output": [{"name": "k", "from": "key", "index": 0},
                 {"name": "x", "from": "left", "index": 0}],
@@ -145,9 +139,8 @@ mod tests {
                 {"name": "w", "kind": "timestamped_window", "retention": 60,
                         "window_size": 10, "retain_duplicates": false},
                         {"name": "s", "kind": "session", "retention": 5}], "deterministic": true}"#;
-        let spec: Spec = serde_json::from_str(json).expect("valid");
-        let kinds: Vec<&str> = spec
-            .stores()
+        let spec: ProcessSpec = serde_json::from_str(json).expect("valid");
+        let kinds: Vec<&str> = OperatorSpec::stores(&spec)
             .iter()
             .map(|store| store.kind.name())
             .collect();

@@ -200,7 +200,7 @@ fn invalid_calls_end_the_session_with_an_error() {
     let cases: [Case<'_>; 6] = [
         ("nothing", "get", vec![keys()], "no store \"nothing\""),
         ("hits", "apply", vec![keys()], "no method \"apply\""),
-        ("hits", "get", vec![], "keys is not there"),
+        ("hits", "get", vec![], "keys is missing"),
         (
             "hits",
             "get",

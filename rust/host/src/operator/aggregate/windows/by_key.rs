@@ -1,23 +1,24 @@
-//! No windows: one group a key, for ever.
+//! No windows: one group for each key, which never ends.
 
 use holdfast_core::{KeyValueStore, Result, Transaction};
 
-use super::{Answers, Clock, Windows};
+use super::clock::WindowClock;
+use super::results::ResultRows;
+use super::windowing::Windows;
 use crate::codec::row::EncodedRows;
-use crate::operator::Counts;
-use crate::operator::aggregate::accumulator::Assigned;
-use crate::operator::aggregate::groups::Groups;
-use crate::operator::rows::{Place, Rows};
+use crate::operator::aggregate::groups::{Assigned, Groups};
+use crate::operator::input::{InputRows, RowPlace};
+use crate::operator::outcome::Counts;
 
-/// One group a key.
+/// One group for each key.
 pub struct ByKey {
     store: KeyValueStore,
-    clock: Clock,
+    clock: WindowClock,
 }
 
 impl ByKey {
-    /// Groups whose states are in a store.
-    pub fn new(store: KeyValueStore, clock: Clock) -> Self {
+    /// Groups whose states are in this store.
+    pub fn new(store: KeyValueStore, clock: WindowClock) -> Self {
         Self { store, clock }
     }
 }
@@ -25,21 +26,20 @@ impl ByKey {
 impl Windows for ByKey {
     fn assign(
         &mut self,
-        input: &Rows,
-        places: &[Place],
+        input: &InputRows,
+        places: &[RowPlace],
         _: &mut Transaction,
         groups: &mut Groups,
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>> {
         let mut assigned = Vec::with_capacity(places.len());
         for place in places.iter().copied() {
-            let (batch, row) = (&input.inputs[place.input()], place.row());
-            let time = batch.time(row);
+            let time = input.time(place);
             if time.is_some_and(|time| self.clock.was_late(time)) {
                 counts.late += 1;
                 continue;
             }
-            let group = groups.enter(batch.keys.with_nulls(row), 0);
+            let group = groups.enter(input.key_with_nulls(place), 0);
             assigned.push(Assigned {
                 group,
                 place,
@@ -50,11 +50,11 @@ impl Windows for ByKey {
     }
 
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut kept = vec![None; groups.count()];
+        let mut states = vec![None; groups.count()];
         let keys: Vec<&[u8]> = (0..groups.count()).map(|group| groups.key(group)).collect();
         self.store
-            .get_batch(tx, &keys, |n, state| kept[n] = state.map(<[u8]>::to_vec))?;
-        Ok(kept)
+            .get_batch(tx, &keys, |n, state| states[n] = state.map(<[u8]>::to_vec))?;
+        Ok(states)
     }
 
     fn write(
@@ -70,13 +70,13 @@ impl Windows for ByKey {
         })
     }
 
-    fn answers(&self, _: &Groups, touched: &[usize]) -> Answers {
-        let mut answers = Answers::default();
-        touched.iter().for_each(|group| answers.push(0, 0, *group));
-        answers
+    fn results(&self, _: &Groups, touched: &[usize]) -> ResultRows {
+        let mut results = ResultRows::default();
+        touched.iter().for_each(|group| results.push(0, 0, *group));
+        results
     }
 
-    fn gone(&self, _: &Groups) -> Vec<usize> {
+    fn finished(&self, _: &Groups) -> Vec<usize> {
         Vec::new()
     }
 }

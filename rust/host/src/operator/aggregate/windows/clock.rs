@@ -1,22 +1,27 @@
 //! What is late, and what is closed.
 
-use crate::operator::aggregate::spec::{Emit, Spec};
+use crate::operator::aggregate::spec::AggregateSpec;
+use crate::operator::aggregate::window_spec::Emit;
 
-/// How far an epoch has come, as the state has it: `stream time, 8 bytes | closed, 8 bytes`, both
-/// big-endian, and a byte 1 if `is_swept`. States of before the others were kept have the first
-/// alone, or the first two.
+/// The stream time after an epoch and what it has closed, as stored.
+///
+/// ```text
+/// stream time, 8 bytes big-endian | closed, 8 bytes big-endian | 1 if `is_swept`
+/// ```
+///
+/// Older states have the first field only, or the first two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct TimeProgress {
     /// The greatest time so far.
     pub time: i64,
-    /// The last end that is closed; the least number if none is.
+    /// The last end that is closed; the least number if none is closed.
     closed: Option<i64>,
-    /// No window that is closed is in the store: they came out as they closed, and were deleted.
+    /// Whether the store has no closed windows: they were emitted when they closed, and deleted.
     is_swept: bool,
 }
 
-impl Progress {
-    /// What was kept, if it can be read.
+impl TimeProgress {
+    /// Returns the stored progress, if it can be read.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let number = |bytes: &[u8]| {
             bytes
@@ -30,7 +35,7 @@ impl Progress {
         })
     }
 
-    /// What is to be kept.
+    /// The bytes to store.
     pub fn encode(self) -> Vec<u8> {
         let numbers = [Some(self.time), self.closed]
             .into_iter()
@@ -40,35 +45,37 @@ impl Progress {
     }
 }
 
-/// Where an epoch stands in the time of its rows. Rows of one epoch are worked on by time, so none
-/// makes another of its own epoch late: what was closed is judged by what the epoch before it had
-/// closed, what is closed by the stream time after it. So the grace may change between two epochs:
-/// what is open stays open until it is closed, and what is closed stays so.
+/// The stream time before and after an epoch, and what each of them closes.
+///
+/// Rows of one epoch are processed by time, so no row makes another row of its epoch late. What was
+/// closed before the epoch is taken from the epoch before it; what is closed after the epoch
+/// follows from its stream time. The grace may therefore change between two epochs: an open window
+/// stays open until an epoch closes it, and a closed window stays closed.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock {
+pub struct WindowClock {
     before: Option<i64>,
     now: Option<i64>,
     grace: Option<i64>,
     /// The last ends that are closed before and after the epoch.
     was_closed: i64,
     is_closed: i64,
-    /// Windows were closed between the epochs, by another grace.
+    /// Whether windows were closed between two epochs because the grace has changed.
     has_skipped: bool,
-    /// Closed windows are deleted from the store, and before the epoch they were not.
+    /// Whether closed windows must be deleted from the store, in which they were before the epoch.
     sweeps: bool,
     emit: Emit,
     last: bool,
 }
 
-impl Clock {
-    /// An epoch that begins where the one before stood, and comes to this stream time.
-    pub fn new(spec: &Spec, before: Option<Progress>, now: Option<i64>) -> Self {
+impl WindowClock {
+    /// The clock of an epoch that follows `before` and ends at this stream time.
+    pub fn new(spec: &AggregateSpec, before: Option<TimeProgress>, now: Option<i64>) -> Self {
         let grace = spec.grace().or((spec.emit == Emit::Close).then_some(0));
         let closed = |time: i64| grace.map_or(i64::MIN, |grace| time.saturating_sub(grace));
         let was_closed = before.map_or(i64::MIN, |before| match (before.closed, spec.emit) {
             (Some(was_closed), Emit::Close) => was_closed,
-            // What has been said already may close at once: the store keeps it by the grace and the
-            // retention of now.
+            // Windows that have been emitted may close at once: the current grace and retention
+            // determine how long the store has them.
             (Some(was_closed), Emit::Update) => was_closed.max(closed(before.time)),
             (None, _) => closed(before.time),
         });
@@ -91,14 +98,14 @@ impl Clock {
         }
     }
 
-    /// Whether a time was more than the grace behind, before the epoch.
+    /// Whether a time was further behind than the grace before the epoch.
     pub fn was_late(&self, time: i64) -> bool {
         self.grace
             .zip(self.before)
             .is_some_and(|(grace, before)| time.saturating_add(grace) < before)
     }
 
-    /// Whether what ends with this moment, the first one behind it, was closed before the epoch.
+    /// Whether a window was closed before the epoch. `end`: the first moment after it.
     pub fn was_closed(&self, end: i64) -> bool {
         end <= self.was_closed
     }
@@ -108,29 +115,28 @@ impl Clock {
         self.was_closed
     }
 
-    /// Whether some windows were closed by no epoch, but by another grace than that of the epoch
-    /// before.
+    /// Whether some windows were closed by a change of the grace and not by an epoch.
     pub fn has_skipped(&self) -> bool {
         self.has_skipped
     }
 
-    /// Whether windows that were closed before the epoch may be in the store, and are not to be.
+    /// Whether windows that were closed before the epoch must be deleted from the store.
     pub fn sweeps(&self) -> bool {
         self.sweeps
     }
 
-    /// Whether it is closed after the epoch.
+    /// Whether a window is closed after the epoch.
     pub fn is_closed(&self, end: i64) -> bool {
         self.last || end <= self.is_closed
     }
 
-    /// Whether what ends then is of no use to any later epoch.
-    pub fn is_gone(&self, end: i64) -> bool {
+    /// Whether a window was closed by this epoch and no later epoch needs it.
+    pub fn is_finished(&self, end: i64) -> bool {
         !self.last && self.was_closed != self.is_closed && end <= self.is_closed
     }
 
-    /// The first and the last of the ends that the epoch closes, of what was there before it; none
-    /// if nothing was, or if no more is closed than before.
+    /// The first and the last end of the stored windows that the epoch closes; none if it is the
+    /// first epoch, or if it closes nothing.
     pub fn closing(&self) -> Option<(i64, i64)> {
         self.before?;
         let from = self.was_closed.saturating_add(1);
@@ -138,14 +144,21 @@ impl Clock {
         (from <= to).then_some((from, to))
     }
 
+    /// As [`Self::closing`], if the closing groups are needed: to emit them, or to delete their
+    /// items.
+    pub fn closing_groups(&self, has_items: bool) -> Option<(i64, i64)> {
+        self.closing()
+            .filter(|_| has_items || self.emit == Emit::Close)
+    }
+
     /// The stream time after the epoch.
     pub fn now(&self) -> Option<i64> {
         self.now
     }
 
-    /// What is to be kept of the epoch.
-    pub fn progress(&self) -> Option<Progress> {
-        self.now.map(|time| Progress {
+    /// The progress to store after the epoch.
+    pub fn progress(&self) -> Option<TimeProgress> {
+        self.now.map(|time| TimeProgress {
             time,
             closed: Some(self.is_closed),
             is_swept: self.emit == Emit::Close,
@@ -159,24 +172,24 @@ mod tests {
 
     use super::*;
 
-    fn clock(emit: &str, grace: i64, before: &[u8], now: i64) -> Clock {
+    fn clock(emit: &str, grace: i64, before: &[u8], now: i64) -> WindowClock {
         let spec = json!({"keys": [], "left": [], "aggregates": [], "emit": emit, "grace": grace});
-        Clock::new(
+        WindowClock::new(
             &serde_json::from_value(spec).expect("settings"),
-            Progress::decode(before),
+            TimeProgress::decode(before),
             Some(now),
         )
     }
 
     #[test]
-    fn another_grace_neither_closes_in_silence_nor_opens_again() {
-        let kept = clock("close", 60, &[], 100)
+    fn a_changed_grace_neither_closes_silently_nor_reopens() {
+        let stored = clock("close", 60, &[], 100)
             .progress()
             .expect("a time")
             .encode();
-        // 41 to 90 were open: they close in the epoch that has the shorter grace, even if its time
-        // stands still.
-        let shorter = clock("close", 10, &kept, 100);
+        // Ends 41 to 90 were open: they close in the epoch with the shorter grace, even if the
+        // stream time does not change.
+        let shorter = clock("close", 10, &stored, 100);
         assert_eq!(
             (
                 shorter.was_closed(40),
@@ -185,9 +198,9 @@ mod tests {
             ),
             (true, false, Some((41, 90)))
         );
-        assert!(shorter.is_gone(90) && !shorter.is_closed(91));
-        let kept = shorter.progress().expect("a time").encode();
-        let longer = clock("close", 60, &kept, 120);
+        assert!(shorter.is_finished(90) && !shorter.is_closed(91));
+        let stored = shorter.progress().expect("a time").encode();
+        let longer = clock("close", 60, &stored, 120);
         assert_eq!(
             (
                 longer.was_closed(90),
@@ -196,15 +209,15 @@ mod tests {
             ),
             (true, false, None)
         );
-        // What came out with every row needs no last answer.
-        let update = clock("update", 0, &kept, 100);
+        // Windows that were emitted with every row need no last result.
+        let update = clock("update", 0, &stored, 100);
         assert!(update.was_closed(100) && update.has_skipped() && !longer.has_skipped());
-        let kept = update.progress().expect("a time").encode();
-        assert!(!clock("update", 0, &kept, 120).has_skipped(), "once");
+        let stored = update.progress().expect("a time").encode();
+        assert!(!clock("update", 0, &stored, 120).has_skipped(), "once");
     }
 
     #[test]
-    fn closed_windows_are_swept_once_when_they_begin_to_come_out_as_they_close() {
+    fn closed_windows_are_swept_once_when_emit_changes_to_close() {
         let first = clock("update", 10, &[], 100)
             .progress()
             .expect("a time")
@@ -215,18 +228,18 @@ mod tests {
                 && clock("close", 10, &first[..8], 100).sweeps()
                 && !clock("update", 10, &first, 100).sweeps()
         );
-        let kept = closes.progress().expect("a time").encode();
-        assert!(!clock("close", 10, &kept, 120).sweeps());
-        let back = clock("update", 10, &kept, 120)
+        let stored = closes.progress().expect("a time").encode();
+        assert!(!clock("close", 10, &stored, 120).sweeps());
+        let back = clock("update", 10, &stored, 120)
             .progress()
             .expect("a time")
             .encode();
         assert!(clock("close", 10, &back, 120).sweeps());
-        assert_eq!((first.len(), kept.len(), back.len()), (16, 17, 16));
+        assert_eq!((first.len(), stored.len(), back.len()), (16, 17, 16));
     }
 
     #[test]
-    fn a_state_that_says_nothing_of_what_is_closed_is_read_by_the_grace_of_now() {
+    fn a_state_without_a_closed_end_uses_the_current_grace() {
         let older = clock("close", 10, &100_i64.to_be_bytes(), 105);
         assert_eq!(
             (older.was_closed(90), older.was_closed(91), older.closing()),

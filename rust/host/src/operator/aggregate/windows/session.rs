@@ -1,61 +1,56 @@
-//! Windows between pauses: rows of a key of which each is no more than the gap behind the one
+//! Windows between pauses: in a session, each row of a key is at most the gap later than the row
 //! before it.
 //!
-//! A session is kept under the times of its first and its last row, and ends the gap behind the
-//! last one; as in Spark a row at this very moment is still of it. All rows of an epoch and all
-//! open sessions that they touch are put together at once; what they come to is late as a whole if
-//! its end was closed before the epoch. A closed session is never opened again.
+//! A session is stored under the times of its first and its last row, and ends one gap after the
+//! last row; as in Spark, a row at this very moment is in the session. All rows of an epoch and all
+//! open sessions that they touch are merged at once. A session of new rows only is late as a whole
+//! if its end was closed before the epoch. A closed session is never opened again.
 
 use std::collections::HashMap;
 
 use holdfast_core::{Result, SessionQuery, SessionStore, Timestamp, Transaction, WindowedKey};
 
-use super::{Answers, Clock, Windows, timed};
+use super::clock::WindowClock;
+use super::results::ResultRows;
+use super::row_runs::{RowRun, row_runs};
+use super::window_store::timed;
+use super::windowing::Windows;
 use crate::codec::row::EncodedRows;
-use crate::operator::Counts;
-use crate::operator::aggregate::accumulator::{Assigned, Merge};
-use crate::operator::aggregate::groups::Groups;
-use crate::operator::aggregate::spec::Emit;
-use crate::operator::batch::BATCH_ROWS;
-use crate::operator::rows::{Place, Rows};
+use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
+use crate::operator::aggregate::window_spec::Emit;
+use crate::operator::batch_size::BATCH_ROWS;
+use crate::operator::input::{InputRows, RowPlace};
+use crate::operator::outcome::Counts;
 
-/// The sessions of one epoch: a group each, named by its start.
-pub struct Sessions {
+/// The sessions of one epoch, each a group under its start.
+pub struct SessionWindows {
     store: SessionStore,
     gap: i64,
-    clock: Clock,
+    clock: WindowClock,
     emit: Emit,
     /// The last row's time, by group.
     lasts: Vec<i64>,
-    /// What is stored of groups: the last row's time there, and the state.
+    /// The stored groups: the last row's time, and the state.
     stored: HashMap<usize, (i64, Vec<u8>)>,
-    merges: Vec<Merge>,
-    /// Stored groups that no row touches and that close now.
+    merges: Vec<GroupMerge>,
+    /// Stored groups that no row touches and that this epoch closes.
     closing: Vec<usize>,
 }
 
-/// Rows of one key and one epoch that are of one session.
-struct Run {
-    key: u32,
-    first: i64,
-    last: i64,
-    rows: u64,
-    /// The session's group; none if it is late.
-    group: Option<u32>,
-}
-
-/// A part of a session: a run of rows, or what is stored.
-enum Part {
-    Run(usize),
+/// A part of a session.
+enum SessionPart {
+    /// Rows of this epoch, by the number of their run.
+    Rows(usize),
+    /// A stored session's state.
     Stored(Vec<u8>),
 }
 
-/// A part with its place: of one key by first and last time.
-type Placed = (u32, i64, i64, Part);
+/// A part with its key, its first and its last time.
+type PlacedPart = (u32, i64, i64, SessionPart);
 
-impl Sessions {
-    /// Sessions whose states are in a store.
-    pub fn new(store: SessionStore, gap: i64, clock: Clock, emit: Emit) -> Self {
+impl SessionWindows {
+    /// Sessions whose states are in this store.
+    pub fn new(store: SessionStore, gap: i64, clock: WindowClock, emit: Emit) -> Self {
         Self {
             store,
             gap,
@@ -68,18 +63,23 @@ impl Sessions {
         }
     }
 
-    /// A session's end: the last moment at which a row is of it.
+    /// A session's end: the last moment at which a row is in it.
     fn end(&self, last: i64) -> i64 {
         last.saturating_add(self.gap)
     }
 
-    /// The first moment behind a session.
-    fn behind(&self, last: i64) -> i64 {
+    /// The first moment after a session.
+    fn after(&self, last: i64) -> i64 {
         self.end(last).saturating_add(1)
     }
 
-    /// The open sessions that runs touch, each once.
-    fn touched(&self, tx: &mut Transaction, runs: &[Run], keys: &Groups) -> Result<Vec<Placed>> {
+    /// The open sessions that row runs touch, each once.
+    fn touched(
+        &self,
+        tx: &mut Transaction,
+        runs: &[RowRun],
+        keys: &Groups,
+    ) -> Result<Vec<PlacedPart>> {
         let names: Vec<&[u8]> = runs.iter().map(|run| keys.key(run.key as usize)).collect();
         let ends: Vec<Timestamp> = runs
             .iter()
@@ -89,15 +89,15 @@ impl Sessions {
             .iter()
             .map(|run| Timestamp(self.end(run.last)))
             .collect();
-        let mut found: Vec<Placed> = Vec::new();
+        let mut found: Vec<PlacedPart> = Vec::new();
         self.store
             .find_batch(tx, &names, &ends, &starts, &mut |n, session, state| {
-                if !self.clock.was_closed(self.behind(session.end.0)) {
+                if !self.clock.was_closed(self.after(session.end.0)) {
                     found.push((
                         runs[n].key,
                         session.start.0,
                         session.end.0,
-                        Part::Stored(state.to_vec()),
+                        SessionPart::Stored(state.to_vec()),
                     ));
                 }
             })?;
@@ -106,11 +106,11 @@ impl Sessions {
         Ok(found)
     }
 
-    /// Enters one session, made of all these parts.
-    fn enter(
+    /// Adds the session that consists of these parts.
+    fn add(
         &mut self,
-        parts: Vec<Placed>,
-        runs: &mut [Run],
+        parts: Vec<PlacedPart>,
+        runs: &mut [RowRun],
         keys: &Groups,
         groups: &mut Groups,
         counts: &mut Counts,
@@ -121,21 +121,23 @@ impl Sessions {
         ) else {
             return;
         };
-        let is_new = parts.iter().all(|(.., part)| matches!(part, Part::Run(_)));
-        let is_late = is_new && self.clock.was_closed(self.behind(last));
+        let is_new = parts
+            .iter()
+            .all(|(.., part)| matches!(part, SessionPart::Rows(_)));
+        let is_late = is_new && self.clock.was_closed(self.after(last));
         let key = keys.key(*key as usize);
         let group = (!is_late).then(|| self.group(groups, key, *first, last));
-        let mut merge = Merge {
+        let mut merge = GroupMerge {
             into: group.unwrap_or_default() as usize,
             parts: Vec::new(),
         };
         for (_, first, last, part) in parts {
             match part {
-                Part::Run(run) => {
+                SessionPart::Rows(run) => {
                     runs[run].group = group;
                     counts.late += if is_late { runs[run].rows } else { 0 };
                 }
-                Part::Stored(state) => {
+                SessionPart::Stored(state) => {
                     let stored = groups.enter(key, first) as usize;
                     if stored != merge.into {
                         self.group(groups, key, first, last);
@@ -158,69 +160,38 @@ impl Sessions {
     }
 }
 
-impl Windows for Sessions {
+impl Windows for SessionWindows {
     fn assign(
         &mut self,
-        input: &Rows,
-        places: &[Place],
+        input: &InputRows,
+        places: &[RowPlace],
         tx: &mut Transaction,
         groups: &mut Groups,
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>> {
-        let (mut keys, mut runs) = (Groups::default(), Vec::<Run>::new());
-        // By key: its last run so far. Rows come in the order of their times.
-        let mut open: Vec<usize> = Vec::new();
-        let mut rows: Vec<(Place, i64, usize)> = Vec::with_capacity(places.len());
-        for (place, key, time) in timed(input, places, &mut counts.dropped) {
-            let key = keys.enter(key, 0);
-            let is_new_key = key as usize == open.len();
-            let run = match open.get(key as usize) {
-                Some(run) if time <= self.end(runs[*run].last) => *run,
-                _ => {
-                    runs.push(Run {
-                        key,
-                        first: time,
-                        last: time,
-                        rows: 0,
-                        group: None,
-                    });
-                    runs.len() - 1
-                }
-            };
-            runs[run].last = time;
-            runs[run].rows += 1;
-            if is_new_key {
-                open.push(run)
-            } else {
-                open[key as usize] = run
-            }
-            rows.push((place, time, run));
-        }
+        let mut keys = Groups::default();
+        let rows = timed(input, places, &mut counts.dropped);
+        let (mut runs, rows) = row_runs(rows, self.gap, &mut keys);
         let mut parts = self.touched(tx, &runs, &keys)?;
         parts.extend(
             runs.iter()
                 .enumerate()
-                .map(|(n, run)| (run.key, run.first, run.last, Part::Run(n))),
+                .map(|(n, run)| (run.key, run.first, run.last, SessionPart::Rows(n))),
         );
         parts.sort_by_key(|(key, first, ..)| (*key, *first));
-        let mut session: Vec<Placed> = Vec::new();
+        let mut session: Vec<PlacedPart> = Vec::new();
         let mut end = (0, i64::MIN);
         for part in parts {
             let (key, first, last) = (part.0, part.1, part.2);
             if session.is_empty() || key != end.0 || first > end.1 {
-                self.enter(
-                    std::mem::take(&mut session),
-                    &mut runs,
-                    &keys,
-                    groups,
-                    counts,
-                );
+                let session = std::mem::take(&mut session);
+                self.add(session, &mut runs, &keys, groups, counts);
                 end = (key, i64::MIN);
             }
             end.1 = end.1.max(self.end(last));
             session.push(part);
         }
-        self.enter(session, &mut runs, &keys, groups, counts);
+        self.add(session, &mut runs, &keys, groups, counts);
         let assigned = rows.into_iter().filter_map(|(place, time, run)| {
             Some(Assigned {
                 group: runs[run].group?,
@@ -231,16 +202,16 @@ impl Windows for Sessions {
         Ok(assigned.collect())
     }
 
-    fn was_over(&self, key: &[u8], start: i64, tx: &mut Transaction) -> Result<bool> {
-        if !self.clock.was_closed(self.behind(start)) {
+    fn was_closed(&self, key: &[u8], start: i64, tx: &mut Transaction) -> Result<bool> {
+        if !self.clock.was_closed(self.after(start)) {
             return Ok(false);
         }
-        // Its last row may be much later than its first one.
+        // The last row may be much later than the first one.
         let (mut is_open, start) = (false, Timestamp(start));
         self.store
             .find_batch(tx, &[key], &[start], &[start], &mut |_, session, _| {
                 is_open |=
-                    session.start == start && !self.clock.was_closed(self.behind(session.end.0));
+                    session.start == start && !self.clock.was_closed(self.after(session.end.0));
             })?;
         Ok(!is_open)
     }
@@ -254,18 +225,18 @@ impl Windows for Sessions {
             reverse: false,
         };
         let mut scan = self.store.find_sessions(tx, all)?;
-        let mut is_over = true;
-        while is_over {
+        let mut is_finished = true;
+        while is_finished {
             let mut found: Vec<(Vec<u8>, Timestamp, Timestamp)> = Vec::new();
-            // By their ends: what follows one that is open is open.
+            // Sessions are sorted by their ends: all sessions after an open one are open.
             let has_more = scan.for_each(&mut |session, _| {
-                is_over = self.clock.was_closed(self.behind(session.end.0));
-                if is_over {
+                is_finished = self.clock.was_closed(self.after(session.end.0));
+                if is_finished {
                     found.push((session.key.to_vec(), session.start, session.end));
                 }
-                is_over && found.len() < BATCH_ROWS
+                is_finished && found.len() < BATCH_ROWS
             })?;
-            is_over &= has_more;
+            is_finished &= has_more;
             let deletes: Vec<_> = found
                 .iter()
                 .map(|(key, start, end)| {
@@ -284,20 +255,16 @@ impl Windows for Sessions {
         Ok(())
     }
 
-    fn enter_stored(
+    fn add_stored(
         &mut self,
-        items: bool,
+        has_items: bool,
         tx: &mut Transaction,
         groups: &mut Groups,
     ) -> Result<()> {
-        let Some((from, to)) = self
-            .clock
-            .closing()
-            .filter(|_| items || self.emit == Emit::Close)
-        else {
+        let Some((from, to)) = self.clock.closing_groups(has_items) else {
             return Ok(());
         };
-        let last = |behind: i64| behind.saturating_sub(self.gap).saturating_sub(1);
+        let last = |after: i64| after.saturating_sub(self.gap).saturating_sub(1);
         let (from, to) = (last(from), last(to));
         let all = SessionQuery {
             key_from: None,
@@ -313,7 +280,7 @@ impl Windows for Sessions {
                 return false;
             }
             let group = groups.enter(session.key, first) as usize;
-            // One that rows have touched is part of another session, or has gone on.
+            // A session that rows have touched is in `groups` already.
             if group == known {
                 self.lasts.push(last);
                 self.stored.insert(group, (last, state.to_vec()));
@@ -330,7 +297,7 @@ impl Windows for Sessions {
             .collect())
     }
 
-    fn merges(&self) -> &[Merge] {
+    fn merges(&self) -> &[GroupMerge] {
         &self.merges
     }
 
@@ -358,46 +325,46 @@ impl Windows for Sessions {
                 .get(group)
                 .is_some_and(|(last, _)| *last != self.lasts[*group])
         });
-        // Deletes first, since a put may bring the store's time past what it deletes.
+        // Deletes come first: a put may raise the store's stream time beyond them.
         let mut puts: Vec<(WindowedKey<'_>, Option<&[u8]>)> = merged
             .chain(grown)
             .filter_map(|group| Some((session(group, self.stored.get(&group)?.0), None)))
             .collect();
-        let is_over = |group: usize| {
-            self.emit == Emit::Close && self.clock.is_gone(self.behind(self.lasts[group]))
+        let is_finished = |group: usize| {
+            self.emit == Emit::Close && self.clock.is_finished(self.after(self.lasts[group]))
         };
-        // One that has grown is deleted above.
+        // Sessions that have grown are deleted above.
         let over = self
             .stored
             .iter()
-            .filter(|(group, (last, _))| *last == self.lasts[**group] && is_over(**group));
+            .filter(|(group, (last, _))| *last == self.lasts[**group] && is_finished(**group));
         puts.extend(over.map(|(group, (last, _))| (session(*group, *last), None)));
         let oldest = self.clock.now().map_or(i64::MIN, |now| {
             now.saturating_sub(self.store.retention() - 1)
         });
-        let kept = touched
+        let open = touched
             .iter()
             .copied()
-            .filter(|group| self.lasts[*group] >= oldest && !is_over(*group));
-        puts.extend(kept.map(|group| (session(group, self.lasts[group]), Some(state.get(group)))));
+            .filter(|group| self.lasts[*group] >= oldest && !is_finished(*group));
+        puts.extend(open.map(|group| (session(group, self.lasts[group]), Some(state.get(group)))));
         self.store.put_batch(tx, &puts)
     }
 
-    fn answers(&self, groups: &Groups, touched: &[usize]) -> Answers {
-        let mut answers = Answers::default();
+    fn results(&self, groups: &Groups, touched: &[usize]) -> ResultRows {
+        let mut results = ResultRows::default();
         let is_out = |group: &usize| {
-            self.emit == Emit::Update || self.clock.is_closed(self.behind(self.lasts[*group]))
+            self.emit == Emit::Update || self.clock.is_closed(self.after(self.lasts[*group]))
         };
         let closing = self.closing.iter().filter(|_| self.emit == Emit::Close);
         for group in touched.iter().chain(closing).copied().filter(is_out) {
-            answers.push(groups.start(group), self.end(self.lasts[group]), group);
+            results.push(groups.start(group), self.end(self.lasts[group]), group);
         }
-        answers
+        results
     }
 
-    fn gone(&self, groups: &Groups) -> Vec<usize> {
+    fn finished(&self, groups: &Groups) -> Vec<usize> {
         (0..groups.count())
-            .filter(|group| self.clock.is_gone(self.behind(self.lasts[*group])))
+            .filter(|group| self.clock.is_finished(self.after(self.lasts[*group])))
             .collect()
     }
 }

@@ -1,36 +1,39 @@
-//! Windows that begin and end at rows (KIP-450): each holds both its bounds, which are one length
+//! Windows that begin and end at rows (KIP-450). Both bounds are in the window; they are one length
 //! apart.
 //!
-//! Slid along a key's rows, a window changes what it holds where a row comes in, so that it ends
-//! with the row's time, and where a row falls out, so that it begins one microsecond behind it.
-//! Each of these that holds a row is a window of the result. What is kept is one group for each
-//! time of a key; a window is the union of those that it holds.
+//! A window that slides along a key's rows changes its content at two places: where a row enters,
+//! the window ends with the row's time; where a row leaves, it begins one microsecond after the
+//! row. Each such window that holds a row is a window of the result. The store has one group (a
+//! pane) for each time of a key; a window is the union of the panes in it.
 
 use holdfast_core::{Result, Timestamp, Transaction, WindowStore};
 
-use super::{Answer, Answers, Clock, Windows, timed};
+use super::clock::WindowClock;
+use super::results::{ResultRow, ResultRows};
+use super::window_store;
+use super::window_store::timed;
+use super::windowing::Windows;
 use crate::codec::row::EncodedRows;
-use crate::operator::Counts;
-use crate::operator::aggregate::accumulator::Assigned;
-use crate::operator::aggregate::groups::Groups;
-use crate::operator::aggregate::spec::Emit;
-use crate::operator::rows::{Place, Rows};
+use crate::operator::aggregate::groups::{Assigned, Groups};
+use crate::operator::aggregate::window_spec::Emit;
+use crate::operator::input::{InputRows, RowPlace};
+use crate::operator::outcome::Counts;
 
-/// The windows of one epoch.
-pub struct Sliding {
+/// The sliding windows of one epoch.
+pub struct SlidingWindows {
     store: WindowStore,
     length: i64,
-    clock: Clock,
+    clock: WindowClock,
     emit: Emit,
-    /// How many groups have new rows: the first ones.
+    /// How many groups have new rows; they are the first ones.
     touched: usize,
-    /// Groups that were not stored.
+    /// Which groups were not stored.
     is_new: Vec<bool>,
 }
 
-impl Sliding {
-    /// Windows over groups whose states are in a store.
-    pub fn new(store: WindowStore, length: i64, clock: Clock, emit: Emit) -> Self {
+impl SlidingWindows {
+    /// Windows over groups whose states are in this store.
+    pub fn new(store: WindowStore, length: i64, clock: WindowClock, emit: Emit) -> Self {
         Self {
             store,
             length,
@@ -41,23 +44,23 @@ impl Sliding {
         }
     }
 
-    /// The last moments of the two windows that a row makes: of the one that it is the last of, and
-    /// of the one that begins behind it.
+    /// The last moments of the two windows that a row makes: the window that ends with it, and the
+    /// window that begins after it.
     fn ends(&self, time: i64) -> [i64; 2] {
         [time, time.saturating_add(self.length).saturating_add(1)]
     }
 
-    /// The first moment behind the windows that a row is in, and those that it makes.
-    fn behind(&self, time: i64) -> i64 {
+    /// The first moment after all windows that a row is in or makes.
+    fn after_all(&self, time: i64) -> i64 {
         after(self.ends(time)[1])
     }
 
-    /// Whether this epoch closes the window that ends with this moment.
+    /// Whether this epoch closes the window with this last moment.
     fn closes(&self, end: i64) -> bool {
         self.clock.is_closed(after(end)) && !self.clock.was_closed(after(end))
     }
 
-    /// The times that must be known of a key for the answers that a row has a part in.
+    /// The times of a key that the results of a row need.
     fn wanted(&self, time: i64) -> Vec<(i64, i64)> {
         let ends = self.ends(time);
         match self.emit {
@@ -70,7 +73,7 @@ impl Sliding {
         }
     }
 
-    /// Whether rows of this epoch are in a window, or made it.
+    /// Whether rows of this epoch are in a window, or have made it.
     fn is_changed(&self, panes: &[usize], before: Option<usize>) -> bool {
         let is_touched = |group: usize| group < self.touched;
         panes.iter().any(|group| is_touched(*group))
@@ -78,16 +81,16 @@ impl Sliding {
     }
 }
 
-/// The first moment behind one.
+/// The next moment.
 fn after(moment: i64) -> i64 {
     moment.saturating_add(1)
 }
 
-impl Windows for Sliding {
+impl Windows for SlidingWindows {
     fn assign(
         &mut self,
-        input: &Rows,
-        places: &[Place],
+        input: &InputRows,
+        places: &[RowPlace],
         _: &mut Transaction,
         groups: &mut Groups,
         counts: &mut Counts,
@@ -112,12 +115,12 @@ impl Windows for Sliding {
         Ok(assigned)
     }
 
-    fn was_over(&self, _: &[u8], time: i64, _: &mut Transaction) -> Result<bool> {
-        Ok(self.clock.was_closed(self.behind(time)))
+    fn was_closed(&self, _: &[u8], time: i64, _: &mut Transaction) -> Result<bool> {
+        Ok(self.clock.was_closed(self.after_all(time)))
     }
 
     fn sweep(&self, tx: &mut Transaction) -> Result<()> {
-        super::sweep(
+        window_store::sweep(
             &self.store,
             tx,
             self.clock
@@ -127,9 +130,9 @@ impl Windows for Sliding {
         )
     }
 
-    fn enter_stored(
+    fn add_stored(
         &mut self,
-        items: bool,
+        has_items: bool,
         tx: &mut Transaction,
         groups: &mut Groups,
     ) -> Result<()> {
@@ -144,11 +147,11 @@ impl Windows for Sliding {
         if let Some((from, to)) = self.clock.closing() {
             let reach = self.length.saturating_add(1);
             let (from, to) = (from.saturating_sub(1), to.saturating_sub(1));
-            // Rows that close a window are where it ends, or fell out right before it began.
-            let fallen = (from.saturating_sub(reach), to.saturating_sub(reach));
+            // The rows that make a closing window are at its end, or right before its start.
+            let before_start = (from.saturating_sub(reach), to.saturating_sub(reach));
             if self.emit == Emit::Close {
-                for times in [fallen, (from, to)] {
-                    super::stored(&self.store, tx, times, |key, time| {
+                for times in [before_start, (from, to)] {
+                    window_store::stored(&self.store, tx, times, |key, time| {
                         wanted.extend(
                             self.wanted(time)
                                 .into_iter()
@@ -157,8 +160,8 @@ impl Windows for Sliding {
                     })?;
                 }
             }
-            if items || self.emit == Emit::Close {
-                super::stored(&self.store, tx, fallen, |key, time| {
+            if has_items || self.emit == Emit::Close {
+                window_store::stored(&self.store, tx, before_start, |key, time| {
                     groups.enter(key, time);
                 })?;
             }
@@ -190,9 +193,9 @@ impl Windows for Sliding {
     }
 
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
-        let kept = super::read(&self.store, tx, groups)?;
-        self.is_new = kept.iter().map(Option::is_none).collect();
-        Ok(kept)
+        let states = window_store::read(&self.store, tx, groups)?;
+        self.is_new = states.iter().map(Option::is_none).collect();
+        Ok(states)
     }
 
     fn write(
@@ -202,20 +205,28 @@ impl Windows for Sliding {
         touched: &[usize],
         state: &EncodedRows,
     ) -> Result<()> {
-        let is_over = |group| {
-            self.emit == Emit::Close && self.clock.is_gone(self.behind(groups.start(group)))
+        let is_finished = |group| {
+            self.emit == Emit::Close && self.clock.is_finished(self.after_all(groups.start(group)))
         };
         let stored: Vec<usize> = (0..groups.count())
             .filter(|group| !self.is_new[*group])
             .collect();
-        super::write(&self.store, tx, groups, touched, state, &stored, is_over)
+        window_store::write(
+            &self.store,
+            tx,
+            groups,
+            touched,
+            state,
+            &stored,
+            is_finished,
+        )
     }
 
-    fn answers(&self, groups: &Groups, _: &[usize]) -> Answers {
+    fn results(&self, groups: &Groups, _: &[usize]) -> ResultRows {
         let mut panes: Vec<usize> = (0..groups.count()).collect();
         panes.sort_unstable_by_key(|group| (groups.key(*group), groups.start(*group)));
-        // A key may have as many windows as panes, each of most of them: they are ranges of the one
-        // list.
+        // A key may have as many windows as panes, each with most of the panes, so windows are
+        // ranges of one list.
         let (mut rows, mut first) = (Vec::new(), 0);
         for panes in panes.chunk_by(|a, b| groups.key(*a) == groups.key(*b)) {
             let time = |group: &usize| groups.start(*group);
@@ -233,23 +244,23 @@ impl Windows for Sliding {
                 if held.is_empty() {
                     continue;
                 }
-                let fallen = panes[..from]
+                let before_start = panes[..from]
                     .last()
                     .copied()
                     .filter(|group| after(time(group)) == start);
-                // A window that ends with a row that was there before was there, too.
-                let was_there = held
+                // A window that ends with a stored row existed before.
+                let has_existed = held
                     .last()
                     .is_some_and(|group| time(group) == end && !self.is_new[*group]);
                 let is_out = match self.emit {
                     Emit::Update => {
                         !self.clock.was_closed(after(end))
-                            && self.is_changed(held, fallen.filter(|_| !was_there))
+                            && self.is_changed(held, before_start.filter(|_| !has_existed))
                     }
                     Emit::Close => self.closes(end),
                 };
                 if is_out {
-                    rows.push(Answer {
+                    rows.push(ResultRow {
                         start,
                         end,
                         parts: first + from..first + to,
@@ -258,12 +269,12 @@ impl Windows for Sliding {
             }
             first += panes.len();
         }
-        Answers { rows, parts: panes }
+        ResultRows { rows, parts: panes }
     }
 
-    fn gone(&self, groups: &Groups) -> Vec<usize> {
+    fn finished(&self, groups: &Groups) -> Vec<usize> {
         (0..groups.count())
-            .filter(|group| self.clock.is_gone(self.behind(groups.start(*group))))
+            .filter(|group| self.clock.is_finished(self.after_all(groups.start(*group))))
             .collect()
     }
 }
@@ -273,10 +284,10 @@ mod tests {
     use holdfast_core::{Database, DatabaseOptions, StoreKind, StoreSpec};
 
     use super::*;
-    use crate::operator::aggregate::windows::GROUPS;
+    use crate::operator::aggregate::spec::GROUPS;
 
     #[test]
-    fn windows_that_overlap_share_their_panes() {
+    fn overlapping_windows_share_their_panes() {
         const TIMES: i64 = 1_000;
         let folder = tempfile::tempdir().expect("a folder");
         let kind = StoreKind::Window {
@@ -292,8 +303,8 @@ mod tests {
         )
         .expect("opens");
         let spec = serde_json::json!({"keys": [], "left": [], "aggregates": []});
-        let clock = Clock::new(&serde_json::from_value(spec).expect("settings"), None, None);
-        let mut windows = Sliding::new(
+        let clock = WindowClock::new(&serde_json::from_value(spec).expect("settings"), None, None);
+        let mut windows = SlidingWindows::new(
             db.window(GROUPS).expect("a store"),
             TIMES,
             clock,
@@ -305,23 +316,23 @@ mod tests {
             groups.enter(b"b", time);
         }
         (windows.touched, windows.is_new) = (groups.count(), vec![true; groups.count()]);
-        let mut answers = windows.answers(&groups, &[]);
-        answers.sort(&groups);
+        let mut results = windows.results(&groups, &[]);
+        results.sort(&groups);
         assert_eq!(
-            answers.parts.len(),
+            results.parts.len(),
             groups.count(),
-            "not one for each window that holds it"
+            "each pane is in the list once"
         );
         // The last row's window holds all of its key, in the order of time.
         for key in [b"a", b"b"] {
             let of_key = |group: &usize| groups.key(*group) == key;
-            let mut own = answers
+            let mut of_this_key = results
                 .rows
                 .iter()
-                .map(|answer| (answer, answers.groups(answer)))
+                .map(|row| (row, results.groups(row)))
                 .filter(|(_, held)| of_key(&held[0]));
-            let (_, last) = own
-                .find(|(answer, _)| answer.end == TIMES - 1)
+            let (_, last) = of_this_key
+                .find(|(row, _)| row.end == TIMES - 1)
                 .expect("a window");
             let times: Vec<i64> = last.iter().map(|group| groups.start(*group)).collect();
             assert_eq!(times, (0..TIMES).collect::<Vec<_>>());

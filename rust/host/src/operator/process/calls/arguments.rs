@@ -1,4 +1,4 @@
-//! A call's arguments.
+//! The arguments of a call.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -6,20 +6,21 @@ use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use arrow_schema::DataType;
 use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 
-/// The columns of a call's batch, by name. Bytes are binary, times int64 microseconds, flags
-/// booleans; the worker has brought them into this form and checked them for nulls: what is missing
-/// or in another form is `InvalidState`.
-pub struct Arguments<'a> {
+/// The columns of a call's batch, by name.
+///
+/// Bytes are binary, times int64 microseconds, flags booleans. The worker has converted them and
+/// checked them for nulls, so a column that is missing or of another type is `InvalidState`.
+pub struct CallArguments<'a> {
     batch: &'a RecordBatch,
 }
 
-impl<'a> Arguments<'a> {
+impl<'a> CallArguments<'a> {
     /// The arguments of a call.
     pub fn new(batch: &'a RecordBatch) -> Self {
         Self { batch }
     }
 
-    /// Keys, a row each.
+    /// Keys, one for each row.
     pub fn keys(&self, name: &str) -> Result<Vec<&'a [u8]>> {
         let column = self.binary(name)?;
         if column.null_count() > 0 {
@@ -28,12 +29,12 @@ impl<'a> Arguments<'a> {
         Ok(column.iter().flatten().collect())
     }
 
-    /// Bytes or nothing, a row each.
+    /// Bytes or null, one for each row.
     pub fn values(&self, name: &str) -> Result<Vec<Option<&'a [u8]>>> {
         Ok(self.binary(name)?.iter().collect())
     }
 
-    /// Bytes or nothing, a row each; nothing without that column.
+    /// Bytes or null, one for each row; none if the column is missing.
     pub fn optional_values(&self, name: &str) -> Result<Option<Vec<Option<&'a [u8]>>>> {
         self.batch
             .column_by_name(name)
@@ -41,13 +42,13 @@ impl<'a> Arguments<'a> {
             .transpose()
     }
 
-    /// Times, a row each.
+    /// Times, one for each row.
     pub fn times(&self, name: &str) -> Result<Vec<Timestamp>> {
         self.optional_times(name)?
-            .ok_or_else(|| wrong(name, "is not there"))
+            .ok_or_else(|| wrong(name, "is missing"))
     }
 
-    /// Times, a row each; nothing without that column.
+    /// Times, one for each row; none if the column is missing.
     pub fn optional_times(&self, name: &str) -> Result<Option<Vec<Timestamp>>> {
         let Some(column) = self.batch.column_by_name(name) else {
             return Ok(None);
@@ -55,26 +56,26 @@ impl<'a> Arguments<'a> {
         let times = column
             .as_primitive_opt::<Int64Type>()
             .filter(|times| times.null_count() == 0);
-        let times = times.ok_or_else(|| wrong(name, "is not of whole numbers"))?;
+        let times = times.ok_or_else(|| wrong(name, "is not of integers"))?;
         Ok(Some(
             times.values().iter().map(|time| Timestamp(*time)).collect(),
         ))
     }
 
-    /// Truth values, a row each.
+    /// Booleans, one for each row.
     pub fn flags(&self, name: &str) -> Result<Vec<bool>> {
         let flags = self
             .column(name)?
             .as_boolean_opt()
             .filter(|flags| flags.null_count() == 0);
         Ok(flags
-            .ok_or_else(|| wrong(name, "is not of truth values"))?
+            .ok_or_else(|| wrong(name, "is not of booleans"))?
             .values()
             .iter()
             .collect())
     }
 
-    /// Truth values, a row each; nothing without that column.
+    /// Booleans, one for each row; none if the column is missing.
     pub fn optional_flags(&self, name: &str) -> Result<Option<Vec<bool>>> {
         self.batch
             .column_by_name(name)
@@ -82,7 +83,7 @@ impl<'a> Arguments<'a> {
             .transpose()
     }
 
-    /// The only row's bytes, or nothing.
+    /// The only row's bytes, or null.
     pub fn bound(&self, name: &str) -> Result<Option<&'a [u8]>> {
         self.values(name)?
             .first()
@@ -103,7 +104,7 @@ impl<'a> Arguments<'a> {
             .ok_or_else(|| wrong(name, "has no row"))
     }
 
-    /// The only row's truth value.
+    /// The only row's boolean.
     pub fn flag(&self, name: &str) -> Result<bool> {
         self.flags(name)?
             .first()
@@ -114,7 +115,7 @@ impl<'a> Arguments<'a> {
     fn column(&self, name: &str) -> Result<&'a ArrayRef> {
         self.batch
             .column_by_name(name)
-            .ok_or_else(|| wrong(name, "is not there"))
+            .ok_or_else(|| wrong(name, "is missing"))
     }
 
     fn binary(&self, name: &str) -> Result<&'a BinaryArray> {

@@ -2,16 +2,18 @@
 //! `delete_range(start, end)`, `range(start, end, reverse)`, `prefix(start)`, `entries()`.
 
 use holdfast_core::column::{Places, key_value_batch, key_value_schema};
-use holdfast_core::{KeyValueStore, NO_TIMESTAMP, Result, Scan, Stamped, Step, Transaction};
+use holdfast_core::{KeyValueStore, Result, Scan, Step, Transaction};
 
-use super::{Arguments, Pages, Reply, ahead};
+use super::arguments::CallArguments;
+use super::prefetch;
+use super::reply::{Pages, Reply, without_timestamp};
 
-/// What a call of this store gives; nothing for an unknown method.
+/// Executes a call to this store; none for an unknown method.
 pub fn call(
     store: &KeyValueStore,
     tx: &mut Transaction,
     method: &str,
-    given: &Arguments<'_>,
+    given: &CallArguments<'_>,
 ) -> Result<Option<Reply>> {
     Ok(Some(match method {
         "put" => {
@@ -27,7 +29,7 @@ pub fn call(
             Reply::done()
         }
         "delete_range" => {
-            // A delete a key, and no range of them: the log has records of keys.
+            // Each key is deleted by itself, since the log has records of keys only.
             for key in keys(store.range(tx, given.bound("start")?, given.bound("end")?, false)?)? {
                 store.put(tx, &key, None)?;
             }
@@ -36,11 +38,15 @@ pub fn call(
         "get" => {
             let keys = given.keys("keys")?;
             let mut places = Places::new(keys.len());
-            store.get_batch(tx, &keys, |row, value| places.put(row, value.map(plain)))?;
+            store.get_batch(tx, &keys, |row, value| {
+                places.put(row, value.map(without_timestamp))
+            })?;
             Reply::Batch(places.finish_stamped()?)
         }
-        "get_ahead" => ahead::reply(&given.keys("keys")?, |keys, found| {
-            store.get_batch(tx, keys, |row, value| found(row, value.map(plain)))
+        "get_ahead" => prefetch::reply(&given.keys("keys")?, |keys, found| {
+            store.get_batch(tx, keys, |row, value| {
+                found(row, value.map(without_timestamp))
+            })
         })?,
         "range" => pages(store.range(
             tx,
@@ -63,13 +69,6 @@ fn keys(mut scan: Scan) -> Result<Vec<Vec<u8>>> {
         Step::Next
     })?;
     Ok(keys)
-}
-
-fn plain(value: &[u8]) -> Stamped<'_> {
-    Stamped {
-        value,
-        timestamp: NO_TIMESTAMP,
-    }
 }
 
 fn pages(mut scan: Scan) -> Reply {

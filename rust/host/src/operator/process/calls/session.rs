@@ -2,18 +2,17 @@
 //! `find(keys, ends, starts)`, `range(start_key, end_key, end, start, reverse)`, `time()`.
 
 use holdfast_core::column::{Places, SESSION, WindowedColumns};
-use holdfast_core::{
-    NO_TIMESTAMP, Result, SessionQuery, SessionStore, Stamped, Transaction, WindowedKey,
-};
+use holdfast_core::{Result, SessionQuery, SessionStore, Transaction, WindowedKey};
 
-use super::{Arguments, Pages, Reply};
+use super::arguments::CallArguments;
+use super::reply::{Pages, Reply, without_timestamp};
 
-/// What a call of this store gives; nothing for an unknown method.
+/// Executes a call to this store; none for an unknown method.
 pub fn call(
     store: &SessionStore,
     tx: &mut Transaction,
     method: &str,
-    given: &Arguments<'_>,
+    given: &CallArguments<'_>,
 ) -> Result<Option<Reply>> {
     Ok(Some(match method {
         "put" => {
@@ -29,7 +28,7 @@ pub fn call(
             let sessions = sessions(given)?;
             let mut places = Places::new(sessions.len());
             store.fetch_batch(tx, &sessions, |row, value| {
-                places.put(row, value.map(plain))
+                places.put(row, value.map(without_timestamp))
             })?;
             Reply::Batch(places.finish_stamped()?)
         }
@@ -41,7 +40,7 @@ pub fn call(
                 &given.times("ends")?,
                 &given.times("starts")?,
                 &mut |row, session, value| {
-                    columns.append(row, session, plain(value));
+                    columns.append(row, session, without_timestamp(value));
                 },
             )?;
             Reply::Batch(columns.finish()?)
@@ -60,7 +59,7 @@ pub fn call(
                 move |rows| {
                     let mut columns = WindowedColumns::of_scan(SESSION, false);
                     scan.for_each(&mut |session, value| {
-                        columns.append(0, session, plain(value));
+                        columns.append(0, session, without_timestamp(value));
                         !columns.is_full(rows)
                     })?;
                     columns.finish_scan()
@@ -72,7 +71,7 @@ pub fn call(
     }))
 }
 
-fn sessions<'a>(given: &Arguments<'a>) -> Result<Vec<WindowedKey<'a>>> {
+fn sessions<'a>(given: &CallArguments<'a>) -> Result<Vec<WindowedKey<'a>>> {
     let rows = given
         .keys("keys")?
         .into_iter()
@@ -81,11 +80,4 @@ fn sessions<'a>(given: &Arguments<'a>) -> Result<Vec<WindowedKey<'a>>> {
     Ok(rows
         .map(|((key, start), end)| WindowedKey { key, start, end })
         .collect())
-}
-
-fn plain(value: &[u8]) -> Stamped<'_> {
-    Stamped {
-        value,
-        timestamp: NO_TIMESTAMP,
-    }
 }

@@ -1,17 +1,19 @@
-//! Calls of a timestamped key-value store: as of a key-value store, with
+//! Calls of a timestamped key-value store: those of a key-value store, with
 //! `put(keys, values, timestamps)`.
 
 use holdfast_core::column::{Places, stamped_batch, stamped_schema};
 use holdfast_core::{NO_TIMESTAMP, Result, StampedScan, TimestampedKeyValueStore, Transaction};
 
-use super::{Arguments, Pages, Reply, ahead};
+use super::arguments::CallArguments;
+use super::prefetch;
+use super::reply::{Pages, Reply};
 
-/// What a call of this store gives; nothing for an unknown method.
+/// Executes a call to this store; none for an unknown method.
 pub fn call(
     store: &TimestampedKeyValueStore,
     tx: &mut Transaction,
     method: &str,
-    given: &Arguments<'_>,
+    given: &CallArguments<'_>,
 ) -> Result<Option<Reply>> {
     Ok(Some(match method {
         "put" => {
@@ -32,7 +34,7 @@ pub fn call(
             Reply::done()
         }
         "delete_range" => {
-            // A delete a key, and no range of them: the log has records of keys.
+            // Each key is deleted by itself, since the log has records of keys only.
             let mut scan = store.range(tx, given.bound("start")?, given.bound("end")?, false)?;
             let mut keys = Vec::new();
             scan.for_each(&mut |key, _| {
@@ -50,7 +52,7 @@ pub fn call(
             store.get_batch(tx, &keys, |row, found| places.put(row, found))?;
             Reply::Batch(places.finish_stamped()?)
         }
-        "get_ahead" => ahead::reply(&given.keys("keys")?, |keys, found| {
+        "get_ahead" => prefetch::reply(&given.keys("keys")?, |keys, found| {
             store.get_batch(tx, keys, found)
         })?,
         "range" => pages(store.range(

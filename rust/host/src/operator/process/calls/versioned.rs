@@ -9,14 +9,15 @@ use arrow_schema::{DataType, Field};
 use holdfast_core::column::{VersionColumns, version_batch, version_schema};
 use holdfast_core::{Applied, Op, Result, Transaction, VersionScan, VersionedStore};
 
-use super::{Arguments, Pages, Reply};
+use super::arguments::CallArguments;
+use super::reply::{Pages, Reply};
 
-/// What a call of this store gives; nothing for an unknown method.
+/// Executes a call to this store; none for an unknown method.
 pub fn call(
     store: &VersionedStore,
     tx: &mut Transaction,
     method: &str,
-    given: &Arguments<'_>,
+    given: &CallArguments<'_>,
 ) -> Result<Option<Reply>> {
     Ok(Some(match method {
         "apply" => apply(store, tx, given)?,
@@ -63,7 +64,7 @@ pub fn call(
     }))
 }
 
-fn apply(store: &VersionedStore, tx: &mut Transaction, given: &Arguments<'_>) -> Result<Reply> {
+fn apply(store: &VersionedStore, tx: &mut Transaction, given: &CallArguments<'_>) -> Result<Reply> {
     let (flags, keys) = (given.optional_flags("is_put")?, given.keys("keys")?);
     let (values, times) = (given.values("values")?, given.times("timestamps")?);
     let op = |row: usize| match flags.as_ref().is_none_or(|flags| flags[row]) {

@@ -4,15 +4,16 @@
 use holdfast_core::column::{Places, WINDOW, WindowedColumns};
 use holdfast_core::{Result, Transaction, WindowPut, WindowStore};
 
-use super::{Arguments, Pages, Reply};
+use super::arguments::CallArguments;
+use super::reply::{Pages, Reply};
 
-/// What a call of this store gives; nothing for an unknown method.
+/// Executes a call to this store; none for an unknown method.
 pub fn call(
     store: &WindowStore,
     stamped: bool,
     tx: &mut Transaction,
     method: &str,
-    given: &Arguments<'_>,
+    given: &CallArguments<'_>,
 ) -> Result<Option<Reply>> {
     Ok(Some(match method {
         "put" => {

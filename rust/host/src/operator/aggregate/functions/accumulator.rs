@@ -1,0 +1,127 @@
+//! What every function of an aggregation provides: one accumulator for each column of the result.
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use holdfast_core::{Error, ErrorKind, KeyValueStore, Result, Transaction};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
+use crate::operator::input::InputRows;
+use crate::operator::worker::Worker;
+
+/// What an accumulator uses besides its own state.
+pub struct Access<'a> {
+    /// The groups.
+    pub groups: &'a Groups,
+    /// The store of single values.
+    pub items: &'a KeyValueStore,
+    /// The epoch's transaction.
+    pub tx: &'a mut Transaction,
+    /// The worker, in which the user's functions run.
+    pub worker: &'a mut dyn Worker,
+}
+
+/// One function over all groups of an epoch.
+pub trait Accumulator: Send {
+    /// Takes the state types of the user's functions from the worker: a column for each function.
+    ///
+    /// # Errors
+    /// `InvalidState` if the worker does not know this function.
+    fn begin(&mut self, _states: &RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
+    /// The types of the columns of a group's state.
+    fn state_types(&self) -> Vec<DataType>;
+
+    /// Takes the stored states: a row for each group, nulls for a new group.
+    ///
+    /// # Errors
+    /// `Serialization` for columns of other types.
+    fn load(&mut self, state: &[ArrayRef]) -> Result<()>;
+
+    /// Adds rows, in order.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a result that does not fit its type; the store's.
+    fn update(
+        &mut self,
+        input: &InputRows,
+        rows: &[Assigned],
+        access: &mut Access<'_>,
+    ) -> Result<()>;
+
+    /// Merges groups permanently.
+    ///
+    /// # Errors
+    /// As [`Self::update`].
+    fn merge(&mut self, merges: &[GroupMerge], access: &mut Access<'_>) -> Result<()>;
+
+    /// The states to store: a row for each group.
+    ///
+    /// # Errors
+    /// `Serialization` for columns that cannot be assembled.
+    fn state(&self) -> Result<Vec<ArrayRef>>;
+
+    /// The results of these unions of groups, each in the order of time. What a result depends on
+    /// besides the groups' states is added to the digest.
+    ///
+    /// # Errors
+    /// As [`Self::update`].
+    fn result(
+        &mut self,
+        unions: &[&[usize]],
+        access: &mut Access<'_>,
+        digest: &mut Xxh3Default,
+    ) -> Result<ArrayRef>;
+
+    /// About how many bytes of a result come from a group's items, which are stored beside its
+    /// state. They are read once, for [`Self::result`], too.
+    ///
+    /// # Errors
+    /// The store's.
+    fn item_bytes(&mut self, _group: usize, _access: &mut Access<'_>) -> Result<usize> {
+        Ok(0)
+    }
+
+    /// Whether a group has items beside its state.
+    fn has_items(&self) -> bool {
+        false
+    }
+
+    /// Deletes a group's items.
+    ///
+    /// # Errors
+    /// The store's.
+    fn delete_items(&self, _group: usize, _access: &mut Access<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether the order of rows of one group changes the result.
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+/// The same column of every batch of the input.
+pub fn column(input: &InputRows, column: usize) -> impl Iterator<Item = &ArrayRef> {
+    input
+        .inputs
+        .iter()
+        .map(move |input| input.batch.column(column))
+}
+
+/// The error of a stored state that has another type.
+pub fn unreadable(function: &str) -> Error {
+    Error::new(
+        ErrorKind::Serialization,
+        format!("{function}: a stored group cannot be read: restore the state from a backup"),
+    )
+}
+
+/// The error of a result that does not fit its type.
+pub fn overflow(field: &str, function: &str, wanted: &str) -> Error {
+    let text =
+        format!("{function}({field}) does not fit {wanted}: cast the column to a wider type");
+    Error::new(ErrorKind::InvalidValue, text)
+}

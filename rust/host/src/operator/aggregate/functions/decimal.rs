@@ -1,0 +1,29 @@
+//! Decimals in results.
+
+use std::sync::Arc;
+
+use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::{ArrayRef, PrimitiveArray};
+use arrow_schema::DataType;
+
+/// The greatest precision of a decimal.
+pub const MAX_PRECISION: u8 = 38;
+
+/// Widens a decimal's precision by some digits, as Spark SQL does.
+pub fn wider(precision: u8, digits: u8) -> u8 {
+    precision.saturating_add(digits).min(MAX_PRECISION)
+}
+
+/// Whether a decimal has at most so many digits.
+pub fn fits(value: i128, precision: u8) -> bool {
+    value.unsigned_abs() < 10u128.pow(precision.into())
+}
+
+/// Builds an array of this type, with the precision and scale of a decimal.
+pub fn typed<T: ArrowPrimitiveType>(
+    values: impl IntoIterator<Item = Option<T::Native>>,
+    data_type: &DataType,
+) -> ArrayRef {
+    let array: PrimitiveArray<T> = values.into_iter().collect();
+    Arc::new(array.with_data_type(data_type.clone()))
+}

@@ -1,0 +1,397 @@
+//! Single values of a group: distinct values, lists, sets. They are in a store of their own.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int64Array, ListArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field};
+use holdfast_core::store::windowed::ordered;
+use holdfast_core::{Error, ErrorKind, Result};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::accumulator::{Access, Accumulator, column, unreadable};
+use super::stored_items::{StoredItem, decode_count, prefix, read};
+use crate::codec::float;
+use crate::codec::row::RowCodec;
+use crate::net::frame::MAX_PAYLOAD;
+use crate::operator::aggregate::groups::{Assigned, GroupMerge};
+use crate::operator::input::InputRows;
+
+/// The result that is made of the values. All functions ignore nulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemsFunction {
+    /// The number of distinct values.
+    CountDistinct,
+    /// All values, by time and then by value.
+    List,
+    /// The distinct values, in their order.
+    Set,
+}
+
+/// The values of one column.
+pub struct Items {
+    kind: ItemsFunction,
+    number: u16,
+    column: usize,
+    field: Arc<Field>,
+    codec: RowCodec,
+    timed: bool,
+    /// The number of distinct values, or (lists without times) of added values.
+    counts: Vec<i64>,
+    /// The items of groups that have been read for the next results; a group may be in many.
+    read: HashMap<usize, Vec<StoredItem>>,
+}
+
+impl Items {
+    /// The values of a column of the input, for the result's column `number`.
+    ///
+    /// # Errors
+    /// `InvalidType` for a column whose values cannot be stored, `InvalidValue` for too many
+    /// columns.
+    pub fn new(
+        kind: ItemsFunction,
+        number: usize,
+        column: usize,
+        field: &Field,
+        timed: bool,
+    ) -> Result<Self> {
+        let number = u16::try_from(number).map_err(|_| {
+            Error::new(
+                ErrorKind::InvalidValue,
+                "an aggregation has more than 65,535 columns",
+            )
+        })?;
+        let element = Arc::new(Field::new("element", field.data_type().clone(), false));
+        Ok(Self {
+            kind,
+            number,
+            column,
+            field: element,
+            codec: RowCodec::new([field])?,
+            timed,
+            counts: Vec::new(),
+            read: HashMap::new(),
+        })
+    }
+
+    fn prefix(&self, group: usize, access: &Access<'_>) -> Vec<u8> {
+        prefix(self.number, group, access)
+    }
+
+    fn items(&self, group: usize, access: &mut Access<'_>) -> Result<Vec<StoredItem>> {
+        read(&self.prefix(group, access), access)
+    }
+
+    /// The value of an item.
+    fn value<'a>(&self, item: &'a StoredItem) -> &'a [u8] {
+        let before = if self.kind == ItemsFunction::List {
+            8
+        } else {
+            0
+        };
+        item.rest.get(before..).unwrap_or_default()
+    }
+
+    /// Checks that a row of the result fits into a frame and into the offsets of an Arrow column.
+    fn check_size(&self, bytes: usize, key: &[u8]) -> Result<()> {
+        if self.kind == ItemsFunction::CountDistinct || bytes <= MAX_PAYLOAD as usize {
+            return Ok(());
+        }
+        let function = if self.kind == ItemsFunction::List {
+            "collect_list"
+        } else {
+            "collect_set"
+        };
+        let text = format!(
+            "aggregate: the values of {function} in one row of the result are {bytes} bytes, and a \
+             row has at most {MAX_PAYLOAD}: collect them over a shorter window or by more columns, \
+             or store the rows themselves (materialize)"
+        );
+        Err(Error::new(ErrorKind::Serialization, text).key(key))
+    }
+
+    /// How many bytes a result of items takes while it is built. A corrupt count may be any number.
+    fn size<'a>(&self, items: impl Iterator<Item = &'a StoredItem>) -> usize {
+        let size = |item: &StoredItem| {
+            let value = self.value(item).len().max(size_of::<&[u8]>());
+            value.saturating_mul(usize::try_from(item.count).unwrap_or(usize::MAX))
+        };
+        items.fold(0, |bytes: usize, item| bytes.saturating_add(size(item)))
+    }
+
+    /// Adds items of groups, each with its count.
+    fn add(
+        &mut self,
+        mut added: Vec<(Vec<u8>, usize, u64)>,
+        access: &mut Access<'_>,
+    ) -> Result<()> {
+        added.sort_unstable();
+        let distinct: Vec<&[(Vec<u8>, usize, u64)]> = added.chunk_by(|a, b| a.0 == b.0).collect();
+        let keys: Vec<&[u8]> = distinct.iter().map(|same| same[0].0.as_slice()).collect();
+        // One read of the stored counts, in the order of the keys.
+        let mut found = vec![0; keys.len()];
+        access.items.get_batch(access.tx, &keys, |n, count| {
+            found[n] = count.map_or(0, decode_count)
+        })?;
+        for (same, found) in distinct.iter().zip(found) {
+            let (key, group, _) = &same[0];
+            // A sum with a corrupt count saturates instead of wrapping around.
+            let all = same
+                .iter()
+                .fold(found, |all, (_, _, count)| all.saturating_add(*count));
+            let count = if self.kind == ItemsFunction::List {
+                all
+            } else {
+                1
+            };
+            if self.kind != ItemsFunction::List && found == 0 {
+                self.counts[*group] += 1;
+            }
+            if count != found {
+                access
+                    .items
+                    .put(access.tx, key, Some(&count.to_be_bytes()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The values as they are compared, or (of a list) sorted.
+    fn values(&self, values: &ArrayRef) -> ArrayRef {
+        if self.kind == ItemsFunction::List {
+            float::for_ordering(values)
+        } else {
+            float::for_equality(values)
+        }
+    }
+}
+
+impl Accumulator for Items {
+    fn state_types(&self) -> Vec<DataType> {
+        vec![DataType::Int64]
+    }
+
+    fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
+        let counts = state[0]
+            .as_primitive_opt::<Int64Type>()
+            .ok_or_else(|| unreadable("count_distinct, collect_list, collect_set"))?;
+        self.counts = counts.iter().map(|count| count.unwrap_or(0)).collect();
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        input: &InputRows,
+        rows: &[Assigned],
+        access: &mut Access<'_>,
+    ) -> Result<()> {
+        let encoded = column(input, self.column)
+            .map(|values| self.codec.encode(&[self.values(values)]))
+            .collect::<Result<Vec<_>>>()?;
+        let nulls: Vec<_> = column(input, self.column)
+            .map(|values| values.logical_nulls())
+            .collect();
+        let mut added = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (input, n, group) = (row.place.input(), row.place.row(), row.group as usize);
+            if nulls[input].as_ref().is_some_and(|nulls| nulls.is_null(n)) {
+                continue;
+            }
+            let mut key = self.prefix(group, access);
+            if self.kind == ItemsFunction::List {
+                let order = if self.timed {
+                    row.time
+                } else {
+                    self.counts[group]
+                };
+                key.extend_from_slice(&ordered(order));
+                self.counts[group] += 1;
+            }
+            key.extend_from_slice(encoded[input].get(n));
+            added.push((key, group, 1));
+        }
+        self.add(added, access)
+    }
+
+    fn merge(&mut self, merges: &[GroupMerge], access: &mut Access<'_>) -> Result<()> {
+        let mut added = Vec::new();
+        for merge in merges {
+            let into = self.prefix(merge.into, access);
+            for group in merge.parts.iter().filter(|group| **group != merge.into) {
+                for item in self.items(*group, access)? {
+                    added.push((
+                        [into.as_slice(), &item.rest].concat(),
+                        merge.into,
+                        item.count,
+                    ));
+                }
+                if self.kind == ItemsFunction::List {
+                    self.counts[merge.into] += self.counts[*group];
+                }
+                self.delete_items(*group, access)?;
+            }
+        }
+        self.add(added, access)
+    }
+
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![Arc::new(Int64Array::from(self.counts.clone()))])
+    }
+
+    fn result(
+        &mut self,
+        unions: &[&[usize]],
+        access: &mut Access<'_>,
+        digest: &mut Xxh3Default,
+    ) -> Result<ArrayRef> {
+        let is_single = unions.iter().all(|groups| groups.len() == 1);
+        if self.kind == ItemsFunction::CountDistinct && is_single {
+            return Ok(Arc::new(
+                unions
+                    .iter()
+                    .map(|groups| groups.first().map(|group| self.counts[*group]))
+                    .collect::<Int64Array>(),
+            ));
+        }
+        let mut items = std::mem::take(&mut self.read);
+        for group in unions.iter().copied().flatten() {
+            if !items.contains_key(group) {
+                items.insert(*group, self.items(*group, access)?);
+            }
+        }
+        let (mut lengths, mut values) = (Vec::with_capacity(unions.len()), Vec::new());
+        for groups in unions {
+            let before = values.len();
+            if let Some(first) = groups.first() {
+                let items = groups.iter().filter_map(|group| items.get(group)).flatten();
+                self.check_size(self.size(items), access.groups.key(*first))?;
+            }
+            let found = groups.iter().filter_map(|group| items.get(group)).flatten();
+            if self.kind == ItemsFunction::List {
+                values.extend(found.flat_map(|item| {
+                    std::iter::repeat_n(
+                        self.value(item),
+                        usize::try_from(item.count).unwrap_or(usize::MAX),
+                    )
+                }));
+            } else {
+                values.extend(found.map(|item| self.value(item)).collect::<BTreeSet<_>>());
+            }
+            lengths.push(values.len() - before);
+        }
+        for value in &values {
+            digest.update(&(value.len() as u64).to_be_bytes());
+            digest.update(value);
+        }
+        if self.kind == ItemsFunction::CountDistinct {
+            return Ok(Arc::new(
+                lengths
+                    .into_iter()
+                    .map(|length| Some(length as i64))
+                    .collect::<Int64Array>(),
+            ));
+        }
+        let elements = self
+            .codec
+            .decode(values.into_iter().map(Some))?
+            .swap_remove(0);
+        // A corrupt value may be null, which no element may be.
+        let lists = ListArray::try_new(
+            Arc::clone(&self.field),
+            OffsetBuffer::from_lengths(lengths),
+            elements,
+            None,
+        );
+        Ok(Arc::new(
+            lists.map_err(|_| unreadable("collect_list, collect_set"))?,
+        ))
+    }
+
+    fn item_bytes(&mut self, group: usize, access: &mut Access<'_>) -> Result<usize> {
+        if self.kind == ItemsFunction::CountDistinct {
+            return Ok(0);
+        }
+        if !self.read.contains_key(&group) {
+            let items = self.items(group, access)?;
+            self.read.insert(group, items);
+        }
+        Ok(self.size(self.read.get(&group).into_iter().flatten()))
+    }
+
+    fn has_items(&self) -> bool {
+        true
+    }
+
+    fn delete_items(&self, group: usize, access: &mut Access<'_>) -> Result<()> {
+        let prefix = self.prefix(group, access);
+        let items = self.items(group, access)?;
+        items.iter().try_for_each(|item| {
+            access
+                .items
+                .put(access.tx, &[prefix.as_slice(), &item.rest].concat(), None)
+        })
+    }
+
+    fn needs_order(&self) -> bool {
+        self.kind == ItemsFunction::List && !self.timed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_larger_than_a_frame_names_the_function_and_the_key() {
+        let items = Items::new(
+            ItemsFunction::List,
+            0,
+            6,
+            &Field::new("l0", DataType::Utf8, true),
+            true,
+        )
+        .expect("supported");
+        items
+            .check_size(MAX_PAYLOAD as usize, b"EUR")
+            .expect("it just fits");
+        let error = items
+            .check_size(MAX_PAYLOAD as usize + 1, b"EUR")
+            .expect_err("too large");
+        assert_eq!(error.kind(), ErrorKind::Serialization);
+        assert!(
+            error.to_string().contains("collect_list") && error.to_string().contains("[key: EUR]"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn corrupt_counts_exceed_every_size_limit() {
+        let items = Items::new(
+            ItemsFunction::List,
+            0,
+            6,
+            &Field::new("l0", DataType::Utf8, true),
+            true,
+        )
+        .expect("supported");
+        // Eight bytes of order, then the value.
+        let item = |rest: &[u8], count| StoredItem {
+            rest: rest.to_vec(),
+            count,
+        };
+        let longer_than_a_pointer = item(b"01234567abcdefghijklmnopqrst", 2);
+        assert_eq!(
+            items.size([item(b"01234567ab", 3), longer_than_a_pointer].iter()),
+            3 * 16 + 2 * 20
+        );
+        for corrupt in [item(b"01234567ab", u64::MAX), item(b"", u64::MAX)] {
+            assert_eq!(
+                items.size([corrupt, item(b"01234567ab", 3)].iter()),
+                usize::MAX
+            );
+        }
+    }
+}

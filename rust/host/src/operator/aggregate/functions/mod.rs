@@ -1,0 +1,23 @@
+//! The functions of an aggregation: the state of each for a group, and the result made of it.
+//!
+//! `accumulator.rs` what all functions provide · `registry.rs` the functions by name · `count.rs`,
+//! `sum.rs`, `avg.rs` (`decimal.rs` their decimals) · `pick.rs` one value of many (min, max, first,
+//! last) · `items.rs` single values in a store (distinct values, lists, sets; `stored_items.rs`
+//! their bytes) · `user_function.rs` the user's functions, which run in the worker
+//! (`user_worker.rs` the conversation with it).
+
+mod accumulator;
+mod avg;
+mod count;
+mod decimal;
+mod items;
+mod pick;
+mod registry;
+mod stored_items;
+mod sum;
+mod user_function;
+pub mod user_worker;
+
+pub use accumulator::{Access, Accumulator};
+pub use registry::accumulator;
+pub use user_function::check_state_size;

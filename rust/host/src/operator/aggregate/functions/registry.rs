@@ -1,0 +1,70 @@
+//! The functions by name.
+
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::accumulator::Accumulator;
+use super::avg::{Avg, AvgExact};
+use super::count::Count;
+use super::items::{Items, ItemsFunction};
+use super::pick::{Pick, PickFunction};
+use super::sum::Sum;
+use super::user_function::UserFunction;
+use crate::operator::aggregate::spec::{AggregateColumn, AggregateFunction, AggregateSpec};
+use crate::operator::input::InputLayout;
+
+/// Returns the accumulator of the result's column `number`.
+///
+/// # Errors
+/// `InvalidType` for a column that the function cannot take.
+pub fn accumulator(
+    number: usize,
+    aggregate: &AggregateColumn,
+    spec: &AggregateSpec,
+    layout: &InputLayout,
+) -> Result<Box<dyn Accumulator>> {
+    let Some(index) = aggregate.column else {
+        return Ok(match aggregate.function {
+            AggregateFunction::User => Box::new(UserFunction::new(
+                number,
+                &aggregate.name,
+                &spec.columns,
+                layout,
+            )?),
+            _ => Box::new(Count::new(None)),
+        });
+    };
+    let column = layout.left.start + index;
+    let field = layout.field(column);
+    let refused = || {
+        let function = aggregate.function.name();
+        let text = format!(
+            "{function}: column {:?} is {}, which it cannot take",
+            field.name(),
+            field.data_type()
+        );
+        Error::new(ErrorKind::InvalidType, text)
+    };
+    let pick = |which| {
+        Pick::new(which, column, field, spec.timed)
+            .map(|pick| -> Box<dyn Accumulator> { Box::new(pick) })
+    };
+    let items = |kind| {
+        Items::new(kind, number, column, field, spec.timed)
+            .map(|items| -> Box<dyn Accumulator> { Box::new(items) })
+    };
+    Ok(match aggregate.function {
+        AggregateFunction::Count | AggregateFunction::User => Box::new(Count::new(Some(column))),
+        AggregateFunction::Sum => Sum::accumulator(column, field).ok_or_else(refused)?,
+        AggregateFunction::Avg => match AvgExact::new(column, field) {
+            Some(exact) => Box::new(exact),
+            None => Box::new(Avg::new(column, field).ok_or_else(refused)?),
+        },
+        AggregateFunction::Min => pick(PickFunction::Min)?,
+        AggregateFunction::Max => pick(PickFunction::Max)?,
+        AggregateFunction::First => pick(PickFunction::First)?,
+        AggregateFunction::Last => pick(PickFunction::Last)?,
+        AggregateFunction::CountDistinct => items(ItemsFunction::CountDistinct)?,
+        AggregateFunction::CollectList => items(ItemsFunction::List)?,
+        AggregateFunction::CollectSet => items(ItemsFunction::Set)?,
+    })
+}

@@ -1,0 +1,58 @@
+//! The single values of a group in their store.
+//!
+//! ```text
+//! key part of the group's key | start, 8 bytes, sign flipped | number of the column, 2 bytes
+//!         | order | value  →  count
+//! order   in a list the row's time (or, without times, a running number), 8 bytes, sign flipped;
+//!         else nothing
+//! count   8 bytes, big-endian; 1 except in a list
+//! ```
+
+use holdfast_core::store::key_part::push_key_part;
+use holdfast_core::store::windowed::ordered;
+use holdfast_core::{Result, Step};
+
+use super::accumulator::Access;
+
+/// A stored value.
+pub struct StoredItem {
+    /// The end of its key: order and value.
+    pub rest: Vec<u8>,
+    /// How often the value occurs.
+    pub count: u64,
+}
+
+/// The start of the keys of a group's items, for a column of the result.
+pub fn prefix(column: u16, group: usize, access: &Access<'_>) -> Vec<u8> {
+    let mut prefix = Vec::with_capacity(access.groups.key(group).len() + 32);
+    push_key_part(access.groups.key(group), &mut prefix);
+    prefix.extend_from_slice(&ordered(access.groups.start(group)));
+    prefix.extend_from_slice(&column.to_be_bytes());
+    prefix
+}
+
+/// Reads the items whose keys start with a prefix, in the order of the keys.
+///
+/// # Errors
+/// The store's.
+pub fn read(prefix: &[u8], access: &mut Access<'_>) -> Result<Vec<StoredItem>> {
+    let mut items = Vec::new();
+    access
+        .items
+        .prefix_scan(access.tx, prefix, None, false)?
+        .for_each(&mut |key, count| {
+            items.push(StoredItem {
+                rest: key.get(prefix.len()..).unwrap_or_default().to_vec(),
+                count: decode_count(count),
+            });
+            Step::Next
+        })?;
+    Ok(items)
+}
+
+/// The count of an item.
+pub fn decode_count(count: &[u8]) -> u64 {
+    count
+        .first_chunk()
+        .map_or(1, |count| u64::from_be_bytes(*count))
+}

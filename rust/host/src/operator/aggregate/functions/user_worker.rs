@@ -1,0 +1,67 @@
+//! The conversation with a worker in which the user's functions run.
+//!
+//! Once its input has ended, a worker with such functions only answers. Its first call has the
+//! state types of the functions (a column for each, of the type of the state, a struct). Each later
+//! call has the result of the last task, and its answer is the next task:
+//!
+//! ```text
+//! task     batch                               result
+//! states   states, for the next task           nothing
+//! update   the number of a state, then a row   the states with those rows
+//! merge    other states, as many               the states, each merged with the other one
+//! result   states                              a column
+//! emit     rows of the result                  nothing: they are passed to Spark
+//! end      nothing                             the digest of the result
+//! ```
+
+use arrow_array::RecordBatch;
+use holdfast_core::{Error, ErrorKind, Result};
+
+use crate::net::call::CallMessage;
+use crate::operator::worker::Worker;
+use crate::protocol::Digest;
+
+/// Reads the state types of the user's functions: a column for each, by its name in the result.
+///
+/// # Errors
+/// The worker's.
+pub fn begin(worker: &mut dyn Worker) -> Result<RecordBatch> {
+    worker.call().map(|call| call.batch)
+}
+
+/// Sends rows of the result.
+///
+/// # Errors
+/// The worker's.
+pub fn emit(worker: &mut dyn Worker, batch: RecordBatch) -> Result<()> {
+    ask(worker, "emit", None, batch).map(|_| ())
+}
+
+/// Ends the work; returns the digest of the result, which the worker computes.
+///
+/// # Errors
+/// The worker's; `InvalidState` for an answer without a digest.
+pub fn end(worker: &mut dyn Worker) -> Result<Digest> {
+    worker.answer(&CallMessage::empty().with("task", "end"))?;
+    let digest: String = worker.call()?.parsed("digest")?;
+    Digest::try_from(digest)
+        .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the last call: {error}")))
+}
+
+/// Gives the worker a task, for the function of a column of the result; returns the task's result.
+///
+/// # Errors
+/// The worker's.
+pub fn ask(
+    worker: &mut dyn Worker,
+    task: &str,
+    aggregate: Option<usize>,
+    batch: RecordBatch,
+) -> Result<RecordBatch> {
+    let message = CallMessage::of(batch).with("task", task);
+    worker.answer(&match aggregate {
+        Some(number) => message.with("aggregate", number),
+        None => message,
+    })?;
+    worker.call().map(|call| call.batch)
+}

@@ -1,0 +1,148 @@
+//! The rows of the result on their way to the worker.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
+use arrow_schema::{Field, Schema};
+use holdfast_core::{Error, ErrorKind, Result};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::functions::{Access, Accumulator, user_worker};
+use super::spec::AggregateSpec;
+use super::windows::{ResultRow, ResultRows};
+use crate::codec::row::EncodedRows;
+use crate::operator::batch_size::BatchSize;
+use crate::operator::input::InputLayout;
+use crate::operator::output::times_of;
+use crate::protocol::Digest;
+
+/// An epoch's result, before it is emitted.
+pub struct ResultOutput<'a> {
+    /// The settings.
+    pub spec: &'a AggregateSpec,
+    /// The input's columns.
+    pub layout: &'a InputLayout,
+    /// The functions.
+    pub accumulators: &'a mut [Box<dyn Accumulator>],
+    /// The rows, in order.
+    pub results: &'a ResultRows,
+    /// The states of the groups.
+    pub state: &'a EncodedRows,
+}
+
+impl ResultOutput<'_> {
+    /// Sends the rows to the worker, in order; returns their digest and their number.
+    ///
+    /// # Errors
+    /// Those of the store and of the worker.
+    pub fn emit(mut self, access: &mut Access<'_>) -> Result<(Digest, u64)> {
+        let (mut digest, mut count) = (Xxh3Default::new(), 0);
+        let mut rest = &self.results.rows[..];
+        while !rest.is_empty() {
+            let rows;
+            (rows, rest) = rest.split_at(self.fitting(rest, access)?);
+            for row in rows {
+                self.digest(row, access, &mut digest);
+            }
+            let batch = self.batch(rows, access, &mut digest)?;
+            count += batch.num_rows() as u64;
+            if self.spec.has_user_functions() {
+                user_worker::emit(access.worker, batch)?
+            } else {
+                access.worker.emit(batch)?
+            }
+        }
+        let digest = Digest::from_hasher(&digest);
+        if self.spec.has_user_functions() {
+            user_worker::end(access.worker).map(|digest| (digest, count))
+        } else {
+            Ok((digest, count))
+        }
+    }
+
+    /// How many of these rows, but at least the first, make a batch.
+    fn fitting(&mut self, rows: &[ResultRow], access: &mut Access<'_>) -> Result<usize> {
+        let (mut count, mut size) = (0, BatchSize::default());
+        for row in rows {
+            let mut bytes: usize = 0;
+            for group in self.results.groups(row) {
+                let group_bytes = access.groups.key(*group).len() + self.state.get(*group).len();
+                bytes = bytes.saturating_add(group_bytes);
+                for accumulator in &mut *self.accumulators {
+                    bytes = bytes.saturating_add(accumulator.item_bytes(*group, access)?);
+                }
+            }
+            if !size.try_add(bytes) {
+                break;
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Adds a row to the digest: its window, and the key and the state of its groups. The bytes are
+    /// stored as a digest, so they never change.
+    fn digest(&self, row: &ResultRow, access: &Access<'_>, digest: &mut Xxh3Default) {
+        let groups = self.results.groups(row);
+        digest.update(&row.start.to_be_bytes());
+        digest.update(&row.end.to_be_bytes());
+        digest.update(&(groups.len() as u64).to_be_bytes());
+        for group in groups {
+            for bytes in [access.groups.key(*group), self.state.get(*group)] {
+                digest.update(&(bytes.len() as u64).to_be_bytes());
+                digest.update(bytes);
+            }
+        }
+    }
+
+    /// Builds a batch of some rows.
+    fn batch(
+        &mut self,
+        rows: &[ResultRow],
+        access: &mut Access<'_>,
+        digest: &mut Xxh3Default,
+    ) -> Result<RecordBatch> {
+        let layout = self.layout;
+        let unions: Vec<&[usize]> = rows.iter().map(|row| self.results.groups(row)).collect();
+        let mut fields: Vec<Field> = layout
+            .keys
+            .clone()
+            .map(|key| layout.field(key).clone().with_nullable(true))
+            .collect();
+        let mut columns = layout.key_codec.decode(
+            unions
+                .iter()
+                .filter_map(|groups| Some(access.groups.key(*groups.first()?))),
+        )?;
+        if self.spec.window.is_some() {
+            let times = |time: fn(&ResultRow) -> i64| -> ArrayRef {
+                times_of(
+                    layout.time_type(),
+                    rows.iter()
+                        .map(|row| Some(time(row)))
+                        .collect::<TimestampMicrosecondArray>(),
+                )
+            };
+            columns.extend([times(|row| row.start), times(|row| row.end)]);
+            fields.extend(
+                ["window_start", "window_end"]
+                    .map(|name| Field::new(name, layout.time_type().clone(), true)),
+            );
+        }
+        for (aggregate, accumulator) in self.spec.aggregates.iter().zip(&mut *self.accumulators) {
+            let column = accumulator.result(&unions, access, digest)?;
+            fields.push(Field::new(
+                &aggregate.name,
+                column.data_type().clone(),
+                true,
+            ));
+            columns.push(column);
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("aggregate: its output cannot be assembled: {error}"),
+            )
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! Settings of the windows of an aggregation.
+
+use serde::Deserialize;
+
+/// The windows of an aggregation. Durations are in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Window {
+    /// Windows of one length at fixed places.
+    Hopping(HoppingWindow),
+    /// Windows of one length that begin and end at rows.
+    Sliding {
+        /// From a window's first moment to its last one, both of which are in it.
+        length: i64,
+    },
+    /// Windows between pauses.
+    Session {
+        /// The longest pause within a session.
+        gap: i64,
+    },
+}
+
+impl Window {
+    /// How long after its time a row may still change a window, without the grace.
+    pub fn reach(self) -> i64 {
+        match self {
+            Self::Hopping(window) => window.length,
+            // The windows that it is in, and the one that begins right after it.
+            Self::Sliding { length } => length.saturating_add(2),
+            // A row at the very end of a session is in it.
+            Self::Session { gap } => gap.saturating_add(1),
+        }
+    }
+
+    /// The settings that the root records.
+    pub fn settings(self) -> Vec<(&'static str, i64)> {
+        match self {
+            Self::Hopping(HoppingWindow { length, slide }) => {
+                vec![("length", length), ("slide", slide)]
+            }
+            Self::Sliding { length } => vec![("sliding", length)],
+            Self::Session { gap } => vec![("gap", gap)],
+        }
+    }
+}
+
+/// When results are emitted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Emit {
+    /// In each epoch, the results of the groups that it changed.
+    #[default]
+    Update,
+    /// Once, when no row can change the window any more.
+    Close,
+}
+
+/// Windows that start at multiples of `slide`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct HoppingWindow {
+    /// From a window's start to its end, which is not in it, in microseconds.
+    pub length: i64,
+    /// From one window's start to the next one's, in microseconds; at most the length.
+    pub slide: i64,
+}
+
+impl HoppingWindow {
+    /// The starts of the windows that hold `time`, the earliest first. Windows that would start
+    /// before the least time are left out.
+    pub fn starts(self, time: i64) -> impl Iterator<Item = i64> {
+        let into = time.rem_euclid(self.slide);
+        let count = (self.length - into - 1) / self.slide + 1;
+        (0..count)
+            .rev()
+            .filter_map(move |n| time.checked_sub(into + n * self.slide))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn starts_of_tumbling_and_hopping_windows() {
+        let starts = |length, slide, time| {
+            HoppingWindow { length, slide }
+                .starts(time)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(starts(10, 10, 0), [0]);
+        assert_eq!(starts(10, 10, 9), [0]);
+        assert_eq!(starts(10, 10, -1), [-10]);
+        assert_eq!(starts(10, 5, 7), [0, 5]);
+        // A length that is no multiple of the slide.
+        assert_eq!(starts(10, 4, 9), [0, 4, 8]);
+        assert_eq!(starts(10, 4, 10), [4, 8]);
+    }
+
+    proptest! {
+        #[test]
+        fn starts_are_those_of_all_windows_around_a_moment(length in 1i64..50, part in 1i64..50,
+            time in -200i64..200) {
+            let slide = part.min(length);
+            let found: Vec<i64> = HoppingWindow { length, slide }.starts(time).collect();
+            let all: Vec<i64> = (-300..300).map(|n| n * slide)
+                .filter(|start| (*start..start + length).contains(&time)).collect();
+            prop_assert_eq!(found, all);
+        }
+    }
+}

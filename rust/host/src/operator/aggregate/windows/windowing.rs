@@ -1,0 +1,86 @@
+//! What all kinds of windows provide.
+
+use holdfast_core::{Result, Transaction};
+
+use super::results::ResultRows;
+use crate::codec::row::EncodedRows;
+use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
+use crate::operator::input::{InputRows, RowPlace};
+use crate::operator::outcome::Counts;
+
+/// The windows of one epoch.
+pub trait Windows {
+    /// Assigns the rows that are in time to groups, in their order, and counts the others.
+    ///
+    /// # Errors
+    /// The store's.
+    fn assign(
+        &mut self,
+        input: &InputRows,
+        places: &[RowPlace],
+        tx: &mut Transaction,
+        groups: &mut Groups,
+        counts: &mut Counts,
+    ) -> Result<Vec<Assigned>>;
+
+    /// Whether a key's window with this start was closed before the epoch.
+    ///
+    /// # Errors
+    /// The store's.
+    fn was_closed(&self, _key: &[u8], _start: i64, _tx: &mut Transaction) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Deletes the stored windows that were closed before the epoch.
+    ///
+    /// # Errors
+    /// The store's.
+    fn sweep(&self, _tx: &mut Transaction) -> Result<()> {
+        Ok(())
+    }
+
+    /// Adds the stored groups that the results need, after those of the rows. If groups have items,
+    /// also adds the groups that are no longer needed.
+    ///
+    /// # Errors
+    /// The store's.
+    fn add_stored(
+        &mut self,
+        _has_items: bool,
+        _tx: &mut Transaction,
+        _groups: &mut Groups,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Reads the groups' states; none for a new group.
+    ///
+    /// # Errors
+    /// The store's.
+    fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>>;
+
+    /// The groups that are merged into others.
+    fn merges(&self) -> &[GroupMerge] {
+        &[]
+    }
+
+    /// Writes the states of the groups that have new rows, and deletes the windows that are emitted
+    /// because they close. A retention of the store cannot delete them: the grace may have been
+    /// another one when their rows came.
+    ///
+    /// # Errors
+    /// The store's.
+    fn write(
+        &self,
+        tx: &mut Transaction,
+        groups: &Groups,
+        touched: &[usize],
+        state: &EncodedRows,
+    ) -> Result<()>;
+
+    /// The rows of the result, in no particular order.
+    fn results(&self, groups: &Groups, touched: &[usize]) -> ResultRows;
+
+    /// The groups that no later epoch needs.
+    fn finished(&self, groups: &Groups) -> Vec<usize>;
+}

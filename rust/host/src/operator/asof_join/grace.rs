@@ -1,0 +1,253 @@
+//! The join with grace: left rows wait until the left side's stream time is `grace` past their
+//! time, so that right rows that are late by less than `grace` are still matched.
+//!
+//! With `T` the greatest left time (or the heartbeat's), a left row goes out in the epoch in which
+//! `T >= time + grace`; if it is that late when it arrives, it goes out at once. It is joined as of
+//! its own time, in the order of times among that epoch's right rows.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::{Database, Op, Result, Timestamp, Transaction, VersionedStore};
+
+use super::lookup::FoundVersions;
+use super::plan::AsofJoinPlan;
+use super::spec::{AsofJoinKind, TABLE, WAITING};
+use crate::operator::input::{InputRows, RowPlace};
+use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::output::{JoinedRowWriter, JoinedSide};
+use crate::operator::waiting_rows::{CloseLimit, WaitingRow, WaitingRows};
+use crate::operator::worker::Worker;
+
+/// What is done with one row, in order.
+enum JoinStep<'a> {
+    /// Put a right row into the table.
+    Put {
+        key: &'a [u8],
+        time: i64,
+        value: Option<&'a [u8]>,
+    },
+    /// Join a left row.
+    Get {
+        key: &'a [u8],
+        time: i64,
+        payload: &'a [u8],
+    },
+    /// Pass a left row without a key or a time, which matches nothing.
+    Unmatchable {
+        key: &'a [u8],
+        time: Option<i64>,
+        payload: &'a [u8],
+    },
+}
+
+/// A left row that has waited long enough.
+struct Released {
+    time: i64,
+    key: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+/// A run over an epoch's rows in which left rows wait.
+pub struct GraceRun<'r> {
+    plan: &'r AsofJoinPlan,
+    rows: &'r InputRows,
+}
+
+impl<'r> GraceRun<'r> {
+    /// A run over these rows.
+    pub fn new(plan: &'r AsofJoinPlan, rows: &'r InputRows) -> Self {
+        Self { plan, rows }
+    }
+
+    /// Joins the left rows that no longer wait. `ordered`: all rows in order.
+    ///
+    /// # Errors
+    /// Those of the stores and of the worker.
+    pub fn run(
+        &self,
+        db: &Database,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+        ordered: Vec<RowPlace>,
+        mut counts: Counts,
+    ) -> Result<Outcome> {
+        let table = db.versioned(TABLE)?;
+        let mut waiting = WaitingRows::new(db, WAITING)?;
+        let newest = ordered
+            .iter()
+            .filter_map(|place| self.waits(*place))
+            .map(|(_, time)| time)
+            .max();
+        let stream_time = waiting.stream_time(tx).max(newest).max(self.rows.heartbeat);
+        let limit = match stream_time {
+            Some(time) => {
+                CloseLimit::Before(time.saturating_sub(self.plan.grace).saturating_add(1))
+            }
+            None => CloseLimit::Before(i64::MIN),
+        };
+        let (later, now): (Vec<RowPlace>, Vec<RowPlace>) = ordered.into_iter().partition(|place| {
+            self.waits(*place)
+                .is_some_and(|(_, time)| !limit.is_closed(time))
+        });
+        let mut released = Vec::new();
+        waiting.closed(tx, limit, &mut |key, time, row| {
+            released.push(Released {
+                time,
+                key: key.to_vec(),
+                payload: row.payload.clone(),
+            });
+            Ok(())
+        })?;
+        let mut writer = JoinedRowWriter::new(&self.plan.output, &self.rows.layout, worker);
+        let (steps, mut found) = (self.steps(&now, &released), FoundVersions::default());
+        let mut rest = &steps[..];
+        while !rest.is_empty() {
+            let (now, later) =
+                rest.split_at(found.next(rest, |step| matches!(step, JoinStep::Get { .. })));
+            rest = later;
+            self.apply((&table, &mut found), tx, now, &mut writer, &mut counts)?;
+        }
+        self.add_waiting(&mut waiting, tx, &later)?;
+        waiting.stage(tx, limit, stream_time)?;
+        writer.finish(self.rows, counts)
+    }
+
+    /// Key and time of a left row that may have to wait.
+    fn waits(&self, place: RowPlace) -> Option<(&'r [u8], i64)> {
+        if place.is_left() {
+            Some((self.rows.key(place)?, self.rows.time(place)?))
+        } else {
+            None
+        }
+    }
+
+    /// New and released rows in one order: by time, at equal times right rows first, then released
+    /// rows, then new left rows.
+    fn steps<'a>(&self, now: &[RowPlace], released: &'a [Released]) -> Vec<JoinStep<'a>>
+    where
+        'r: 'a,
+    {
+        let mut steps = Vec::with_capacity(now.len() + released.len());
+        let mut released = released.iter().peekable();
+        for place in now.iter().copied() {
+            let time = self.rows.time(place);
+            let is_before = |row: &&Released| {
+                time.is_some_and(|time| row.time < time || (row.time == time && place.is_left()))
+            };
+            while let Some(row) = released.next_if(is_before) {
+                steps.push(row.step());
+            }
+            steps.push(self.step(place));
+        }
+        steps.extend(released.map(Released::step));
+        steps
+    }
+
+    /// What is done with a new row.
+    fn step(&self, place: RowPlace) -> JoinStep<'r> {
+        let (key, time) = (self.rows.key_with_nulls(place), self.rows.time(place));
+        let payload = self.rows.payload(place);
+        match (self.waits(place), time) {
+            (Some((key, time)), _) => JoinStep::Get { key, time, payload },
+            (None, time) if place.is_left() => JoinStep::Unmatchable { key, time, payload },
+            // Right rows without a time have been left out before.
+            (None, time) => JoinStep::Put {
+                key,
+                time: time.unwrap_or(i64::MIN),
+                value: (!self.rows.is_deleted(place)).then_some(payload),
+            },
+        }
+    }
+
+    /// Applies steps to the table, and sends the rows of the result.
+    fn apply(
+        &self,
+        (table, found): (&VersionedStore, &mut FoundVersions),
+        tx: &mut Transaction,
+        steps: &[JoinStep<'_>],
+        writer: &mut JoinedRowWriter<'_>,
+        counts: &mut Counts,
+    ) -> Result<()> {
+        let ops = steps
+            .iter()
+            .enumerate()
+            .filter_map(|(number, step)| Some((step.op()?, number)));
+        found.run(table, tx, steps.len(), ops.collect(), counts)?;
+        for (number, step) in steps.iter().enumerate() {
+            let (key, time, payload) = match *step {
+                JoinStep::Put { .. } => continue,
+                JoinStep::Get { key, time, payload } => (key, Some(time), payload),
+                JoinStep::Unmatchable { key, time, payload } => (key, time, payload),
+            };
+            let right = found.get(number);
+            let is_inner = self.plan.how == AsofJoinKind::Inner;
+            counts.dropped += u64::from(is_inner && matches!(step, JoinStep::Unmatchable { .. }));
+            if right.is_some() || !is_inner {
+                let right = right.map_or(JoinedSide::MISSING, |(time, value)| {
+                    JoinedSide::row(Some(time), value)
+                });
+                writer.push(key, JoinedSide::row(time, payload), right)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds rows to those that wait.
+    fn add_waiting(
+        &self,
+        waiting: &mut WaitingRows,
+        tx: &mut Transaction,
+        places: &[RowPlace],
+    ) -> Result<()> {
+        let mut records: BTreeMap<(&[u8], i64), Vec<WaitingRow>> = BTreeMap::new();
+        for place in places {
+            if let Some(record) = self.waits(*place) {
+                let payload = self.rows.payload(*place).to_vec();
+                records.entry(record).or_default().push(WaitingRow {
+                    matched: false,
+                    payload,
+                });
+            }
+        }
+        let (keys, times): (Vec<&[u8]>, Vec<(i64, i64)>) = records
+            .keys()
+            .map(|(key, time)| (*key, (*time, *time)))
+            .unzip();
+        let mut stored: Vec<Vec<WaitingRow>> = vec![Vec::new(); keys.len()];
+        waiting.find(tx, &keys, &times, &mut |number, _, rows| {
+            stored[number] = rows
+        })?;
+        for (((key, time), rows), stored) in records.into_iter().zip(stored) {
+            waiting.put(key, time, [stored, rows].concat());
+        }
+        Ok(())
+    }
+}
+
+impl Released {
+    fn step(&self) -> JoinStep<'_> {
+        JoinStep::Get {
+            key: &self.key,
+            time: self.time,
+            payload: &self.payload,
+        }
+    }
+}
+
+impl<'a> JoinStep<'a> {
+    /// The operation on the table, if there is one.
+    fn op(&self) -> Option<Op<'a>> {
+        match *self {
+            Self::Put { key, time, value } => Some(Op::Put {
+                key,
+                value,
+                timestamp: Timestamp(time),
+            }),
+            Self::Get { key, time, .. } => Some(Op::Get {
+                key,
+                as_of: Timestamp(time),
+            }),
+            Self::Unmatchable { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! How many rows go through a store, or out, at once.
+//!
+//! The limits are fixed, so that every attempt at an epoch cuts its batches in the same places.
+
+use std::ops::Range;
+
+/// The most rows of a batch.
+pub const BATCH_ROWS: usize = 10_000;
+
+/// About the most bytes of a batch, unless one row alone is larger: ten thousand rows of 1.6 KB.
+/// This is far below a frame's limit and below 2 GiB, the limit of the offsets of an Arrow string
+/// column.
+pub const BATCH_BYTES: usize = 16 << 20;
+
+/// The size of a batch to which rows are added in order.
+#[derive(Default)]
+pub struct BatchSize {
+    rows: usize,
+    bytes: usize,
+}
+
+impl BatchSize {
+    /// Adds a row of so many bytes if it fits; the first row always fits.
+    #[inline]
+    pub fn try_add(&mut self, bytes: usize) -> bool {
+        if self.rows > 0
+            && (self.rows == BATCH_ROWS || self.bytes.saturating_add(bytes) > BATCH_BYTES)
+        {
+            return false;
+        }
+        self.rows += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        true
+    }
+}
+
+/// Cuts so many rows into batches by the size of each row.
+pub fn ranges(rows: usize, bytes: impl Fn(usize) -> usize) -> impl Iterator<Item = Range<usize>> {
+    let mut end = 0;
+    std::iter::from_fn(move || {
+        let (start, mut size) = (end, BatchSize::default());
+        while end < rows && size.try_add(bytes(end)) {
+            end += 1;
+        }
+        (end > start).then_some(start..end)
+    })
+}
+
+/// Cuts rows into batches by the size of each row.
+pub fn batches<T>(rows: &[T], bytes: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
+    ranges(rows.len(), move |row| bytes(&rows[row])).map(|range| &rows[range])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(sizes: &[usize]) -> Vec<usize> {
+        batches(sizes, |size| *size).map(<[usize]>::len).collect()
+    }
+
+    #[test]
+    fn rows_and_bytes_limit_a_batch_and_a_larger_row_is_a_batch_alone() {
+        assert_eq!(cut(&[]), [0; 0]);
+        assert_eq!(cut(&vec![1; BATCH_ROWS + 1]), [BATCH_ROWS, 1]);
+        assert_eq!(cut(&[BATCH_BYTES / 2, BATCH_BYTES / 2, 1]), [2, 1]);
+        assert_eq!(cut(&[1, BATCH_BYTES + 1, usize::MAX, 1, 1]), [1, 1, 1, 2]);
+    }
+}

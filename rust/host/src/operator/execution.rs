@@ -1,0 +1,55 @@
+//! One session's work.
+
+use arrow_array::RecordBatch;
+use holdfast_core::{Database, Result, Transaction};
+
+use super::input::{InputRows, Intake};
+use super::outcome::{Counts, Outcome};
+use super::worker::Worker;
+use crate::protocol::{Digest, Epoch};
+use crate::root::OperatorMeta;
+
+/// An operator in one session: it takes rows in, then runs over a transaction. It has no state
+/// beyond the session except in its stores.
+pub trait Operator: Send {
+    /// What the root records of the operator.
+    fn meta(&self, first_epoch: Epoch) -> OperatorMeta;
+
+    /// Its input rows, and what it counts of them.
+    fn input(&mut self) -> (&mut InputRows, &mut Counts);
+
+    /// Its input rows.
+    fn rows(&mut self) -> &mut InputRows {
+        self.input().0
+    }
+
+    /// Takes a batch of input.
+    ///
+    /// # Errors
+    /// `InvalidState` names the rows of another partition; `Io` is a full disk when rows outgrow
+    /// their memory.
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        let (rows, counts) = self.input();
+        rows.push(batch, intake, counts)
+    }
+
+    /// The input's digest, if the results of an earlier session with the same input must be
+    /// returned instead of computed again.
+    fn repeats(&self) -> Option<Digest> {
+        None
+    }
+
+    /// Declares that the transaction has the changes of an earlier session with the same input.
+    fn set_repeated(&mut self) {}
+
+    /// Sorts the input, applies it to the transaction and sends the output to the worker, in order.
+    ///
+    /// # Errors
+    /// Those of the store and of the worker.
+    fn run(
+        &mut self,
+        db: &Database,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome>;
+}

@@ -1,0 +1,176 @@
+//! One batch of input, with the encoded rows that sorting, storing and comparing need.
+
+use arrow_array::TimestampMicrosecondArray;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, TimestampMicrosecondType};
+use arrow_array::{Array, BooleanArray, RecordBatch};
+use holdfast_core::{Error, ErrorKind, Result};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::columns::{DELETED, PID, SIDE, TIME};
+use super::layout::InputLayout;
+use crate::codec::key::Keys;
+use crate::codec::row::EncodedRows;
+
+/// A batch of input rows.
+pub struct InputBatch {
+    /// The batch as it came.
+    pub batch: RecordBatch,
+    /// The rows' keys.
+    pub keys: Keys,
+    /// The rows' content without `pid`.
+    pub content: EncodedRows,
+    /// The content's hashes.
+    pub hashes: Vec<u128>,
+    order_left: EncodedRows,
+    order_right: EncodedRows,
+    sides: BooleanArray,
+    deleted: BooleanArray,
+    times: TimestampMicrosecondArray,
+}
+
+impl InputBatch {
+    /// Encodes a batch. `partition`: the partition that all rows must belong to; none: any.
+    ///
+    /// # Errors
+    /// `InvalidState` for a row of another partition, `InvalidValue` for a row without a side,
+    /// `Serialization` for rows that cannot be encoded.
+    pub fn new(layout: &InputLayout, batch: RecordBatch, partition: Option<i32>) -> Result<Self> {
+        if let Some(partition) = partition {
+            check_partition(&batch, partition)?;
+        }
+        let sides = batch.column(SIDE).as_boolean().clone();
+        if sides.null_count() > 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidValue,
+                "column side has nulls, so rows have no side",
+            ));
+        }
+        let columns = batch.columns();
+        let content = layout.content_codec.encode(&columns[SIDE..])?;
+        Ok(Self {
+            keys: layout.key_codec.encode(&columns[layout.keys.clone()])?,
+            hashes: (0..batch.num_rows())
+                .map(|row| xxh3_128(content.get(row)))
+                .collect(),
+            content,
+            order_left: layout.order.left.encode(&batch)?,
+            order_right: layout.order.right.encode(&batch)?,
+            sides,
+            deleted: batch.column(DELETED).as_boolean().clone(),
+            times: batch
+                .column(TIME)
+                .as_primitive::<TimestampMicrosecondType>()
+                .clone(),
+            batch,
+        })
+    }
+
+    /// The same rows with their sides, keys and times only.
+    ///
+    /// # Errors
+    /// `Serialization`, if Arrow cannot drop the columns.
+    pub fn without_columns(self) -> Result<Self> {
+        let batch = self
+            .batch
+            .project(&[])
+            .map_err(|error| Error::new(ErrorKind::Serialization, error.to_string()))?;
+        let none = EncodedRows::default;
+        Ok(Self {
+            batch,
+            content: none(),
+            hashes: Vec::new(),
+            order_left: none(),
+            order_right: none(),
+            ..self
+        })
+    }
+
+    /// The number of rows.
+    pub fn num_rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// About how much memory the batch takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        let columns: usize = self
+            .batch
+            .columns()
+            .iter()
+            .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
+            .sum();
+        let encoded = [
+            &self.content,
+            self.keys.rows(),
+            &self.order_left,
+            &self.order_right,
+        ];
+        columns
+            + encoded.iter().map(|rows| rows.bytes()).sum::<usize>()
+            + self.hashes.len() * size_of::<u128>()
+    }
+
+    /// About how many bytes a row's columns have.
+    #[inline]
+    pub fn row_bytes(&self, row: usize) -> usize {
+        self.content.get(row).len()
+    }
+
+    /// Whether a row is a left row.
+    #[inline]
+    pub fn is_left(&self, row: usize) -> bool {
+        self.sides.value(row)
+    }
+
+    /// Whether a right row ends its key's value.
+    #[inline]
+    pub fn is_deleted(&self, row: usize) -> bool {
+        self.deleted.is_valid(row) && self.deleted.value(row)
+    }
+
+    /// A row's time.
+    #[inline]
+    pub fn time(&self, row: usize) -> Option<i64> {
+        self.times.is_valid(row).then(|| self.times.value(row))
+    }
+
+    /// The bytes that order rows of one side and time before their content does.
+    #[inline]
+    pub fn order(&self, row: usize) -> &[u8] {
+        if self.is_left(row) {
+            self.order_left.get(row)
+        } else {
+            self.order_right.get(row)
+        }
+    }
+}
+
+/// Checks that all rows belong to a partition: others would be joined with the wrong state, or with
+/// none.
+fn check_partition(batch: &RecordBatch, partition: i32) -> Result<()> {
+    let pids = batch.column(PID).as_primitive::<Int32Type>();
+    let other = if pids.null_count() > 0 {
+        None
+    } else {
+        pids.values()
+            .iter()
+            .find(|pid| **pid != partition)
+            .copied()
+            .map(Some)
+    };
+    if pids.null_count() == 0 && other.is_none() {
+        return Ok(());
+    }
+    let of = other.flatten().map_or_else(
+        || "no partition".to_owned(),
+        |pid| format!("partition {pid}"),
+    );
+    Err(Error::new(
+        ErrorKind::InvalidState,
+        format!(
+            "the task of partition {partition} got rows of {of}: a union or coalesce above the \
+             operator moves its tasks. Put repartition() between them, or write the two results \
+             in two queries"
+        ),
+    ))
+}

@@ -1,0 +1,106 @@
+//! Far-future rows, which no operator sees: a file of them as they came, for users to look at.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use holdfast_core::{Error, ErrorKind, Result};
+
+use crate::root::open_files;
+
+/// An Arrow IPC file of a session's far-future rows. The file has no name, so it disappears with
+/// the process.
+pub struct FarFutureFile {
+    schema: SchemaRef,
+    folder: PathBuf,
+    writer: Option<FileWriter<BufWriter<File>>>,
+    rows: u64,
+}
+
+impl FarFutureFile {
+    /// No rows yet. `schema`: the input's columns as the user names them. `folder`: where the file
+    /// is.
+    #[must_use]
+    pub fn new(schema: Schema, folder: PathBuf) -> Self {
+        Self {
+            schema: Arc::new(schema),
+            folder,
+            writer: None,
+            rows: 0,
+        }
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// `Io` if the disk is full or fails.
+    pub fn push(&mut self, rows: &RecordBatch) -> Result<()> {
+        let Self {
+            schema,
+            folder,
+            writer,
+            ..
+        } = self;
+        let failed = |error| failed(folder, error);
+        let writer = match writer {
+            Some(writer) => writer,
+            none => {
+                let file = std::fs::create_dir_all(&*folder)
+                    .and_then(|()| tempfile::tempfile_in(&*folder));
+                let file = BufWriter::new(file.map_err(|error| refused(folder, &error))?);
+                none.insert(FileWriter::try_new(file, schema).map_err(failed)?)
+            }
+        };
+        let named = RecordBatch::try_new(Arc::clone(schema), rows.columns().to_vec());
+        named.and_then(|rows| writer.write(&rows)).map_err(failed)?;
+        self.rows += rows.num_rows() as u64;
+        Ok(())
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Finishes the file, and rewinds it to its start; none if there are no rows.
+    ///
+    /// # Errors
+    /// `Io` if the disk is full or fails.
+    pub fn finish(self) -> Result<Option<File>> {
+        let Some(writer) = self.writer else {
+            return Ok(None);
+        };
+        let file = writer
+            .into_inner()
+            .map_err(|error| failed(&self.folder, error))?
+            .into_inner();
+        let mut file = file.map_err(|error| refused(&self.folder, error.error()))?;
+        file.rewind()
+            .map_err(|error| refused(&self.folder, &error))?;
+        Ok(Some(file))
+    }
+}
+
+fn failed(folder: &Path, error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, error) => refused(folder, &error),
+        error => Error::new(
+            ErrorKind::Serialization,
+            format!("rows that are set aside cannot be written: {error}"),
+        ),
+    }
+}
+
+fn refused(folder: &Path, error: &io::Error) -> Error {
+    let advice = open_files(error)
+        .unwrap_or("Free some space there, or give State(local_dir=...) on a larger disk");
+    let text = format!(
+        "rows that are dated too far ahead could not be set aside on disk ({error}). {advice}"
+    );
+    Error::new(ErrorKind::Io, text).path(folder)
+}

@@ -1,0 +1,130 @@
+//! The order of an epoch's rows: event time, right rows before left ones, `order_by`, row content.
+
+use std::cmp::Ordering;
+
+use super::batch::InputBatch;
+use crate::operator::outcome::Counts;
+
+/// Where a row is, as a small sortable number: the side in the top bit, then batch and row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowPlace(u64);
+
+const LEFT: u64 = 1 << 63;
+
+impl RowPlace {
+    fn new(is_left: bool, input: usize, row: usize) -> Self {
+        Self(if is_left { LEFT } else { 0 } | ((input as u64) << 32) | row as u64)
+    }
+
+    /// The place of the same row in the first batch.
+    #[inline]
+    pub fn in_first(self) -> Self {
+        Self::new(self.is_left(), 0, self.row())
+    }
+
+    /// The number of the row's batch.
+    #[inline]
+    pub fn input(self) -> usize {
+        ((self.0 & !LEFT) >> 32) as usize
+    }
+
+    /// The row's number in its batch.
+    #[inline]
+    pub fn row(self) -> usize {
+        (self.0 & u64::from(u32::MAX)) as usize
+    }
+
+    /// Whether the row is a left row.
+    #[inline]
+    pub fn is_left(self) -> bool {
+        self.0 & LEFT != 0
+    }
+}
+
+/// Which rows are processed, and in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowOrder {
+    /// All rows as they came: for operators whose result does not depend on the order.
+    Any,
+    /// All rows in order, those without a time first.
+    All,
+    /// All rows in order, except right rows without a key or a time, which can match nothing; they
+    /// are counted. Left rows without a time come first, since they match nothing in any place.
+    Matchable,
+}
+
+impl RowOrder {
+    /// Whether a row is processed; counts the others.
+    pub(super) fn accepts(self, input: &InputBatch, row: usize, counts: &mut Counts) -> bool {
+        let is_accepted = self != Self::Matchable
+            || input.is_left(row)
+            || (input.time(row).is_some() && input.keys.get(row).is_some());
+        counts.dropped += u64::from(!is_accepted);
+        is_accepted
+    }
+
+    /// The rows' places.
+    pub(super) fn places(self, inputs: &[InputBatch], counts: &mut Counts) -> Vec<RowPlace> {
+        match self {
+            Self::Any => unordered(inputs),
+            _ => ordered(inputs, |input, row| self.accepts(input, row, counts)),
+        }
+    }
+}
+
+/// All rows as they came.
+pub(super) fn unordered(inputs: &[InputBatch]) -> Vec<RowPlace> {
+    let rows = inputs
+        .iter()
+        .enumerate()
+        .flat_map(|(number, input)| (0..input.num_rows()).map(move |row| (number, row)));
+    rows.map(|(number, row)| RowPlace::new(inputs[number].is_left(row), number, row))
+        .collect()
+}
+
+/// Compares two rows.
+pub(super) fn compare(
+    (a, row_a): (&InputBatch, usize),
+    (b, row_b): (&InputBatch, usize),
+) -> Ordering {
+    let first =
+        |input: &InputBatch, row: usize| (input.time(row).unwrap_or(i64::MIN), input.is_left(row));
+    first(a, row_a)
+        .cmp(&first(b, row_b))
+        .then_with(|| compare_ties((a, row_a), (b, row_b)))
+}
+
+/// Compares two rows of one side and time.
+fn compare_ties((a, row_a): (&InputBatch, usize), (b, row_b): (&InputBatch, usize)) -> Ordering {
+    a.order(row_a)
+        .cmp(b.order(row_b))
+        .then_with(|| a.content.get(row_a).cmp(b.content.get(row_b)))
+}
+
+fn ordered(
+    inputs: &[InputBatch],
+    mut keep: impl FnMut(&InputBatch, usize) -> bool,
+) -> Vec<RowPlace> {
+    let mut rows: Vec<(i64, RowPlace)> =
+        Vec::with_capacity(inputs.iter().map(InputBatch::num_rows).sum());
+    for (number, input) in inputs.iter().enumerate() {
+        for row in 0..input.num_rows() {
+            if keep(input, row) {
+                rows.push((
+                    input.time(row).unwrap_or(i64::MIN),
+                    RowPlace::new(input.is_left(row), number, row),
+                ));
+            }
+        }
+    }
+    // Times are mostly distinct: rows are sorted by numbers first, and only ties by their content.
+    rows.sort_unstable();
+    for ties in rows.chunk_by_mut(|a, b| a.0 == b.0 && a.1.is_left() == b.1.is_left()) {
+        if ties.len() > 1 {
+            ties.sort_unstable_by(|(_, a), (_, b)| {
+                compare_ties((&inputs[a.input()], a.row()), (&inputs[b.input()], b.row()))
+            });
+        }
+    }
+    rows.into_iter().map(|(_, place)| place).collect()
+}

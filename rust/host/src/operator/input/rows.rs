@@ -1,0 +1,325 @@
+//! The rows of one session.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::{Array, RecordBatch};
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::batch::InputBatch;
+use super::digest::InputDigest;
+use super::layout::InputLayout;
+use super::merge::RunMerge;
+use super::order::{RowOrder, RowPlace, unordered};
+use super::sorted_run::SortedRun;
+use crate::codec::row::EncodedRows;
+use crate::memory::budget::{Budget, Share};
+use crate::operator::outcome::Counts;
+use crate::protocol::Digest;
+
+/// How a session takes rows.
+pub struct Intake {
+    /// The partition that all rows must belong to; none: any.
+    pub partition: Option<i32>,
+    /// The memory for rows that are being sorted.
+    pub memory: Arc<Budget>,
+    /// The folder to which rows spill.
+    pub folder: PathBuf,
+}
+
+/// The rows of one session.
+///
+/// They come in any order, and are returned in order, in parts: all at once if they fit in memory,
+/// otherwise one batch at a time (`batch_size.rs`), so that batches are the same either way.
+pub struct InputRows {
+    /// The columns and codecs.
+    pub layout: Arc<InputLayout>,
+    /// The rows in memory, batch by batch: as they came, or the current part.
+    pub inputs: Vec<InputBatch>,
+    /// The stream time is at least this once the rows have been processed, even without rows.
+    pub heartbeat: Option<i64>,
+    payloads: Payloads,
+    fingerprint: InputDigest,
+    memory: Option<(Share, PathBuf)>,
+    runs: Vec<SortedRun>,
+    parts: Parts,
+}
+
+/// Which rows have been returned.
+enum Parts {
+    /// None.
+    None,
+    /// All rows: they are in memory.
+    All,
+    /// The rows of the runs before those that are left here.
+    Merging(RunMerge),
+}
+
+/// The sides whose payloads an operator needs as bytes, each with its batches so far.
+#[derive(Default)]
+struct Payloads {
+    left: Option<Vec<EncodedRows>>,
+    right: Option<Vec<EncodedRows>>,
+}
+
+impl InputRows {
+    /// No rows yet.
+    pub fn new(layout: InputLayout) -> Self {
+        Self {
+            layout: Arc::new(layout),
+            inputs: Vec::new(),
+            heartbeat: None,
+            payloads: Payloads::default(),
+            fingerprint: InputDigest::default(),
+            memory: None,
+            runs: Vec::new(),
+            parts: Parts::None,
+        }
+    }
+
+    /// No rows yet; the payloads of these sides are encoded, for [`Self::payload`].
+    pub fn with_payloads(layout: InputLayout, left: bool, right: bool) -> Self {
+        let payloads = Payloads {
+            left: left.then(Vec::new),
+            right: right.then(Vec::new),
+        };
+        Self {
+            payloads,
+            ..Self::new(layout)
+        }
+    }
+
+    /// The columns and codecs, to be changed before the first row comes.
+    ///
+    /// # Errors
+    /// `InvalidState` once rows are being processed.
+    pub fn layout_mut(&mut self) -> Result<&mut InputLayout> {
+        Arc::get_mut(&mut self.layout).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidState,
+                "the rows are being processed already",
+            )
+        })
+    }
+
+    /// A row's key; none if one of its columns is null.
+    #[inline]
+    pub fn key(&self, place: RowPlace) -> Option<&[u8]> {
+        self.inputs[place.input()].keys.get(place.row())
+    }
+
+    /// A row's key, whose columns may be null.
+    #[inline]
+    pub fn key_with_nulls(&self, place: RowPlace) -> &[u8] {
+        self.inputs[place.input()].keys.with_nulls(place.row())
+    }
+
+    /// A row's time.
+    #[inline]
+    pub fn time(&self, place: RowPlace) -> Option<i64> {
+        self.inputs[place.input()].time(place.row())
+    }
+
+    /// Whether a right row ends its key's value.
+    #[inline]
+    pub fn is_deleted(&self, place: RowPlace) -> bool {
+        self.inputs[place.input()].is_deleted(place.row())
+    }
+
+    /// Whether a row's columns, counted from `first`, are all null; false for no columns.
+    pub fn all_null(&self, place: RowPlace, first: usize, columns: &[usize]) -> bool {
+        let batch = &self.inputs[place.input()].batch;
+        !columns.is_empty()
+            && columns
+                .iter()
+                .all(|column| batch.column(first + column).is_null(place.row()))
+    }
+
+    /// A row's encoded payload; empty if its side's payloads are not encoded.
+    #[inline]
+    pub fn payload(&self, place: RowPlace) -> &[u8] {
+        let side = if place.is_left() {
+            &self.payloads.left
+        } else {
+            &self.payloads.right
+        };
+        side.as_ref()
+            .map_or(&[], |batches| batches[place.input()].get(place.row()))
+    }
+
+    /// About how many bytes a row's columns have.
+    #[inline]
+    pub fn row_bytes(&self, place: RowPlace) -> usize {
+        self.inputs[place.input()].row_bytes(place.row())
+    }
+
+    /// Takes a batch. Rows that have outgrown their memory are sorted and spilled to disk.
+    ///
+    /// # Errors
+    /// `InvalidState` names the rows of another partition; `Io` if the disk is full or fails.
+    pub fn push(&mut self, batch: RecordBatch, intake: &Intake, counts: &mut Counts) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let bytes = self.take(batch, intake.partition)?;
+        if let Some(input) = self.inputs.last() {
+            counts.input_rows += input.num_rows() as u64;
+            self.fingerprint.add(input);
+        }
+        let (share, _) = self
+            .memory
+            .get_or_insert_with(|| (intake.memory.share(), intake.folder.clone()));
+        if share.add(bytes) {
+            self.spill()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Encodes a batch and adds it to those in memory; returns its bytes.
+    fn take(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<usize> {
+        let Self {
+            layout, payloads, ..
+        } = self;
+        let input = InputBatch::new(layout, batch, partition)?;
+        let columns = input.batch.columns();
+        let mut bytes = input.bytes();
+        for (side, codec, range) in [
+            (&mut payloads.left, &layout.left_codec, &layout.left),
+            (&mut payloads.right, &layout.right_codec, &layout.right),
+        ] {
+            if let Some(side) = side {
+                let rows = codec.encode(&columns[range.clone()], input.num_rows())?;
+                bytes += rows.bytes();
+                side.push(rows);
+            }
+        }
+        self.inputs.push(input);
+        Ok(bytes)
+    }
+
+    /// Spills the rows in memory to a sorted run.
+    fn spill(&mut self) -> Result<()> {
+        if let Some((share, folder)) = &mut self.memory
+            && !self.inputs.is_empty()
+        {
+            let places = RowOrder::All.places(&self.inputs, &mut Counts::default());
+            let bytes = self.inputs.iter().map(InputBatch::bytes).sum();
+            self.runs
+                .push(SortedRun::write(folder, &self.inputs, &places, bytes)?);
+            share.set(0);
+        }
+        self.clear_inputs();
+        Ok(())
+    }
+
+    fn clear_inputs(&mut self) {
+        self.inputs.clear();
+        self.payloads.left.iter_mut().for_each(Vec::clear);
+        self.payloads.right.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Returns the next part of the rows, once all have come in; none at the end. Places belong to
+    /// this part, and are valid until the next call.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn next_part(
+        &mut self,
+        order: RowOrder,
+        counts: &mut Counts,
+    ) -> Result<Option<Vec<RowPlace>>> {
+        if matches!(self.parts, Parts::None) {
+            if self.runs.is_empty() {
+                self.parts = Parts::All;
+                return Ok(Some(order.places(&self.inputs, counts)));
+            }
+            if !self.inputs.is_empty() {
+                self.spill()?;
+            }
+            self.parts = Parts::Merging(RunMerge::new(&self.layout, &self.runs)?);
+        }
+        let Parts::Merging(merge) = &mut self.parts else {
+            return Ok(None);
+        };
+        let next = merge.next(&self.layout, &mut |input, row| {
+            order.accepts(input, row, counts)
+        })?;
+        self.clear_inputs();
+        let Some(batch) = next else { return Ok(None) };
+        self.take(batch, None)?;
+        Ok(Some(unordered(&self.inputs)))
+    }
+
+    /// Returns all rows at once, in any amount of memory: for operators that need a key's rows
+    /// together.
+    ///
+    /// # Errors
+    /// As [`Self::next_part`].
+    pub fn all(&mut self, order: RowOrder, counts: &mut Counts) -> Result<Vec<RowPlace>> {
+        let Some(first) = self.next_part(order, counts)? else {
+            return Ok(Vec::new());
+        };
+        if self.are_in_memory() {
+            return Ok(first);
+        }
+        let mut inputs: Vec<RecordBatch> = self.inputs.drain(..).map(|input| input.batch).collect();
+        while self.next_part(order, counts)?.is_some() {
+            inputs.extend(self.inputs.drain(..).map(|input| input.batch));
+        }
+        self.clear_inputs();
+        for batch in inputs {
+            self.take(batch, None)?;
+        }
+        self.parts = Parts::All;
+        Ok(unordered(&self.inputs))
+    }
+
+    /// Returns all rows at once, but only side, key and time of rows that have outgrown their
+    /// memory. Their columns come in parts, after [`Self::restart`]; a place's batch is the number
+    /// of its part.
+    ///
+    /// # Errors
+    /// As [`Self::next_part`].
+    pub fn keys_and_times(
+        &mut self,
+        order: RowOrder,
+        counts: &mut Counts,
+    ) -> Result<Vec<RowPlace>> {
+        let Some(first) = self.next_part(order, counts)? else {
+            return Ok(Vec::new());
+        };
+        if self.are_in_memory() {
+            return Ok(first);
+        }
+        let mut inputs = Vec::new();
+        loop {
+            for input in self.inputs.drain(..) {
+                inputs.push(input.without_columns()?);
+            }
+            if self.next_part(order, counts)?.is_none() {
+                break;
+            }
+        }
+        self.inputs = inputs;
+        Ok(unordered(&self.inputs))
+    }
+
+    /// Whether all rows are in memory, with their columns, once they are being processed.
+    pub fn are_in_memory(&self) -> bool {
+        matches!(self.parts, Parts::All)
+    }
+
+    /// Starts again with the first part.
+    pub fn restart(&mut self) {
+        if !self.runs.is_empty() {
+            self.clear_inputs();
+        }
+        self.parts = Parts::None;
+    }
+
+    /// The digest of all rows, which does not depend on their order.
+    pub fn digest(&self) -> Digest {
+        self.fingerprint.digest()
+    }
+}

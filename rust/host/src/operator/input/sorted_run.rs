@@ -1,0 +1,127 @@
+//! A sorted run: rows of an epoch that have outgrown their memory, sorted, in a file.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_schema::ArrowError;
+use arrow_select::interleave::interleave_record_batch;
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::batch::InputBatch;
+use super::order::RowPlace;
+use crate::codec::ipc::IpcReader;
+use crate::root::open_files;
+
+/// About how many bytes of each run are in memory while runs are merged.
+const BATCH_BYTES: usize = 256 << 10;
+const MAX_BATCH_ROWS: usize = 10_000;
+
+/// A sorted run. Its file has no name, so it disappears with the process.
+pub struct SortedRun {
+    file: Arc<File>,
+    folder: PathBuf,
+}
+
+/// Reads a run's batches, in order.
+pub struct SortedRunReader {
+    reader: IpcReader<BufReader<Arc<File>>>,
+    folder: PathBuf,
+}
+
+impl SortedRun {
+    /// Writes rows in this order. `bytes`: about how much memory they take.
+    ///
+    /// # Errors
+    /// `Io` if the disk is full or fails.
+    pub fn write(
+        folder: &Path,
+        inputs: &[InputBatch],
+        places: &[RowPlace],
+        bytes: usize,
+    ) -> Result<Self> {
+        let refused = |error: std::io::Error| refused(folder, &error);
+        let failed = |error: ArrowError| failed(folder, error);
+        let batches: Vec<&RecordBatch> = inputs.iter().map(|input| &input.batch).collect();
+        let Some(first) = batches.first() else {
+            return Err(Error::new(ErrorKind::InvalidState, "a run of no rows"));
+        };
+        std::fs::create_dir_all(folder).map_err(refused)?;
+        let file = tempfile::tempfile_in(folder).map_err(refused)?;
+        let options = IpcWriteOptions::default()
+            .try_with_compression(Some(CompressionType::LZ4_FRAME))
+            .map_err(failed)?;
+        let mut writer =
+            StreamWriter::try_new_with_options(BufWriter::new(file), &first.schema(), options)
+                .map_err(failed)?;
+        let rows = (BATCH_BYTES / (bytes / places.len().max(1)).max(1)).clamp(1, MAX_BATCH_ROWS);
+        let mut indices = Vec::with_capacity(rows);
+        for places in places.chunks(rows) {
+            indices.clear();
+            indices.extend(places.iter().map(|place| (place.input(), place.row())));
+            writer
+                .write(&interleave_record_batch(&batches, &indices).map_err(failed)?)
+                .map_err(failed)?;
+        }
+        let mut file = writer.into_inner().map_err(failed)?;
+        file.flush().map_err(refused)?;
+        let file = file
+            .into_inner()
+            .map_err(|error| refused(error.into_error()))?;
+        Ok(Self {
+            file: Arc::new(file),
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// Reads the run from its start; only one reader at a time.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn read(&self) -> Result<SortedRunReader> {
+        let mut file = Arc::clone(&self.file);
+        file.seek(SeekFrom::Start(0))
+            .map_err(|error| refused(&self.folder, &error))?;
+        Ok(SortedRunReader {
+            reader: IpcReader::new(BufReader::new(file)),
+            folder: self.folder.clone(),
+        })
+    }
+}
+
+impl SortedRunReader {
+    /// Returns the next batch; none at the end.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn next(&mut self) -> Result<Option<RecordBatch>> {
+        self.reader
+            .next_batch()
+            .map_err(|error| failed(&self.folder, error))
+    }
+}
+
+fn failed(folder: &Path, error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, error) => refused(folder, &error),
+        error => Error::new(
+            ErrorKind::Serialization,
+            format!("rows that spill while they are sorted cannot be written or read: {error}"),
+        ),
+    }
+}
+
+fn refused(folder: &Path, error: &std::io::Error) -> Error {
+    let advice = open_files(error).unwrap_or(
+        "Free some space there, give State(local_dir=...) on a larger disk, or more memory=...",
+    );
+    let text = format!(
+        "an epoch's rows outgrew their memory, and sorting them on disk failed \
+         ({error}). {advice}"
+    );
+    Error::new(ErrorKind::Io, text).path(folder)
+}

@@ -1,0 +1,342 @@
+//! The second stage: left rows by their foreign key, beside the right table.
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int8Type;
+use arrow_schema::Schema;
+use holdfast_core::{
+    Database, Error, ErrorKind, Result, StoreSpec, Timestamp, Transaction, VersionRow,
+    VersionedStore,
+};
+use serde::Deserialize;
+
+use super::action::Action;
+use crate::codec::key::{KeyCodec, Keys};
+use crate::operator::execution::Operator;
+use crate::operator::input::{
+    InputBatch, InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides,
+};
+use crate::operator::join_table::{JoinTableKind, LEFT, RIGHT, table_stores};
+use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumn, OutputColumns};
+use crate::operator::spec::OperatorSpec;
+use crate::operator::table_timeline::{TimelineInterval, intervals_from};
+use crate::operator::worker::Worker;
+use crate::protocol::Epoch;
+use crate::root::OperatorMeta;
+
+/// The settings of the second stage.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ForeignJoinSpec {
+    /// The input's columns. The key is the foreign key (the right table's), followed by the left
+    /// table's own key (null on right rows).
+    #[serde(flatten)]
+    pub rows: RowsSpec,
+    /// Which sides a row of the result must have.
+    pub how: JoinTableKind,
+    /// How many key columns are the foreign key.
+    pub foreign: usize,
+    /// How far back the tables reach, in microseconds.
+    pub history_retention: i64,
+    /// The left payload column with the action.
+    pub action: usize,
+    /// The right payload columns that are values: a row in which all of them are null deletes. If
+    /// there are none, no row deletes.
+    pub right_values: Vec<usize>,
+    /// The result's columns.
+    pub output: Vec<OutputColumn>,
+}
+
+impl OperatorSpec for ForeignJoinSpec {
+    fn start(&self, schema: &Schema) -> Result<Box<dyn Operator>> {
+        Ok(Box::new(ForeignJoin::new(self, schema)?))
+    }
+
+    fn rows(&self) -> &RowsSpec {
+        &self.rows
+    }
+
+    /// The left rows by (foreign key, own key), and the right table.
+    fn stores(&self) -> Vec<StoreSpec> {
+        table_stores(self.history_retention)
+    }
+}
+
+/// One session of the second stage.
+pub struct ForeignJoin {
+    spec: ForeignJoinSpec,
+    output: OutputColumns,
+    rows: InputRows,
+    foreign_codec: KeyCodec,
+    /// The foreign keys, batch by batch.
+    foreign: Vec<Keys>,
+    counts: Counts,
+}
+
+/// The stores of a session.
+struct ForeignTables {
+    left: VersionedStore,
+    right: VersionedStore,
+}
+
+/// The input in the order in which it is processed.
+#[derive(Default)]
+struct OrderedChanges {
+    /// Left rows that were moved to another foreign key. They are removed first: no row of this
+    /// epoch gives a result for them here, since their new foreign key gives it.
+    dropped: Vec<(RowPlace, i64)>,
+    /// The other rows; right rows have no action.
+    others: Vec<(RowPlace, i64, Option<Action>)>,
+}
+
+impl ForeignJoin {
+    fn new(spec: &ForeignJoinSpec, schema: &Schema) -> Result<Self> {
+        let wrong = |what: String| {
+            Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("foreign_join: {what}"),
+            ))
+        };
+        if spec.how == JoinTableKind::Outer {
+            return wrong(
+                "outer: a right row that no left row names has no key in the result".to_owned(),
+            );
+        }
+        if spec.foreign == 0 || spec.foreign >= spec.rows.keys.len() {
+            return wrong(format!(
+                "{} of {} key columns are the foreign key",
+                spec.foreign,
+                spec.rows.keys.len()
+            ));
+        }
+        let layout = InputLayout::new("foreign_join", &spec.rows, schema)?;
+        let output = OutputColumns::new("foreign_join", &spec.output, &layout)?;
+        let foreign = layout.keys.start..layout.keys.start + spec.foreign;
+        Ok(Self {
+            foreign_codec: KeyCodec::new(foreign.map(|column| layout.field(column)))?,
+            spec: spec.clone(),
+            output,
+            rows: InputRows::with_payloads(layout, true, true),
+            foreign: Vec::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Encodes the foreign keys of the input.
+    fn encode_foreign_keys(&self) -> Result<Vec<Keys>> {
+        let first = self.rows.layout.keys.start;
+        let encode = |input: &InputBatch| {
+            let columns = &input.batch.columns()[first..first + self.spec.foreign];
+            self.foreign_codec.encode(columns)
+        };
+        self.rows.inputs.iter().map(encode).collect()
+    }
+
+    /// Puts the input in the order in which it is processed; counts rows without a time.
+    fn changes(&self, places: Vec<RowPlace>, counts: &mut Counts) -> Result<OrderedChanges> {
+        let mut changes = OrderedChanges::default();
+        for place in places {
+            match self.rows.time(place) {
+                None => counts.dropped += 1,
+                Some(time) if place.is_left() => match self.action(place)? {
+                    Action::Drop => changes.dropped.push((place, time)),
+                    action => changes.others.push((place, time, Some(action))),
+                },
+                Some(time) => changes.others.push((place, time, None)),
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What to do with a left row.
+    fn action(&self, place: RowPlace) -> Result<Action> {
+        let column = self.rows.inputs[place.input()]
+            .batch
+            .column(self.rows.layout.left.start + self.spec.action);
+        let actions = column
+            .as_primitive_opt::<Int8Type>()
+            .filter(|actions| actions.is_valid(place.row()));
+        actions
+            .and_then(|actions| Action::of(actions.value(place.row())))
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::InvalidState,
+                    "foreign_join: a left row has an unknown action: the stages are of different \
+                     versions",
+                )
+            })
+    }
+
+    /// Adds a left row under its foreign key, or removes it. The row is never late: the first stage
+    /// has accepted it, by the stream time of another partition.
+    fn subscribe(
+        &self,
+        tx: &mut Transaction,
+        left: &VersionedStore,
+        place: RowPlace,
+        time: i64,
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        left.restore(
+            tx,
+            &[VersionRow {
+                key: self.rows.key_with_nulls(place),
+                value,
+                timestamp: Timestamp(time),
+            }],
+            Some(Timestamp(time)),
+        )
+    }
+
+    /// Applies a left row, and sends the rows of the result that it changes; returns how many of
+    /// them have both sides.
+    fn apply_left(
+        &self,
+        tx: &mut Transaction,
+        tables: &ForeignTables,
+        (place, action, time): (RowPlace, Action, i64),
+        writer: &mut JoinedRowWriter<'_>,
+    ) -> Result<u64> {
+        let key = self.rows.key_with_nulls(place);
+        let value = action.subscribes().then(|| self.rows.payload(place));
+        // A row without a foreign key is not stored: the first stage sends it only because it is in
+        // the result.
+        let foreign = self.foreign[place.input()].get(place.row());
+        if foreign.is_some() {
+            self.subscribe(tx, &tables.left, place, time, value)?;
+        }
+        // A delete goes out as a row whose values are all null.
+        let Some((foreign, value)) = foreign.zip(value) else {
+            let ours = JoinedSide {
+                time: Some(time),
+                payload: value,
+            };
+            writer.push(key, ours, JoinedSide::MISSING)?;
+            return Ok(0);
+        };
+        let (mut replaces, mut matched) = (action == Action::Moved, 0);
+        for interval in intervals_from(&tables.right, tx, foreign, time)? {
+            let TimelineInterval {
+                since,
+                value: theirs,
+            } = interval;
+            let joins = self.spec.how.joins(true, theirs.is_some());
+            if joins || replaces {
+                matched += u64::from(theirs.is_some());
+                let ours = JoinedSide {
+                    time: Some(time),
+                    payload: joins.then_some(value),
+                };
+                let theirs = JoinedSide {
+                    time: since,
+                    payload: theirs.as_deref(),
+                };
+                writer.push(key, ours, theirs)?;
+            }
+            replaces = joins;
+        }
+        Ok(matched)
+    }
+
+    /// Applies a right row, and sends the rows of the result that it changes: one for each left row
+    /// that names it, from its time on. None if the row is late.
+    fn apply_right(
+        &self,
+        tx: &mut Transaction,
+        tables: &ForeignTables,
+        place: RowPlace,
+        (foreign, time): (&[u8], i64),
+        writer: &mut JoinedRowWriter<'_>,
+    ) -> Result<Option<u64>> {
+        let first = self.rows.layout.right.start;
+        let deletes = self.rows.all_null(place, first, &self.spec.right_values);
+        let value = (!deletes).then(|| self.rows.payload(place));
+        let right = &tables.right;
+        let was_there =
+            right.get_as_of(tx, foreign, Timestamp(time), |version| version.is_some())?;
+        let put = right.put(tx, foreign, value, Timestamp(time))?;
+        if !put.accepted || put.valid_to.is_some() {
+            return Ok(None);
+        }
+        let (is_joined, joined_before) = (
+            self.spec.how.joins(true, value.is_some()),
+            self.spec.how.joins(true, was_there),
+        );
+        if (!is_joined && !joined_before) || (!was_there && value.is_none()) {
+            return Ok(Some(0));
+        }
+        let (mut matched, mut emitted) = (0, Ok(()));
+        // No encoded key begins with this byte, so the bound is behind all left keys of the foreign
+        // key.
+        let end = [foreign, &[u8::MAX]].concat();
+        let mut scan = tables.left.versions_range(
+            tx,
+            Some(foreign),
+            Some(&end),
+            Timestamp(time),
+            Timestamp::MAX,
+        )?;
+        scan.for_each(&mut |key, version| {
+            matched += u64::from(is_joined && value.is_some());
+            let ours = JoinedSide {
+                time: Some(version.timestamp.0),
+                payload: Some(version.value).filter(|_| is_joined),
+            };
+            let theirs = JoinedSide {
+                time: Some(time),
+                payload: value.filter(|_| is_joined),
+            };
+            emitted = writer.push(key, ours, theirs);
+            emitted.is_ok()
+        })?;
+        emitted.map(|()| Some(matched))
+    }
+}
+
+impl Operator for ForeignJoin {
+    fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
+        let settings = self.spec.how.settings(self.spec.history_retention);
+        let layout = &self.rows.layout;
+        layout.meta("foreign_join", StoredSides::BOTH, settings, first_epoch)
+    }
+
+    fn input(&mut self) -> (&mut InputRows, &mut Counts) {
+        (&mut self.rows, &mut self.counts)
+    }
+
+    fn run(
+        &mut self,
+        db: &Database,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome> {
+        let tables = ForeignTables {
+            left: db.versioned(LEFT)?,
+            right: db.versioned(RIGHT)?,
+        };
+        let mut counts = self.counts;
+        let places = self.rows.all(RowOrder::All, &mut counts)?;
+        self.foreign = self.encode_foreign_keys()?;
+        let mut writer = JoinedRowWriter::new(&self.output, &self.rows.layout, worker);
+        let OrderedChanges { dropped, others } = self.changes(places, &mut counts)?;
+        for (place, time) in dropped {
+            self.subscribe(tx, &tables.left, place, time, None)?;
+        }
+        for (place, time, action) in others {
+            match (action, self.foreign[place.input()].get(place.row())) {
+                (Some(action), _) => {
+                    counts.matched +=
+                        self.apply_left(tx, &tables, (place, action, time), &mut writer)?
+                }
+                (None, Some(foreign)) => {
+                    match self.apply_right(tx, &tables, place, (foreign, time), &mut writer)? {
+                        Some(matched) => counts.matched += matched,
+                        None => counts.late += 1,
+                    }
+                }
+                (None, None) => counts.dropped += 1,
+            }
+        }
+        writer.finish(&self.rows, counts)
+    }
+}

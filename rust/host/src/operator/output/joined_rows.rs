@@ -1,0 +1,75 @@
+//! Joined rows on their way to the worker.
+
+use holdfast_core::Result;
+
+use super::columns::OutputColumns;
+use super::from_bytes::{JoinedRows, JoinedSide};
+use super::writer::OutputWriter;
+use crate::operator::batch_size::BatchSize;
+use crate::operator::input::{InputLayout, InputRows};
+use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::worker::Worker;
+
+/// Collects joined rows into batches and sends them to the worker, in order.
+pub struct JoinedRowWriter<'a> {
+    columns: &'a OutputColumns,
+    layout: &'a InputLayout,
+    output: OutputWriter<'a>,
+    rows: JoinedRows,
+    size: BatchSize,
+}
+
+impl<'a> JoinedRowWriter<'a> {
+    /// A writer of rows of these columns, from the keys and payloads of an input of this layout.
+    pub fn new(
+        columns: &'a OutputColumns,
+        layout: &'a InputLayout,
+        worker: &'a mut dyn Worker,
+    ) -> Self {
+        Self {
+            columns,
+            layout,
+            output: OutputWriter::new(worker),
+            rows: JoinedRows::default(),
+            size: BatchSize::default(),
+        }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// `Serialization` for bytes that are not such rows; the worker's.
+    pub fn push(&mut self, key: &[u8], left: JoinedSide<'_>, right: JoinedSide<'_>) -> Result<()> {
+        let bytes = [Some(key), left.payload, right.payload]
+            .into_iter()
+            .flatten()
+            .map(<[u8]>::len)
+            .sum();
+        if !self.size.try_add(bytes) {
+            self.flush()?;
+            self.size.try_add(bytes);
+        }
+        self.rows.push(key, left, right);
+        Ok(())
+    }
+
+    /// Sends the remaining rows. `counts`: all but the output's rows.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn finish(mut self, input: &InputRows, counts: Counts) -> Result<Outcome> {
+        self.flush()?;
+        Ok(self.output.finish(input, counts))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        self.rows.digest(self.output.hasher());
+        let batch = self.rows.batch(self.columns, self.layout)?;
+        self.rows.clear();
+        self.size = BatchSize::default();
+        self.output.emit(batch)
+    }
+}

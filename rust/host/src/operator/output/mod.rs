@@ -1,0 +1,20 @@
+//! The rows of a result: their columns, their batches and their digest.
+//!
+//! `columns.rs` where each column comes from · `from_input.rs` batches of input rows ·
+//! `from_bytes.rs` batches of encoded rows · `joined_rows.rs` joined rows on their way to the
+//! worker
+//! · `digest.rs` the digest that the rows of a result have.
+
+mod columns;
+mod digest;
+mod from_bytes;
+mod from_input;
+mod joined_rows;
+mod writer;
+
+pub use columns::{ColumnSource, OutputColumn, OutputColumns, times_of};
+pub use digest::digest_matched_row;
+pub use from_bytes::JoinedSide;
+pub use from_input::MatchedRight;
+pub use joined_rows::JoinedRowWriter;
+pub use writer::OutputWriter;

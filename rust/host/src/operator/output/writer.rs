@@ -1,0 +1,71 @@
+//! Sends the rows of a result to the worker, counts them and digests them.
+
+use holdfast_core::Result;
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::columns::OutputColumns;
+use super::digest::digest_input_rows;
+use super::from_input::MatchedRight;
+use crate::operator::input::{InputRows, RowPlace};
+use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::worker::Worker;
+use crate::protocol::Digest;
+use arrow_array::RecordBatch;
+
+/// A result on its way to the worker.
+pub struct OutputWriter<'a> {
+    worker: &'a mut dyn Worker,
+    hasher: Xxh3Default,
+    rows: u64,
+}
+
+impl<'a> OutputWriter<'a> {
+    /// No rows yet.
+    pub fn new(worker: &'a mut dyn Worker) -> Self {
+        Self {
+            worker,
+            hasher: Xxh3Default::new(),
+            rows: 0,
+        }
+    }
+
+    /// The hasher to which every row must be added, in order.
+    pub fn hasher(&mut self) -> &mut Xxh3Default {
+        &mut self.hasher
+    }
+
+    /// Sends a batch whose rows have been added to the hasher.
+    ///
+    /// # Errors
+    /// The worker's.
+    pub fn emit(&mut self, batch: RecordBatch) -> Result<()> {
+        self.rows += batch.num_rows() as u64;
+        self.worker.emit(batch)
+    }
+
+    /// Sends rows of the input as they came in, in order.
+    ///
+    /// # Errors
+    /// `Serialization` for columns of other types; the worker's.
+    pub fn emit_input_rows(
+        &mut self,
+        columns: &OutputColumns,
+        rows: &InputRows,
+        places: &[RowPlace],
+    ) -> Result<()> {
+        digest_input_rows(rows, places, &mut self.hasher);
+        self.emit(columns.batch_of_rows(rows, places, &MatchedRight::none())?)
+    }
+
+    /// Ends the result. `counts`: all but the output's rows.
+    pub fn finish(self, input: &InputRows, counts: Counts) -> Outcome {
+        Outcome {
+            input: input.digest(),
+            output: Digest::from_hasher(&self.hasher),
+            counts: Counts {
+                output_rows: self.rows,
+                ..counts
+            },
+        }
+    }
+}

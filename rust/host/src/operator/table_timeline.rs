@@ -1,0 +1,70 @@
+//! What a key of a versioned table was from a time on.
+
+use holdfast_core::{Result, Timestamp, Transaction, VersionedStore};
+
+/// A time interval in which a key of the table does not change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimelineInterval {
+    /// When the interval begins, if that is known: the time of the current row, or the end of the
+    /// row before it.
+    pub since: Option<i64>,
+    /// The row in this interval, if the key has one.
+    pub value: Option<Vec<u8>>,
+}
+
+impl TimelineInterval {
+    /// The key has no row, since an unknown time.
+    const UNKNOWN: Self = Self {
+        since: None,
+        value: None,
+    };
+}
+
+/// Returns a key's intervals from a time on, the one at that time first.
+///
+/// Rows that end before the horizon are ignored, whether they have been dropped or not. The row
+/// that is current at the horizon is always in the store, and determines the key from its own time
+/// on.
+pub fn intervals_from(
+    table: &VersionedStore,
+    tx: &mut Transaction,
+    key: &[u8],
+    time: i64,
+) -> Result<Vec<TimelineInterval>> {
+    let mut at = Timestamp(time.max(table.horizon(tx)));
+    let first = table.get_as_of(tx, key, at, |version| {
+        version.map(|version| TimelineInterval {
+            since: Some(version.timestamp.0),
+            value: Some(version.value.to_vec()),
+        })
+    })?;
+    let first = first.unwrap_or(TimelineInterval::UNKNOWN);
+    let began = if at.0 > time {
+        table
+            .last_change(tx, key, at)?
+            .filter(|began| began.0 > time)
+    } else {
+        None
+    };
+    let mut intervals = match began {
+        Some(began) => vec![
+            TimelineInterval::UNKNOWN,
+            TimelineInterval {
+                since: Some(began.0),
+                ..first
+            },
+        ],
+        None => vec![first],
+    };
+    while let Some(next) = table.next_change(tx, key, at)? {
+        let value = table.get_as_of(tx, key, next, |version| {
+            version.map(|version| version.value.to_vec())
+        })?;
+        intervals.push(TimelineInterval {
+            since: Some(next.0),
+            value,
+        });
+        at = next;
+    }
+    Ok(intervals)
+}

@@ -1,0 +1,230 @@
+//! Rows of one side that wait: the rows of one key and one time are one record of a window store.
+//!
+//! ```text
+//! record   row, row, …
+//! row      1 if it has been matched, else 0 | length of its payload, 4 bytes big-endian | payload
+//! ```
+
+use std::collections::BTreeMap;
+
+use holdfast_core::{
+    Database, Error, ErrorKind, Result, Timestamp, Transaction, WindowPut, WindowStore,
+};
+
+/// A row that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingRow {
+    /// Whether it has been in a row of the result.
+    pub matched: bool,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+
+/// A function that takes a row's key, its time, and the row.
+type Visit<'a> = dyn FnMut(&[u8], i64, &WaitingRow) -> Result<()> + 'a;
+
+/// The waiting rows of one side. A record that cannot be read is `Serialization`.
+pub struct WaitingRows {
+    store: WindowStore,
+    /// Records that this epoch changes, by time and key.
+    changed: BTreeMap<(i64, Vec<u8>), Vec<WaitingRow>>,
+}
+
+impl WaitingRows {
+    /// The rows in a store.
+    pub fn new(db: &Database, store: &str) -> Result<Self> {
+        Ok(Self {
+            store: db.window(store)?,
+            changed: BTreeMap::new(),
+        })
+    }
+
+    /// The stream time of the store.
+    pub fn stream_time(&self, tx: &Transaction) -> Option<i64> {
+        self.store.stream_time(tx).map(|time| time.0)
+    }
+
+    /// Reads the stored rows of keys, for each key between two times; `f` takes the key's position,
+    /// a time and the rows of that time.
+    pub fn find(
+        &self,
+        tx: &mut Transaction,
+        keys: &[&[u8]],
+        times: &[(i64, i64)],
+        f: &mut dyn FnMut(usize, i64, Vec<WaitingRow>),
+    ) -> Result<()> {
+        let (from, to): (Vec<Timestamp>, Vec<Timestamp>) = times
+            .iter()
+            .map(|(from, to)| (Timestamp(*from), Timestamp(*to)))
+            .unzip();
+        let mut failed = Ok(());
+        self.store.fetch_ranges(
+            tx,
+            keys,
+            &from,
+            &to,
+            &mut |number, window, record| match decode(record.value) {
+                Some(rows) => f(number, window.start.0, rows),
+                None => failed = Err(unreadable_row(self.store.name(), window.key)),
+            },
+        )?;
+        failed
+    }
+
+    /// Replaces a record with the rows that it has after this epoch.
+    pub fn put(&mut self, key: &[u8], time: i64, rows: Vec<WaitingRow>) {
+        self.changed.insert((time, key.to_vec()), rows);
+    }
+
+    /// Passes all closed rows to `f`: stored ones first, then those that this epoch changes, each
+    /// by time and key. No row can match them any more.
+    pub fn closed(&self, tx: &mut Transaction, limit: CloseLimit, f: &mut Visit<'_>) -> Result<()> {
+        let Some(last) = limit.last() else {
+            return Ok(());
+        };
+        let mut failed = Ok(());
+        let mut scan =
+            self.store
+                .fetch_range(tx, None, None, Timestamp::MIN, Timestamp(last), false)?;
+        scan.for_each(&mut |window, record| {
+            if self
+                .changed
+                .contains_key(&(window.start.0, window.key.to_vec()))
+            {
+                return true;
+            }
+            let rows =
+                decode(record.value).ok_or_else(|| unreadable_row(self.store.name(), window.key));
+            failed = rows.and_then(|rows| {
+                rows.iter()
+                    .try_for_each(|row| f(window.key, window.start.0, row))
+            });
+            failed.is_ok()
+        })?;
+        failed?;
+        for ((time, key), rows) in self
+            .changed
+            .iter()
+            .take_while(|((time, _), _)| *time <= last)
+        {
+            rows.iter().try_for_each(|row| f(key, *time, row))?;
+        }
+        Ok(())
+    }
+
+    /// Stages the changed records that are not closed, and raises the stream time. The store then
+    /// drops what is older than its retention.
+    pub fn stage(
+        self,
+        tx: &mut Transaction,
+        limit: CloseLimit,
+        stream_time: Option<i64>,
+    ) -> Result<()> {
+        let mut record = Vec::new();
+        for ((time, key), rows) in &self.changed {
+            if limit.is_closed(*time) {
+                continue;
+            }
+            record.clear();
+            encode(rows, &mut record)?;
+            self.store.put(
+                tx,
+                WindowPut {
+                    key,
+                    value: Some(&record),
+                    start: Timestamp(*time),
+                    timestamp: None,
+                },
+            )?;
+        }
+        if let Some(time) = stream_time {
+            self.store.advance_stream_time(tx, Timestamp(time));
+        }
+        Ok(())
+    }
+}
+
+/// The error of a stored row that cannot be decoded.
+pub fn unreadable_row(store: &str, key: &[u8]) -> Error {
+    let text = "a stored row cannot be read: restore the state from a backup";
+    Error::new(ErrorKind::Serialization, text)
+        .store(store)
+        .key(key)
+}
+
+/// Up to which time rows are closed.
+#[derive(Debug, Clone, Copy)]
+pub enum CloseLimit {
+    /// Rows before this time are closed.
+    Before(i64),
+    /// All rows are closed: no epoch follows this one.
+    End,
+}
+
+impl CloseLimit {
+    /// Whether rows of a time are closed.
+    pub fn is_closed(self, time: i64) -> bool {
+        match self {
+            Self::Before(limit) => time < limit,
+            Self::End => true,
+        }
+    }
+
+    /// The last time that is closed.
+    fn last(self) -> Option<i64> {
+        match self {
+            Self::Before(limit) => limit.checked_sub(1),
+            Self::End => Some(i64::MAX),
+        }
+    }
+}
+
+fn encode(rows: &[WaitingRow], out: &mut Vec<u8>) -> Result<()> {
+    for row in rows {
+        let length = u32::try_from(row.payload.len())
+            .map_err(|_| Error::new(ErrorKind::InvalidValue, "a row has more than 4 GiB"))?;
+        out.push(u8::from(row.matched));
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&row.payload);
+    }
+    Ok(())
+}
+
+fn decode(mut record: &[u8]) -> Option<Vec<WaitingRow>> {
+    let mut rows = Vec::new();
+    while let Some((matched, rest)) = record.split_first() {
+        let (length, rest) = rest.split_first_chunk()?;
+        let (payload, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        rows.push(WaitingRow {
+            matched: *matched != 0,
+            payload: payload.to_vec(),
+        });
+        record = rest;
+    }
+    Some(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes on disk.
+    #[test]
+    fn golden_bytes() {
+        let rows = [
+            WaitingRow {
+                matched: true,
+                payload: b"ab".to_vec(),
+            },
+            WaitingRow {
+                matched: false,
+                payload: Vec::new(),
+            },
+        ];
+        let mut record = Vec::new();
+        encode(&rows, &mut record).expect("short");
+        assert_eq!(record, [1, 0, 0, 0, 2, b'a', b'b', 0, 0, 0, 0, 0]);
+        assert_eq!(decode(&record).as_deref(), Some(rows.as_slice()));
+        assert_eq!(decode(&record[..8]), None);
+    }
+}

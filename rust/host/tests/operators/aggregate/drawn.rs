@@ -1,0 +1,97 @@
+//! Random rows, cut into epochs in any way, against the definition.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::model::{Kind, Model, Settings, of_static};
+use crate::support::{Out, Row, cut, row, rows, sorted};
+
+fn kinds() -> impl Strategy<Value = Kind> + Clone {
+    prop_oneof![
+        Just(Kind::Hopping),
+        Just(Kind::Sliding),
+        Just(Kind::Session)
+    ]
+}
+
+fn check(found: Vec<Out>, expected: Vec<Out>) -> Result<(), TestCaseError> {
+    prop_assert_eq!(sorted(found), sorted(expected));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
+        ..ProptestConfig::default() })]
+
+    #[test]
+    fn results_equal_the_definition_for_any_lateness_and_any_epochs(
+        epochs in rows(Just(true), 1, 50).prop_flat_map(|rows| cut(rows, 40)),
+        partitions in 1..4_usize, kind in kinds(),
+        emit in prop::sample::select(vec!["update", "close"]), grace in prop::option::of(0..12_i64),
+    ) {
+        let settings = Settings { kind, emit, grace, last: false };
+        let job = settings.job(partitions);
+        let mut models: Vec<Model> = (0..partitions).map(|_| Model::default()).collect();
+        for (rows, replay) in &epochs {
+            let ours = |partition: usize| rows.iter()
+                .filter(|row| job.partition(row.key) == partition).copied().collect::<Vec<_>>();
+            let expected = models.iter_mut().enumerate()
+                .flat_map(|(partition, model)| model.epoch(settings, &ours(partition)));
+            check(job.epoch(rows, *replay).rows, expected.collect())?;
+        }
+    }
+
+    #[test]
+    fn a_changed_grace_closes_open_windows_once_and_reopens_none(
+        epochs in rows(Just(true), 1, 50).prop_flat_map(|rows| cut(rows, 40)),
+        partitions in 1..3_usize, kind in kinds(),
+        changes in prop::collection::vec(prop::option::weighted(0.3,
+            (any::<bool>(), prop::option::of(0..30_i64))), 50),
+    ) {
+        let mut settings = Settings::new(kind, "close", 12);
+        let mut job = settings.job(partitions);
+        let mut models: Vec<Model> = (0..partitions).map(|_| Model::default()).collect();
+        for ((rows, replay), change) in epochs.iter().zip(changes) {
+            if let Some((closes, grace)) = change {
+                settings = Settings { emit: if closes { "close" } else { "update" }, grace,
+                    ..settings };
+                job.restart(&settings.request());
+            }
+            let ours = |partition: usize| rows.iter()
+                .filter(|row| job.partition(row.key) == partition).copied().collect::<Vec<_>>();
+            let expected = models.iter_mut().enumerate()
+                .flat_map(|(partition, model)| model.epoch(settings, &ours(partition)));
+            check(job.epoch(rows, *replay).rows, expected.collect())?;
+        }
+    }
+
+    #[test]
+    fn rows_within_their_grace_give_the_result_of_a_static_frame(
+        (all, epochs) in rows(Just(true), 1, 50)
+            .prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 10))),
+        partitions in 1..4_usize, kind in kinds(),
+    ) {
+        let of_static = of_static(kind, &all);
+        let whole = Settings { kind, emit: "close", grace: None, last: true }.job(1);
+        check(whole.epoch(&all, false).rows, of_static.clone())?;
+        let job = Settings::new(kind, "close", 10).job(partitions);
+        let mut found: Vec<Out> = epochs.iter()
+            .flat_map(|(rows, replay)| job.epoch(rows, *replay).rows).collect();
+        let ends: Vec<Row> = (100..100 + partitions as u8).map(|key| row(key, 10_000, 0)).collect();
+        found.extend(job.epoch(&ends, false).rows);
+        check(found, of_static.clone())?;
+        let job = Settings::new(kind, "update", 10).job(partitions);
+        let mut latest: BTreeMap<(Option<i64>, Option<i64>), Out> = BTreeMap::new();
+        for (rows, replay) in &epochs {
+            for row in job.epoch(rows, *replay).rows {
+                if kind == Kind::Session {
+                    latest.retain(|(key, start),
+                        _| *key != row[0] || *start < row[1] || *start >= row[2]);
+                }
+                latest.insert((row[0], row[1]), row);
+            }
+        }
+        check(latest.into_values().collect(), of_static)?;
+    }
+}

@@ -1,0 +1,134 @@
+//! What an aggregation leaves in its stores.
+
+use holdfast_core::{Database, SessionQuery, Step, Timestamp, Transaction};
+use serde_json::json;
+
+use super::model::{Kind, Settings};
+use crate::support::{Job, Row, row};
+
+/// The number of groups in a database.
+fn groups(db: &Database, tx: &mut Transaction) -> u64 {
+    let mut found = 0;
+    let mut count = |_, _| {
+        found += 1;
+        true
+    };
+    match db.session("groups") {
+        Ok(store) => {
+            let all = SessionQuery {
+                key_from: None,
+                key_to: None,
+                earliest_end: Timestamp::MIN,
+                latest_start: Timestamp::MAX,
+                reverse: false,
+            };
+            store
+                .find_sessions(tx, all)
+                .unwrap()
+                .for_each(&mut |_, _| count((), ()))
+                .unwrap();
+        }
+        Err(_) => {
+            let store = db.window("groups").unwrap();
+            let mut scan = store
+                .fetch_range(tx, None, None, Timestamp::MIN, Timestamp::MAX, false)
+                .unwrap();
+            scan.for_each(&mut |_, _| count((), ())).unwrap();
+        }
+    }
+    found
+}
+
+/// The number of items in a database.
+fn items(db: &Database, tx: &mut Transaction) -> u64 {
+    let mut found = 0;
+    let mut scan = db
+        .key_value("items")
+        .unwrap()
+        .range(tx, None, None, false)
+        .unwrap();
+    scan.for_each(&mut |_, _| {
+        found += 1;
+        Step::Next
+    })
+    .unwrap();
+    found
+}
+
+#[test]
+fn closed_windows_are_deleted_with_their_items() {
+    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+        for emit in ["update", "close"] {
+            let job = Settings::new(kind, emit, 3).job(1);
+            for time in 0..200 {
+                job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
+            }
+            let mut tx = job.databases[0].begin().unwrap();
+            let found = items(&job.databases[0], &mut tx);
+            assert!((1..50).contains(&found), "{kind:?} {emit}: {found}");
+            if emit == "close" {
+                assert!(groups(&job.databases[0], &mut tx) < 10, "{kind:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_shorter_grace_deletes_the_items_of_the_windows_that_it_closes() {
+    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+        let mut job = Settings {
+            grace: None,
+            ..Settings::new(kind, "update", 0)
+        }
+        .job(1);
+        for time in 0..200 {
+            job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
+        }
+        // A session that began long ago and is open.
+        job.epoch(
+            &(0..200)
+                .map(|time| row(9, time * 7, time))
+                .collect::<Vec<Row>>(),
+            false,
+        );
+        let mut tx = job.databases[0].begin().unwrap();
+        let before = items(&job.databases[0], &mut tx);
+        assert!(before > 1_000, "{kind:?}: {before}");
+        job.restart(&Settings::new(kind, "update", 3).request());
+        let out = job.epoch(&[row(9, 200 * 7, 200)], true).rows;
+        job.epoch(&[row(9, 201 * 7, 201)], false);
+        let mut tx = job.databases[0].begin().unwrap();
+        let found = items(&job.databases[0], &mut tx);
+        if kind == Kind::Session {
+            let members: Vec<Row> = (0..=200).map(|time| row(9, time * 7, time)).collect();
+            assert_eq!(out, [super::model::out(kind, Some(9), 0, &members)]);
+            assert!((202 * 3..202 * 3 + 50).contains(&found), "{found}");
+        } else {
+            assert!((1..100).contains(&found), "{kind:?}: {found}");
+        }
+    }
+}
+
+#[test]
+fn emitted_windows_are_deleted_when_emit_changes_to_close() {
+    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+        let mut long_retention = Settings::new(kind, "update", 3).request();
+        long_retention["retention"] = json!(100_000);
+        let mut job = Job::new(&long_retention, 1, 1);
+        for time in 0..200 {
+            job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
+        }
+        let mut tx = job.databases[0].begin().unwrap();
+        assert!(groups(&job.databases[0], &mut tx) >= 200, "{kind:?}");
+        job.restart(&Settings::new(kind, "close", 3).request());
+        let out = job.epoch(&[row(1, 200 * 7, 200)], true).rows;
+        assert!(
+            out.iter()
+                .all(|row| row[2].is_some_and(|end| end >= 199 * 7 - 3)),
+            "{kind:?}: emitted windows are emitted again: {out:?}"
+        );
+        let mut tx = job.databases[0].begin().unwrap();
+        let found = groups(&job.databases[0], &mut tx);
+        assert!((1..10).contains(&found), "{kind:?}: {found}");
+    }
+}

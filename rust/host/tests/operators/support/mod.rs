@@ -1,0 +1,9 @@
+//! Rows, and an operator over partitions in memory that runs epochs of them.
+
+mod batches;
+mod job;
+mod rows;
+
+pub use batches::{Out, batch_of, float, list, numbers, schema};
+pub use job::{Done, Job};
+pub use rows::{Row, cut, right, row, rows, sorted};
