@@ -1,11 +1,11 @@
 //! What a commit takes from a transaction.
 
-use super::Batch;
 use super::staged::record::StagedRecord;
 use super::stored::memory_table::MemoryTable;
 use super::table::Table;
 use super::transaction::Transaction;
 use crate::error::Result;
+use crate::rocks::Batch;
 use std::sync::Arc;
 
 impl Transaction {

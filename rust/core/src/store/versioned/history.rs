@@ -285,7 +285,7 @@ impl VersionScan {
                 }
                 let end = state.newer_begin.replace(begin);
                 let emit = match *mode {
-                    VersionScanMode::Between(span) => span.meets(begin, end),
+                    VersionScanMode::Between(span) => span.overlaps(begin, end),
                     VersionScanMode::AsOf { at } => begin <= at && !state.done,
                     VersionScanMode::Latest { .. } => false,
                 };

@@ -65,7 +65,7 @@ impl VersionedStore {
         &self.inner.name
     }
 
-    /// How far back versions can be asked for, in microseconds.
+    /// How far back versions can be read, in microseconds.
     pub fn history_retention(&self) -> i64 {
         self.inner.history_retention
     }

@@ -1,7 +1,7 @@
 //! The key order of a layer.
 //!
 //! Records that came since the last ordered read are sorted into a run. Two runs are merged when
-//! the newer is at least half as long as the older. So a seek meets few runs, and a record is merged
+//! the newer is at least half as long as the older. So a seek searches few runs, and a record is merged
 //! a logarithmic number of times.
 
 use super::record_log::RecordLog;
