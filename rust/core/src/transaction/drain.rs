@@ -25,8 +25,8 @@ impl Transaction {
         );
     }
 
-    /// The same for the `latest` rows that the staged versions make. Call it before the versions are
-    /// moved.
+    /// The same for the `latest` rows that the staged versions make. Call it before the versions
+    /// are moved.
     pub(crate) fn move_latest_to_memory(
         &mut self,
         versions: Table,

@@ -62,8 +62,8 @@ impl BackwardWalk {
         })
     }
 
-    /// Hands versions to `visit` until it returns false or the key ends; true if `visit` stopped the
-    /// walk.
+    /// Hands versions to `visit` until it returns false or the key ends; true if `visit` stopped
+    /// the walk.
     pub(super) fn for_each(
         &mut self,
         scan: &mut Scan,

@@ -123,8 +123,8 @@ impl WindowedRows {
         state.changed = true;
     }
 
-    /// Stages a row (its value in parts) or, for `None`, its delete. The stream time rises last, since
-    /// staging may fail.
+    /// Stages a row (its value in parts) or, for `None`, its delete. The stream time rises last,
+    /// since staging may fail.
     pub(in crate::store) fn stage(
         &self,
         tx: &mut Transaction,

@@ -42,8 +42,8 @@ impl MemoryTable {
             .flatten()
     }
 
-    /// About how many rows there are. Until a merge drops them, overwritten rows are counted too, and
-    /// each delete as if it had removed a row.
+    /// About how many rows there are. Until a merge drops them, overwritten rows are counted too,
+    /// and each delete as if it had removed a row.
     pub(crate) fn approximate_rows(&self) -> u64 {
         u64::try_from(self.added.iter().sum::<i64>()).unwrap_or(0)
     }
@@ -100,8 +100,8 @@ impl MemoryTable {
                 (largest, of_largest) = (size(n), 0);
             }
             of_largest += usize::from(size(n) == largest);
-            // A larger layer before smaller ones remains; a smaller one before larger ones is merged
-            // with them.
+            // A larger layer before smaller ones remains; a smaller one before larger ones is
+            // merged with them.
             if of_largest >= LAYERS_OF_A_SIZE || n < newest && size(n) < largest {
                 from = Some(n);
             }
