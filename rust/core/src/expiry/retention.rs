@@ -1,11 +1,12 @@
-//! The first moment that a store can be asked for.
+//! The first moment that a store can be read and written.
 
-/// Of a versioned store: both ends of the retention are inclusive.
+/// The first moment of a versioned store at a stream time; both ends of the retention are
+/// inclusive.
 pub(crate) fn first_kept_version(stream_time: i64, history_retention: i64) -> i64 {
     stream_time.saturating_sub(history_retention)
 }
 
-/// Of a window or session store.
+/// The first moment of a window or session store at a stream time.
 pub(crate) fn first_kept_window(stream_time: i64, retention: i64) -> i64 {
     // Not `stream_time - retention + 1`: if the subtraction saturates, the addition would move the
     // result.

@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn key_parts_order_as_keys_and_come_back(
+        fn key_parts_sort_as_keys_and_decode(
             a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),
             b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),
             tail in prop::collection::vec(any::<u8>(), 0..4),

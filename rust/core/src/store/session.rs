@@ -16,8 +16,8 @@ pub struct SessionStore {
     pub(crate) rows: WindowedRows,
 }
 
-/// The request of `find_sessions`: sessions of keys in `[key_from, key_to]` (`None` open) that end at
-/// `earliest_end` or later and start at `latest_start` or earlier.
+/// The request of `find_sessions`: sessions of keys in `[key_from, key_to]` (`None` open) that end
+/// at `earliest_end` or later and start at `latest_start` or earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionQuery<'a> {
     /// First key, inclusive.
@@ -59,8 +59,8 @@ impl SessionStore {
         self.rows.uncommitted_bytes(tx)
     }
 
-    /// Fails if a session ends before it starts, or a key or value is too large; the error names the
-    /// row.
+    /// Fails if a session ends before it starts, or a key or value is too large; the error names
+    /// the row.
     ///
     /// # Errors
     /// `InvalidValue`.
@@ -111,7 +111,8 @@ impl SessionStore {
         self.put_rows(tx, &[(session, value)])
     }
 
-    /// Puts many sessions, in order. If one is invalid, none is written, and the error names its row.
+    /// Puts many sessions, in order. If one is invalid, none is written, and the error names its
+    /// row.
     ///
     /// # Errors
     /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1
@@ -140,9 +141,9 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Stages sessions from a changelog, in any order. Those that are too old by now are skipped and
-    /// not counted. A record's key is the session's key, then its end and its start, both 8 bytes
-    /// big-endian, as Kafka Streams writes them.
+    /// Stages sessions from a changelog, in any order. Those that are too old by now are skipped
+    /// and not counted. A record's key is the session's key, then its end and its start, both 8
+    /// bytes big-endian, as Kafka Streams writes them.
     pub(crate) fn restore<'a>(
         &self,
         tx: &mut Transaction,
@@ -154,8 +155,8 @@ impl SessionStore {
             .find(|(_, (key, _))| parse(key).is_none())
         {
             let words = format!(
-                "row {row}: this is no session's record; its key must be the session's key, its end \
-                 and its start, both 8 bytes, and the start must not be after the end"
+                "row {row}: this is no session's record; its key must be the session's key, its \
+                 end and its start, both 8 bytes, and the start must not be after the end"
             );
             return Err(Error::new(ErrorKind::InvalidValue, words)
                 .store(self.name())
@@ -237,8 +238,8 @@ impl SessionStore {
         )
     }
 
-    /// A scan over sessions by (end, key, start), or backward. To merge a record at `t` with gap `g`,
-    /// request `earliest_end` t - g and `latest_start` t + g.
+    /// A scan over sessions by (end, key, start), or backward. To merge a record at `t` with gap
+    /// `g`, request `earliest_end` t - g and `latest_start` t + g.
     pub fn find_sessions(
         &self,
         tx: &mut Transaction,
@@ -258,8 +259,8 @@ impl SessionStore {
         })
     }
 
-    /// `find_sessions` for many keys, each with its own times. `f` is called with the key's position
-    /// and a session, by position, then by (end, start).
+    /// `find_sessions` for many keys, each with its own times. `f` is called with the key's
+    /// position and a session, by position, then by (end, start).
     pub fn find_batch(
         &self,
         tx: &mut Transaction,
@@ -315,8 +316,8 @@ pub struct SessionScan {
 }
 
 impl SessionScan {
-    /// Hands sessions to `visit` until it returns false or they end; true if `visit` stopped, and the
-    /// scan can be resumed.
+    /// Hands sessions to `visit` until it returns false or they end; true if `visit` stopped, and
+    /// the scan can be resumed.
     pub fn for_each(
         &mut self,
         visit: &mut dyn FnMut(WindowedKey<'_>, &[u8]) -> bool,

@@ -94,8 +94,8 @@ impl WindowStore {
 
     /// Puts the value of a key's window, or deletes it for `None`.
     ///
-    /// If `start < stream time - retention + 1`, the put is counted as dropped and not written. In a
-    /// store with duplicates every put is another row, and a put of `None` is ignored.
+    /// If `start < stream time - retention + 1`, the put is counted as dropped and not written. In
+    /// a store with duplicates every put is another row, and a put of `None` is ignored.
     ///
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.
@@ -230,8 +230,8 @@ impl WindowStore {
             .get_batch(tx, rows, |n, row| f(n, row.map(decode)))
     }
 
-    /// A scan of the windows of keys in `[key_from, key_to]` (`None` open) that start in `[from, to]`,
-    /// by (start, key), or backward.
+    /// A scan of the windows of keys in `[key_from, key_to]` (`None` open) that start in
+    /// `[from, to]`, by (start, key), or backward.
     pub fn fetch_range(
         &self,
         tx: &mut Transaction,
@@ -264,8 +264,8 @@ impl WindowStore {
         })
     }
 
-    /// Reads the windows of many keys, each within its own times (both inclusive). `f` is called with
-    /// the key's position and a window, by position, then by start.
+    /// Reads the windows of many keys, each within its own times (both inclusive). `f` is called
+    /// with the key's position and a window, by position, then by start.
     pub fn fetch_ranges(
         &self,
         tx: &mut Transaction,
@@ -325,8 +325,8 @@ pub struct WindowScan {
 }
 
 impl WindowScan {
-    /// Hands windows to `visit` until it returns false or they end; true if `visit` stopped, and the
-    /// scan can be resumed.
+    /// Hands windows to `visit` until it returns false or they end; true if `visit` stopped, and
+    /// the scan can be resumed.
     pub fn for_each(
         &mut self,
         visit: &mut dyn FnMut(WindowedKey<'_>, Stamped<'_>) -> bool,

@@ -1,11 +1,11 @@
 //! What a commit takes from a transaction.
 
-use super::Batch;
 use super::staged::record::StagedRecord;
 use super::stored::memory_table::MemoryTable;
 use super::table::Table;
 use super::transaction::Transaction;
 use crate::error::Result;
+use crate::rocks::Batch;
 use std::sync::Arc;
 
 impl Transaction {
@@ -25,8 +25,8 @@ impl Transaction {
         );
     }
 
-    /// The same for the `latest` rows that the staged versions make. Call it before the versions are
-    /// moved.
+    /// The same for the `latest` rows that the staged versions make. Call it before the versions
+    /// are moved.
     pub(crate) fn move_latest_to_memory(
         &mut self,
         versions: Table,

@@ -234,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_merge_answers_as_a_map(
+        fn merge_matches_map(
             sources in prop::collection::vec(
                 prop::collection::btree_map(0u8..20, prop::option::of(0u8..9), 0..10), 0..4),
             moves in prop::collection::vec((0u8..6, 0u8..20), 0..40),

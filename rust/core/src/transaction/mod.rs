@@ -6,8 +6,8 @@
 //! layers, so their view is repeatable and does not block the writer.
 //!
 //! Where is …? reads and scans: `read.rs`, `scan.rs` · a range delete: `delete_range.rs` · what a
-//! commit takes: `drain.rs` · more than fits in memory: `spill.rs` · committed rows, in files and in
-//! memory: `stored/` · the merge of sorted rows: `merge.rs`.
+//! commit takes: `drain.rs` · more than fits in memory: `spill/` · committed rows, in files and
+//! in memory: `stored/` · the merge of sorted rows: `merge.rs`.
 
 mod delete_range;
 mod drain;

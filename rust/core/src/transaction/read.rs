@@ -77,8 +77,8 @@ impl Transaction {
             .get_sorted(table, &sorted, |n, value| f(order[n].1 as usize, value))
     }
 
-    /// Reads many stored keys in ascending order; staged records are ignored. `f` is called for each
-    /// key, in order.
+    /// Reads many stored keys in ascending order; staged records are ignored. `f` is called for
+    /// each key, in order.
     pub(crate) fn get_stored_sorted(
         &self,
         table: Table,
@@ -114,8 +114,8 @@ impl Transaction {
         )
     }
 
-    /// Runs `f` on a cursor over stored rows, which is reused. With `within_key` (versioned tables) a
-    /// seek stays within its key and checks the files' filters first; such a cursor cannot move
+    /// Runs `f` on a cursor over stored rows, which is reused. With `within_key` (versioned tables)
+    /// a seek stays within its key and checks the files' filters first; such a cursor cannot move
     /// backward.
     pub(crate) fn with_seeker<R>(
         &mut self,

@@ -5,8 +5,8 @@
 pub(crate) struct StoreState {
     /// Greatest timestamp of an accepted write, over all keys.
     pub(crate) stream_time: Option<i64>,
-    /// The first moment that the store can be asked for, whatever its retention: rows before it
-    /// may have expired under a shorter retention.
+    /// The first moment that the store can be read, if its retention reaches further back: earlier
+    /// rows may have expired under a shorter retention.
     pub(crate) first_kept: Option<i64>,
     /// How many duplicates were numbered.
     pub(crate) sequence: u64,

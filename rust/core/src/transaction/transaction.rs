@@ -1,6 +1,5 @@
 //! The open transaction: what it stands on, and what it has staged.
 
-use super::Batch;
 use super::record_size::check_size;
 use super::spill::memory_limit::MemoryLimit;
 use super::spill::spiller::Spiller;
@@ -12,12 +11,13 @@ use super::table::Table;
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, TopicPartition};
 use crate::position::Position;
+use crate::rocks::Batch;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// An open transaction, or (without writes) a reader's view of one.
 ///
-/// It belongs to one thread at a time. Besides its own writes it reads the state at its beginning.
+/// It belongs to one thread at a time. It reads its writes over the state at its beginning.
 pub struct Transaction {
     pub(super) base: Arc<Base>,
     pub(super) tables: Arc<[Table]>,

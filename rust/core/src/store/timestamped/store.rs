@@ -10,8 +10,8 @@ use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
 use std::sync::Arc;
 
-/// A handle to a timestamped key-value store of a database. Every call takes the transaction to work
-/// in.
+/// A handle to a timestamped key-value store of a database. Every call takes the transaction to
+/// work in.
 #[derive(Clone)]
 pub struct TimestampedKeyValueStore {
     pub(crate) name: String,

@@ -23,7 +23,7 @@ impl ValiditySpan {
     /// Whether a version is requested. If `to` is before the horizon, only the newest version can
     /// be.
     #[inline]
-    pub(super) fn meets(self, begin: i64, end: Option<i64>) -> bool {
+    pub(super) fn overlaps(self, begin: i64, end: Option<i64>) -> bool {
         let Self { from, to, horizon } = self;
         begin <= to
             && from <= to
@@ -63,8 +63,8 @@ impl BackwardWalk {
         })
     }
 
-    /// Hands versions to `visit` until it returns false or the key ends; true if `visit` stopped the
-    /// walk.
+    /// Hands versions to `visit` until it returns false or the key ends; true if `visit` stopped
+    /// the walk.
     pub(super) fn for_each(
         &mut self,
         scan: &mut Scan,
@@ -75,7 +75,7 @@ impl BackwardWalk {
         let Self { span, older, ended } = self;
         // Visits the previous row if it was requested; its end is now known. False stops the walk.
         let mut emit = |older: Option<(i64, Option<Vec<u8>>)>, end: Option<i64>| match older {
-            Some((begin, Some(value))) if span.meets(begin, end) => visit(
+            Some((begin, Some(value))) if span.overlaps(begin, end) => visit(
                 key,
                 Version {
                     value: &value,

@@ -134,8 +134,8 @@ impl VersionedStore {
         ))
     }
 
-    /// The whole table as it was at a moment (`None`: as it is now), in key order. A moment before the
-    /// history retention shows only keys whose newest version had begun by then.
+    /// The whole table as it was at a moment (`None`: as it is now), in key order. A moment before
+    /// the history retention shows only keys whose newest version had begun by then.
     pub fn scan(&self, tx: &mut Transaction, as_of: Option<Timestamp>) -> Result<VersionScan> {
         let _call = self.inner.counts.call(Operation::Scan);
         let horizon = self.horizon(tx);
@@ -197,8 +197,8 @@ impl VersionScan {
         }
     }
 
-    /// Hands versions to `visit` until it returns false or they end; true if `visit` stopped, and the
-    /// scan can be resumed.
+    /// Hands versions to `visit` until it returns false or they end; true if `visit` stopped, and
+    /// the scan can be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
         match self.mode {
             VersionScanMode::Latest { at } => self.for_each_latest(at, visit),
@@ -285,7 +285,7 @@ impl VersionScan {
                 }
                 let end = state.newer_begin.replace(begin);
                 let emit = match *mode {
-                    VersionScanMode::Between(span) => span.meets(begin, end),
+                    VersionScanMode::Between(span) => span.overlaps(begin, end),
                     VersionScanMode::AsOf { at } => begin <= at && !state.done,
                     VersionScanMode::Latest { .. } => false,
                 };

@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_order_by_key_then_newest_first(
+        fn rows_sort_by_key_then_newest_first(
             a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),
             s in any::<i64>(),
             b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 254, 255]), 0..5),

@@ -96,8 +96,8 @@ impl VersionedStore {
         Ok(f(found.version(&rows)))
     }
 
-    /// When the version or tombstone of a key that is valid at a moment began. The moment must not be
-    /// before the horizon.
+    /// When the version or tombstone of a key that is valid at a moment began. The moment must not
+    /// be before the horizon.
     pub fn last_change(
         &self,
         tx: &mut Transaction,
@@ -110,8 +110,8 @@ impl VersionedStore {
         Ok(found.version.map(|(begin, _)| Timestamp(begin)))
     }
 
-    /// The next moment after `after` at which a version or a tombstone of a key begins. Changes before
-    /// the horizon may have been dropped.
+    /// The next moment after `after` at which a version or a tombstone of a key begins. Changes
+    /// before the horizon may have been dropped.
     pub fn next_change(
         &self,
         tx: &mut Transaction,

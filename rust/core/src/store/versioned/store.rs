@@ -65,7 +65,7 @@ impl VersionedStore {
         &self.inner.name
     }
 
-    /// How far back versions can be asked for, in microseconds.
+    /// How far back versions can be read, in microseconds.
     pub fn history_retention(&self) -> i64 {
         self.inner.history_retention
     }
@@ -108,8 +108,8 @@ impl VersionedStore {
             })
     }
 
-    /// Counts a read as of a moment before the horizon that found nothing, and warns at most once per
-    /// `WARN_EVERY`.
+    /// Counts a read as of a moment before the horizon that found nothing, and warns at most once
+    /// per `WARN_EVERY`.
     pub(super) fn expired_read(&self, tx: &Transaction, at: i64) {
         self.inner.counts.expired_reads.add(1);
         let mut warned = self.inner.warned.lock();
@@ -123,8 +123,8 @@ impl VersionedStore {
                 "raise history_retention to keep it longer"
             };
             log::warn!(
-                "store {}: a read as of {at} found nothing, since history is retained from {horizon} \
-                 on (microseconds): {advice}",
+                "store {}: a read as of {at} found nothing, since history is retained from \
+                 {horizon} on (microseconds): {advice}",
                 self.inner.name
             );
         }

@@ -42,8 +42,8 @@ impl VersionedStore {
         with_key_part(key, put).map_err(|e| e.store(self.name()).key(key))
     }
 
-    /// Deletes as of a time: reads the version valid then, and puts a tombstone. `f` gets the version
-    /// with its old end, or `None` if there was none or the time is older than the history
+    /// Deletes as of a time: reads the version valid then, and puts a tombstone. `f` gets the
+    /// version with its old end, or `None` if there was none or the time is older than the history
     /// retention.
     ///
     /// # Errors
@@ -68,10 +68,10 @@ impl VersionedStore {
     /// Replays versions from a changelog. They were accepted once and are not checked against the
     /// retention again; replaying a row twice has no further effect.
     ///
-    /// The rows of one call may be in any order, but the calls must be in the changelog's order: the
-    /// stream time rises with the rows. Once no older view is alive, compactions drop the versions
-    /// that ended before `stream time - history retention`, and a later call could miss the
-    /// neighbours that its rows had when they were accepted.
+    /// The rows of one call may be in any order, but the calls must be in the changelog's order:
+    /// the stream time rises with the rows. Once no older view is alive, compactions drop the
+    /// versions that ended before `stream time - history retention`, and a later call could miss
+    /// the neighbours that its rows had when they were accepted.
     ///
     /// # Errors
     /// As `put`; the rows before the failed one are then staged.

@@ -17,8 +17,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// How many rows of keys out of range are stepped over before a seek.
 const STEPS: usize = 8;
 
-/// Rows by (time, key). Their keys are from the `times` table; their values are looked up in the same
-/// view, chunk by chunk.
+/// Rows by (time, key). Their keys are from the `times` table; their values are looked up in the
+/// same view, chunk by chunk.
 pub(super) struct RowsByTime {
     scan: Scan,
     view: Transaction,

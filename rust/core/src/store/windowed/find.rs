@@ -39,8 +39,8 @@ struct FoundRow {
 }
 
 impl WindowedRows {
-    /// Finds rows for many requests. `f` is called with the request's position and a row, by position,
-    /// then by time.
+    /// Finds rows for many requests. `f` is called with the request's position and a row, by
+    /// position, then by time.
     pub(in crate::store) fn find(
         &self,
         tx: &mut Transaction,

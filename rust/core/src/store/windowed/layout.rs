@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_order_by_key_then_time_and_come_back(
+        fn rows_sort_by_key_then_time_and_decode(
             a in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..4),
             s in any::<i64>(), m in any::<i64>(),
             b in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..4),

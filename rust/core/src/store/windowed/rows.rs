@@ -82,10 +82,10 @@ impl WindowedRows {
     /// The first moment that can be read and written.
     pub(in crate::store) fn horizon(&self, tx: &Transaction) -> i64 {
         let state = &tx.stores[self.inner.number];
-        let kept = state.stream_time.map_or(i64::MIN, |time| {
+        let retained = state.stream_time.map_or(i64::MIN, |time| {
             first_kept_window(time, self.inner.retention)
         });
-        kept.max(state.first_kept.unwrap_or(i64::MIN))
+        retained.max(state.first_kept.unwrap_or(i64::MIN))
     }
 
     /// Whether a write at a time is within the retention; one that is not is counted as dropped.
@@ -123,8 +123,8 @@ impl WindowedRows {
         state.changed = true;
     }
 
-    /// Stages a row (its value in parts) or, for `None`, its delete. The stream time rises last, since
-    /// staging may fail.
+    /// Stages a row (its value in parts) or, for `None`, its delete. The stream time rises last,
+    /// since staging may fail.
     pub(in crate::store) fn stage(
         &self,
         tx: &mut Transaction,

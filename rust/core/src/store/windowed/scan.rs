@@ -83,8 +83,8 @@ impl WindowedRows {
 }
 
 impl RowScan {
-    /// Hands rows to `visit` until it returns false or they end; true if `visit` stopped, and the scan
-    /// can be resumed.
+    /// Hands rows to `visit` until it returns false or they end; true if `visit` stopped, and the
+    /// scan can be resumed.
     pub(in crate::store) fn for_each(
         &mut self,
         visit: &mut dyn FnMut(WindowedRow<'_>) -> bool,
@@ -133,8 +133,7 @@ mod tests {
     use crate::store::windowed::KeySpan;
     use crate::{Database, DatabaseOptions, ErrorKind, StoreKind, StoreSpec};
 
-    /// WindowedRows of keys that nobody of ours writes are an error wherever a read meets them, never
-    /// passed over.
+    /// A read fails at a row key that Holdfast never writes, and does not skip it.
     #[test]
     fn malformed_row_fails_reads() -> Result<()> {
         let kind = StoreKind::Session { retention: 1_000 };

@@ -44,20 +44,20 @@ impl Cleared {
     pub(in crate::transaction) fn add(&mut self, mut added: Interval) {
         let intervals = Arc::make_mut(self.intervals.get_or_insert_default());
         let first = intervals.partition_point(|interval| interval.to < added.from);
-        let behind = intervals.partition_point(|interval| interval.from <= added.to);
-        if let [lowest, ..] = &intervals[first..behind]
+        let end = intervals.partition_point(|interval| interval.from <= added.to);
+        if let [lowest, ..] = &intervals[first..end]
             && lowest.from < added.from
         {
             added.from.clone_from(&lowest.from);
         }
-        if let [.., highest] = &intervals[first..behind]
+        if let [.., highest] = &intervals[first..end]
             && highest.to > added.to
         {
             added.to.clone_from(&highest.to);
         }
         self.bytes += added.bytes();
         self.bytes -= intervals
-            .splice(first..behind, [added])
+            .splice(first..end, [added])
             .map(|interval| interval.bytes())
             .sum::<usize>();
     }
@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn intervals_hide_what_was_added_and_their_copies_stay(
+        fn intervals_hide_their_keys_and_copies_are_repeatable(
             added in prop::collection::vec((prop::collection::vec(0u8..3, 0..4),
                 prop::collection::vec(0u8..3, 0..4)), 0..20),
             asked in prop::collection::vec(prop::collection::vec(0u8..3, 0..5), 20),

@@ -1,8 +1,8 @@
 //! The key order of a layer.
 //!
 //! Records that came since the last ordered read are sorted into a run. Two runs are merged when
-//! the newer is at least half as long as the older. So a seek meets few runs, and a record is merged
-//! a logarithmic number of times.
+//! the newer is at least half as long as the older. So a seek searches few runs, and a record is
+//! merged a logarithmic number of times.
 
 use super::record_log::RecordLog;
 use crate::transaction::sort_prefix::sort_prefix;

@@ -1,8 +1,8 @@
-//! A staged record, looked up.
+//! A staged record as reads see it.
 
 use super::layer::Layer;
 
-/// A staged record, looked up.
+/// A staged record as reads see it.
 #[derive(Clone, Copy)]
 pub(crate) struct StagedRecord<'a> {
     /// The key as it will be in the database.

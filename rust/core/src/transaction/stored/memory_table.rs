@@ -42,8 +42,8 @@ impl MemoryTable {
             .flatten()
     }
 
-    /// About how many rows there are. Until a merge drops them, overwritten rows are counted too, and
-    /// each delete as if it had removed a row.
+    /// About how many rows there are. Until a merge drops them, overwritten rows are counted too,
+    /// and each delete as if it had removed a row.
     pub(crate) fn approximate_rows(&self) -> u64 {
         u64::try_from(self.added.iter().sum::<i64>()).unwrap_or(0)
     }
@@ -100,8 +100,8 @@ impl MemoryTable {
                 (largest, of_largest) = (size(n), 0);
             }
             of_largest += usize::from(size(n) == largest);
-            // A larger layer before smaller ones remains; a smaller one before larger ones is merged
-            // with them.
+            // A larger layer before smaller ones remains; a smaller one before larger ones is
+            // merged with them.
             if of_largest >= LAYERS_OF_A_SIZE || n < newest && size(n) < largest {
                 from = Some(n);
             }
@@ -122,10 +122,10 @@ fn merged(
     let mut cursors: Vec<LayerCursor> = layers.iter().cloned().map(LayerCursor::new).collect();
     let Ok(()) = merge::for_each_newest(&mut cursors, |row| {
         if let Some(StagedRecord { key, value, newest }) = row.record() {
-            let gone = expired
+            let dropped = expired
                 .as_mut()
                 .is_some_and(|expired| expired(key) || value.is_none());
-            if !gone {
+            if !dropped {
                 merged.push(&[key], value.as_ref().map(std::slice::from_ref), newest);
             }
         }
@@ -195,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_in_memory_answers_as_a_map_and_its_copies_stay(
+        fn table_matches_map_and_copies_are_repeatable(
             commits in prop::collection::vec(prop::collection::vec((prop::collection::vec(0u8..3,
                 0..5), prop::option::of(0u8..9)), 1..12), 0..40),
             seek in prop::collection::vec(0u8..3, 0..5),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_stay_few_and_overwritten_rows_go() {
+    fn merges_limit_layers_and_drop_overwritten_rows() {
         let mut table = MemoryTable::default();
         for round in 0..1000u32 {
             let rows: Vec<_> = (0..100u8).map(|n| (vec![n], Some(round as u8))).collect();
@@ -242,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn a_delete_takes_a_row_out_of_the_count() {
+    fn delete_lowers_approximate_rows() {
         let rows =
             |value: Option<u8>, n: u8| (0..n).map(|key| (vec![key], value)).collect::<Vec<_>>();
         let mut table = MemoryTable::default();
         table.push(layer_of(&rows(Some(1), 10)), 0, 0, &mut |_| false);
         assert_eq!(table.approximate_rows(), 10);
-        // Of a key the last record counts.
+        // Only the last record of a key counts.
         table.push(
             layer_of(&[rows(None, 9), rows(Some(2), 2), rows(None, 9)].concat()),
             0,
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_rows_go_when_all_layers_are_merged() {
+    fn merge_of_all_layers_drops_expired_rows() {
         let mut table = MemoryTable::default();
         for n in 0..64u8 {
             table.push(layer_of(&[(vec![n], Some(n))]), 0, 0, &mut |key| {

@@ -1,4 +1,4 @@
-//! A layer answers as a map.
+//! Layers, active and frozen, compared with a map.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 proptest! {
     #[test]
-    fn a_layer_answers_as_a_map(ops in prop::collection::vec((prop::collection::vec(0u8..3,
+    fn layer_matches_map(ops in prop::collection::vec((prop::collection::vec(0u8..3,
         0..11), prop::option::of(0u8..9), 0u8..4), 0..200)) {
         let mut layer = Layer::new(7, 0);
         let mut model: BTreeMap<Vec<u8>, Option<u8>> = BTreeMap::new();
@@ -41,7 +41,7 @@ proptest! {
     }
 
     #[test]
-    fn a_frozen_layer_answers_as_a_map(
+    fn frozen_layer_matches_map(
         rows in prop::collection::vec((prop::collection::vec(0u8..3, 0..11),
             prop::option::of(0u8..9)), 0..100),
         ordered_at in prop::option::of(0usize..100),
