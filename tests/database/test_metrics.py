@@ -421,7 +421,7 @@ def test_the_text_is_read_back_by_prometheus_own_parser(debug):
     }
     assert {sample.labels["database"] for sample in read.values()} == {"orders"}
     assert families["holdfast_store_put"].type == "counter"
-    assert families["holdfast_task_uncommitted_bytes"].type == "gauge"
+    assert families["holdfast_database_uncommitted_bytes"].type == "gauge"
     assert read["holdfast_store_put_total", "kv"].value == 1
 
     def named(scope, name):

@@ -36,7 +36,7 @@ print("done")
 SAID = """
 class Words(logging.Handler):
     def emit(self, record):
-        if record.name == "holdfast_core.db.reclaim":
+        if record.name.startswith("holdfast_core.") and record.name.endswith(".reclaim"):
             said.add(record.threadName)
 
 said = set()

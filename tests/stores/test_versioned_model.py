@@ -54,7 +54,7 @@ class VersionedMachine(StoreMachine):
         if time < self.first_kept(self.stream_time):
             return (False, None)
         self.stream_time = time if self.stream_time is None else max(self.stream_time, time)
-        self.open[key, time] = value
+        self.current[key, time] = value
         return (
             True,
             next(v.valid_to for v in self.versions_of(self.state(), key) if v.timestamp == time),
@@ -142,7 +142,7 @@ class VersionedMachine(StoreMachine):
     def versions(
         self, low: bytes | None, high: bytes | None, start: int, length: int, descending: bool
     ) -> None:
-        keys = sorted({key for key, _ in self.open})
+        keys = sorted({key for key, _ in self.current})
         inside = [
             key for key in keys if (low is None or low <= key) and (high is None or key <= high)
         ]
@@ -160,7 +160,7 @@ class VersionedMachine(StoreMachine):
 
     @rule(at=TIMES)
     def scan(self, at: int) -> None:
-        keys = sorted({key for key, _ in self.open})
+        keys = sorted({key for key, _ in self.current})
         expected = [
             (key, record) for key in keys if (record := self.model_get(key, at)) is not None
         ]
