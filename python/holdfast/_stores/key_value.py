@@ -113,7 +113,7 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         If the value cannot be converted, the key is not removed.
         """
         if not self._serdes.values_are_bytes:
-            self.get(key)  # what cannot be returned is not removed
+            self.get(key)  # raises before the removal
         data = self._core.delete(found := self._serdes.to_key(key))
         return None if data is None else self._serdes.from_value(data, found)
 

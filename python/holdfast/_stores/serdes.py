@@ -31,8 +31,7 @@ class Serdes(Generic[K, V]):
         self.store = builder.name
         self._key: Any = builder.key
         self._value: Any = builder.value
-        # Bytes stay as they are, and are most of all: the calls that a serde takes would cost more
-        # than a put.
+        # Bytes are the most frequent and need no serde, whose calls would cost more than a put.
         self._keys_are_bytes, self._values_are_bytes = builder.key is BYTES, builder.value is BYTES
         self.are_bytes = self._keys_are_bytes and self._values_are_bytes
         self.keys_are_structs = isinstance(builder.key, StructSerde)
@@ -152,8 +151,7 @@ class Serdes(Generic[K, V]):
         if not isinstance(data, bytes):
             raise TypeError(
                 f"store {self.store}: the {what} is a {type(data).__name__} ({data!r:.80}); "
-                "wanted: bytes, "
-                f"or give the store a serde ({what}=...)"
+                f"wanted: bytes, or give the store a serde ({what}=...)"
             )
         return data
 

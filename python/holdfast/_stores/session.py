@@ -68,7 +68,7 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
 
         With `key_to`, of the keys from `key_from` to `key_to`, both included.
         """
-        self._serdes.to_key(key_from)  # a range that is open below is `find_sessions`
+        self._serdes.to_key(key_from)  # raises for None: only `find_sessions` has an open lower end
         to = key_from if key_to is None else key_to
         return self._iterator(self._wanted(key_from, to, MIN_TIME, MAX_TIME, reverse=reverse))
 

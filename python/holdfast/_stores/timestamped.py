@@ -1,5 +1,4 @@
-"""The timestamped key-value store: key to value and timestamp, ordered by the unsigned bytes of the
-keys.
+"""The timestamped key-value store: values with a timestamp by key, in the order of the keys.
 
 >>> import holdfast as hf
 >>> import tempfile
@@ -145,7 +144,7 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         """
         data = self._serdes.to_key(key)
         if not self._serdes.values_are_bytes:
-            self._record(data, self._core.get(data))  # what cannot be returned is not removed
+            self._record(data, self._core.get(data))  # raises before the removal
         return self._record(data, self._core.delete(data))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:

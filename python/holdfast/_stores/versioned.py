@@ -168,7 +168,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         """
         data, at = self._serdes.to_key(key), timestamp_micros(timestamp, "timestamp")
         if not self._serdes.values_are_bytes:
-            self._record(data, self._core.get(data, at))  # what cannot be returned is not deleted
+            self._record(data, self._core.get(data, at))  # raises before the deletion
         return self._record(data, self._core.delete(data, at))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
