@@ -19,7 +19,7 @@ from holdfast.cli import main
         (["epoch", "drop", "/nowhere", "1", "--storage-option", "region"], "is not KEY=VALUE"),
     ],
 )
-def test_wrong_arguments_say_what_belongs_there(
+def test_wrong_arguments_name_the_wanted_ones(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as ended:
@@ -49,7 +49,9 @@ def test_a_mistyped_root_is_not_created(tmp_path: Path, capsys: pytest.CaptureFi
     assert list(tmp_path.iterdir()) == []
 
 
-def test_dropping_an_epoch_without_staged_objects_removes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_dropping_an_epoch_without_staged_objects_removes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     (tmp_path / "meta.json").write_text('{"format": 1, "query_id": "q", "partitions": 2}')
     assert main(["epoch", "drop", str(tmp_path), "500"]) == 0
     assert (

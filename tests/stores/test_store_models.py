@@ -1,6 +1,7 @@
-"""Every kind of store but the versioned one (which has `test_versioned_model.py`) against a
-dictionary: scalar and Arrow forms, commits, rollbacks, reopens, crashes, and readers at both
-isolation levels, of transactions in memory and of such as spill.
+"""All kinds of stores against a dictionary; `test_versioned_model.py` has the versioned one.
+
+The models use scalar and Arrow forms, commits, rollbacks, reopens, crashes, and readers at both
+isolation levels. Their transactions are in memory or spill.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ import holdfast as hf
 RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
 W, V = hf.WindowedKey, hf.ValueAndTimestamp
 
-# Prefixes of one another, and zero bytes: the keys that a careless layout mixes up.
+# Prefixes of one another, and zero bytes: keys that a wrong layout confuses.
 KEYS = st.sampled_from([b"", b"a", b"a\0", b"a\0\1", b"ab", b"a\xff", b"b"])
 VALUES = st.none() | st.binary(max_size=2)
 TIMES = st.integers(-30, 150)
 BOUNDS = st.none() | KEYS
 RETENTION, SIZE = 50, 5
-# Memory of a transaction at which it spills: mostly never, or now and then, or at every row, which
-# takes ten times as long.
+# The memory at which a transaction spills: mostly never, sometimes, or at every row, which takes
+# ten times as long.
 LIMITS = st.sampled_from([64 << 20] * 5 + [300] * 2 + [0])
 # Every spill syncs files; memory makes that cheap.
 MEMORY = Path("/dev/shm")
@@ -78,7 +79,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.stream_time: int | None = None
         self.number = 0
         self.committed = self.state()
-        # Scans that were begun, with what each must still show.
+        # Open scans, each with the rows that it must still return.
         self.scans: list[tuple[Iterator[Any], list[Any]]] = []
 
     @initialize(limit=LIMITS)
@@ -137,8 +138,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        # A database that nobody holds any more is not closed: what was committed has to come from
-        # the log, as after a kill.
+        # A dropped database is not closed: its commits must come from the log, as after a kill.
         self.scans.clear()
         del self.db
         gc.collect()
