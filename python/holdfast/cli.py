@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
         "output path, or take its own log back, too (the file sink's _spark_metadata/<n>, for n "
         "from that epoch on).",
     )
-    _takes_root(
+    _add_root_options(
         rewind,
         _core.rewind,
         "nothing had to be removed from {root}: start the query, epoch {epoch} is next",
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Remove what was staged of an epoch that Spark has not committed, so that new "
         "code may compute other results. Use it only if no sink has the old code's output.",
     )
-    _takes_root(
+    _add_root_options(
         drop,
         _core.drop_epoch,
         "nothing is staged of epoch {epoch} in {root}: nothing was removed",
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _takes_root(
+def _add_root_options(
     command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int] | None], nothing: str
 ) -> None:
     command.add_argument("root", help="the state's root, as State(...) was given it")

@@ -70,7 +70,7 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
         """
         self._serdes.to_key(key_from)  # raises for None: only `find_sessions` has an open lower end
         to = key_from if key_to is None else key_to
-        return self._iterator(self._wanted(key_from, to, MIN_TIME, MAX_TIME, reverse=reverse))
+        return self._iterator(self._selection(key_from, to, MIN_TIME, MAX_TIME, reverse=reverse))
 
     def find_sessions(
         self,
@@ -137,9 +137,9 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
         if isinstance(key_to, str) and key_to == "same":
             key = self._serdes.to_key(key_from)  # type: ignore[arg-type]  # None is an error
             return (key, key, end, start, reverse)
-        return self._wanted(key_from, key_to, end, start, reverse=reverse)
+        return self._selection(key_from, key_to, end, start, reverse=reverse)
 
-    def _wanted(
+    def _selection(
         self,
         key_from: K | None,
         key_to: K | None,
@@ -151,14 +151,14 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
         low, high = key_bounds(self._serdes, key_from, key_to)
         return (low, high, earliest_end, latest_start, reverse)
 
-    def _iterator(self, wanted: _core._Selection) -> StoreIterator[WindowedKey[K], V]:
+    def _iterator(self, selection: _core._Selection) -> StoreIterator[WindowedKey[K], V]:
         from_key, from_value = self._serdes.from_key, self._serdes.from_value
 
         def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
             return WindowedKey(from_key(row[0]), row[1], row[2])
 
         return StoreIterator(
-            self._core.find_sessions(wanted),
+            self._core.find_sessions(selection),
             key,
             lambda row: (key(row[0]), from_value(row[1], row[0][0])),
         )

@@ -100,7 +100,7 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
         Both ends of both ranges are included; a key of None is an open end. If a start is above its
         end, the result is empty.
         """
-        return self._iterator(self._wanted(key_from, key_to, start, end, reverse=reverse))
+        return self._iterator(self._selection(key_from, key_to, start, end, reverse=reverse))
 
     def all(self, *, reverse: bool = False) -> StoreIterator[WindowedKey[K], R]:
         """Returns all windows, by (start, key)."""
@@ -150,14 +150,14 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
         Their columns are `key`, `window_start`, `window_end`, `value` and, in a timestamped store,
         `timestamp`.
         """
-        wanted = self._wanted(key_from, key_to, start, end, reverse=reverse)
-        return self._batches(wanted, batch_rows)
+        selection = self._selection(key_from, key_to, start, end, reverse=reverse)
+        return self._batches(selection, batch_rows)
 
     def all_batches(self, *, reverse: bool = False, batch_rows: int = 10_000) -> _core.ArrowReader:
         """As `all`, in batches with the columns of `fetch_range_batches`."""
         return self._batches((None, None, MIN_TIME, MAX_TIME, reverse), batch_rows)
 
-    def _wanted(
+    def _selection(
         self,
         key_from: K | None,
         key_to: K | None,
@@ -169,19 +169,19 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
         low, high = key_bounds(self._serdes, key_from, key_to)
         return (low, high, timestamp_micros(start, "start"), timestamp_micros(end, "end"), reverse)
 
-    def _batches(self, wanted: _core._Selection, batch_rows: int) -> _core.ArrowReader:
+    def _batches(self, selection: _core._Selection, batch_rows: int) -> _core.ArrowReader:
         return self._serdes.decode_reader(
-            self._core.fetch_range_batches(wanted, batch_rows, self._timestamps)
+            self._core.fetch_range_batches(selection, batch_rows, self._timestamps)
         )
 
-    def _iterator(self, wanted: _core._Selection) -> StoreIterator[WindowedKey[K], R]:
+    def _iterator(self, selection: _core._Selection) -> StoreIterator[WindowedKey[K], R]:
         from_key, result = self._serdes.from_key, self._result
 
         def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
             return WindowedKey(from_key(row[0]), row[1], row[2])
 
         return StoreIterator(
-            self._core.fetch_range(wanted),
+            self._core.fetch_range(selection),
             key,
             lambda row: (key(row[0]), result(row[1], row[2], row[0][0])),
         )
@@ -299,7 +299,7 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
     def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
         """Puts one value and timestamp per row, in order; null as in `put`."""
         if timestamps is None:
-            raise TypeError("timestamps is None; wanted: an Arrow array, a timestamp a row")
+            raise TypeError("timestamps is None; wanted: an Arrow array, one timestamp per row")
         keys, values = self._serdes.encode_keys(keys), self._serdes.encode_values(values)
         self._core.put_batch(keys, values, window_starts, timestamps)
 
