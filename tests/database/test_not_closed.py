@@ -34,7 +34,7 @@ print("done")
 LOGGED = """
 class Words(logging.Handler):
     def emit(self, record):
-        if record.name.startswith("holdfast_core.") and record.name.endswith(".reclaim"):
+        if record.name.endswith(".reclaim"):
             logged.add(record.threadName)
 
 logged = set()
