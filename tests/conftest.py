@@ -14,14 +14,15 @@ from databases import Bench
 
 @pytest.fixture
 def place() -> str:
-    """Where the stores are; the contract's tests run with all of them."""
+    """Where the stores are; the cases of `contract/` run with all places."""
     return "files"
 
 
 @pytest.fixture
 def memory_path() -> Iterator[Path]:
-    """As `tmp_path`, in memory where there is a file system of it: a spill syncs files, and here no
-    power is lost.
+    """As `tmp_path`, in memory if there is such a file system.
+
+    A spill syncs files, and these tests do not simulate a loss of power.
     """
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as path:
@@ -37,7 +38,7 @@ def bench(tmp_path: Path, place: str):
 
 @pytest.fixture
 def open_bench(tmp_path: Path, place: str):
-    """Opens databases with options of the test's own; all are closed at its end."""
+    """Opens databases with a test's options; all are closed at its end."""
     opened: list[Bench] = []
 
     def opener(name: str = "db", **options: Any) -> Bench:

@@ -1,4 +1,4 @@
-"""Databases that tests open, and open again."""
+"""Databases that tests open and reopen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Bench:
         self.path: Path | None = None if place == "memory" else path
         self.persistent = place in ("files", "spilled")
         if place == "spilled":
-            # At every row.
+            # Spills at every row.
             options.setdefault("uncommitted_max_bytes", 0)
         self.retention: Any = options.pop("history_retention", 30 * DAY)
         self.interval: Any = options.pop("segment_interval", None)

@@ -1,4 +1,4 @@
-"""Python processes that tests start: they do what a script says, and are killed or read from."""
+"""Python processes that tests start with a script, read from and kill."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import holdfast as hf
 
 
 def run_script(script: str, *args: object, timeout: float = 60) -> str:
-    """What the script prints; fails with its error output when it fails."""
+    """Returns the script's output; fails with its error output if it fails."""
     command = [sys.executable, "-c", HEADER + textwrap.dedent(script), *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr
@@ -25,7 +25,7 @@ def run_script(script: str, *args: object, timeout: float = 60) -> str:
 
 @contextmanager
 def running(script: str, *args: object) -> Iterator[subprocess.Popen[str]]:
-    """A process that runs the script; killed at the end, if it still lives."""
+    """A process that runs the script; killed at the end if it is still alive."""
     command = [sys.executable, "-u", "-c", HEADER + textwrap.dedent(script), *map(str, args)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:

@@ -1,4 +1,4 @@
-"""`holdfast` on the command line; tests/spark/test_epochs.py takes a query back with it."""
+"""`holdfast` on the command line; tests/spark/test_epochs.py rewinds a query with it."""
 
 import json
 from pathlib import Path
@@ -13,13 +13,13 @@ from holdfast.cli import main
     [
         ([], "COMMAND"),
         (["rewind", "/nowhere"], "--epoch"),
-        (["rewind", "/nowhere", "--epoch", "-1"], "is no epoch"),
-        (["rewind", "/nowhere", "--epoch", "99999999999999999999"], "is no epoch"),
-        (["epoch", "drop", "/nowhere", "x"], "is no epoch: give Spark's batch id"),
+        (["rewind", "/nowhere", "--epoch", "-1"], "is not an epoch"),
+        (["rewind", "/nowhere", "--epoch", "99999999999999999999"], "is not an epoch"),
+        (["epoch", "drop", "/nowhere", "x"], "is not an epoch: give Spark's batch id"),
         (["epoch", "drop", "/nowhere", "1", "--storage-option", "region"], "is not KEY=VALUE"),
     ],
 )
-def test_wrong_arguments_say_what_belongs_there(
+def test_wrong_arguments_name_the_wanted_ones(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as ended:
@@ -38,7 +38,7 @@ def test_a_folder_without_state_is_left_alone(tmp_path: Path, capsys: pytest.Cap
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_root_that_is_mistyped_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_mistyped_root_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     root = tmp_path / "rot"
     for command in (["rewind", str(root), "--epoch", "3"], ["epoch", "drop", str(root), "3"]):
         assert main(command) == 1
@@ -49,18 +49,20 @@ def test_a_root_that_is_mistyped_is_not_made(tmp_path: Path, capsys: pytest.Capt
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_epoch_of_which_nothing_is_staged(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_dropping_an_epoch_without_staged_objects_removes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     (tmp_path / "meta.json").write_text('{"format": 1, "query_id": "q", "partitions": 2}')
     assert main(["epoch", "drop", str(tmp_path), "500"]) == 0
     assert (
         capsys.readouterr().out
-        == f"nothing is staged of epoch 500 in {tmp_path}: nothing was taken away\n"
+        == f"nothing is staged of epoch 500 in {tmp_path}: nothing was removed\n"
     )
-    # A query that runs is not fenced for it.
+    # A running query is not fenced by it.
     assert [path.name for path in tmp_path.iterdir()] == ["meta.json"]
 
 
-def test_what_is_no_root_is_an_error_and_no_traceback(capsys: pytest.CaptureFixture[str]):
+def test_an_invalid_root_is_an_error_without_a_traceback(capsys: pytest.CaptureFixture[str]):
     assert main(["rewind", "ftp://example/state", "--epoch", "3"]) == 1
     assert capsys.readouterr().err.startswith("holdfast: ")
 

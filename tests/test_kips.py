@@ -16,7 +16,7 @@ NAMES = sorted(set(re.findall(r"`(hf\.[\w.]+(?:\(\w+=\))?)`", TABLE)))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_of_the_table_is_there(name):
+def test_every_name_of_the_table_exists(name):
     path, _, argument = name.removesuffix("=)").partition("(")
     found = reduce(getattr, path.split(".")[1:], hf)
     if argument:

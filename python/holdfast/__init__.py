@@ -26,7 +26,8 @@ Another process, or the same one after a crash, reads the last commit:
 >>> with hf.open(path, stores) as db:
 ...     db["rates"].get(b"USD").value, db["totals"].get(b"customer 7")
 ...     db.committed_offset(("orders", 3))
-(b'1.0898', b'120.50', 41)
+(b'1.0898', b'120.50')
+41
 
 - `stores`: builders of stores
 - `open` and `Database`

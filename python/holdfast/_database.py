@@ -313,7 +313,7 @@ class Database(AbstractContextManager["Database"]):
         try:
             self._core.observe(topic, partition, offset)
         except (OverflowError, TypeError):
-            # Checked only on failure, since there is a call a record.
+            # Checked only on failure, since it is called once per record.
             check_bits("partition", partition, 32)
             check_bits("offset", offset, 64)
             raise

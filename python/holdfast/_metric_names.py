@@ -1,4 +1,4 @@
-"""The names of all figures, for type checkers. What each of them says: `docs/metrics.md`."""
+"""The names and types of all metrics, for type checkers; `docs/metrics.md` describes them."""
 
 from typing import NotRequired, TypedDict
 
@@ -132,9 +132,7 @@ StoreMetrics = TypedDict(
     },
     total=False,
 )
-"""Of one store. Which of them there are depends on its kind, on whether it is in files, and on the
-level.
-"""
+"""The metrics of one store; which it has depends on its kind, on files and on the level."""
 
 DatabaseMetrics = TypedDict(
     "DatabaseMetrics",
@@ -186,6 +184,7 @@ DatabaseMetrics = TypedDict(
         "stores": dict[str, StoreMetrics],
     },
 )
-"""Of a database, and of its stores by their names. Those that are not required are there at
-`MetricsLevel.DEBUG`.
+"""The metrics of a database, and under `stores` those of its stores by name.
+
+The metrics that are not required exist at `MetricsLevel.DEBUG`.
 """

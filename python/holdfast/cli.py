@@ -1,4 +1,4 @@
-"""`holdfast` on the command line: what an operator of a query does by hand, while it is stopped."""
+"""The command line `holdfast`: maintenance of a stopped query's state."""
 
 import argparse
 import json
@@ -11,8 +11,9 @@ from holdfast.errors import HoldfastError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns 0, or 1 with what went wrong on stderr. `SystemExit` for arguments
-    that are none.
+    """Runs one command and returns the exit status.
+
+    That is 0, or 1 with the error on stderr. Raises `SystemExit` for invalid arguments.
     """
     asked = _parser().parse_args(arguments)
     try:
@@ -25,26 +26,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="holdfast", description="State of PySpark queries, operated by hand."
+        prog="holdfast", description="Maintenance of the state of PySpark queries."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     rewind = commands.add_parser(
         "rewind",
         help="take state and checkpoint back to where an epoch is computed next",
-        description="Take a stopped query's state, and Spark's checkpoint with it, back to where "
-        "an epoch is computed next. "
-        "Sinks are not rewound: they see that epoch and later ones a second time. Those that skip "
-        "the epochs they have, as "
-        "Spark's file sink and Delta do, evaluate nothing in them: before the start give such a "
-        "sink a new output path, or "
-        "take its own log back, too (the file sink's _spark_metadata/<n>, for n from that epoch "
-        "on).",
+        description="Take the state of a stopped query, and Spark's checkpoint with it, back to "
+        "the point where an epoch is computed next. Sinks are not rewound: they receive that epoch "
+        "and later ones a second time. Sinks that skip epochs they already have, such as Spark's "
+        "file sink and Delta, evaluate nothing in them: before the start give such a sink a new "
+        "output path, or take its own log back, too (the file sink's _spark_metadata/<n>, for n "
+        "from that epoch on).",
     )
-    _takes_root(
+    _add_root_options(
         rewind,
         _core.rewind,
-        "nothing had to be taken away of {root}: start the query, epoch {epoch} is next",
+        "nothing had to be removed from {root}: start the query, epoch {epoch} is next",
     )
     rewind.add_argument("--epoch", type=_epoch, required=True, help="the epoch to compute next")
 
@@ -53,21 +52,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     drop = epoch.add_parser(
         "drop",
-        help="take away what was staged of an epoch",
-        description="Take away what was staged of an epoch that Spark has not committed, so that "
-        "new code may come to other "
-        "results. Only where the old code's output has reached no sink.",
+        help="remove what was staged of an epoch",
+        description="Remove what was staged of an epoch that Spark has not committed, so that new "
+        "code may compute other results. Use it only if no sink has the old code's output.",
     )
-    _takes_root(
+    _add_root_options(
         drop,
         _core.drop_epoch,
-        "nothing is staged of epoch {epoch} in {root}: nothing was taken away",
+        "nothing is staged of epoch {epoch} in {root}: nothing was removed",
     )
     drop.add_argument("epoch", type=_epoch, help="the epoch")
     return parser
 
 
-def _takes_root(
+def _add_root_options(
     command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int] | None], nothing: str
 ) -> None:
     command.add_argument("root", help="the state's root, as State(...) was given it")
@@ -96,16 +94,18 @@ def _takes_root(
         if not objects:
             print(nothing.format(root=asked.root, epoch=asked.epoch))
             return
-        kept = f"{objects} objects are now in removed/{number}/ of {asked.root}"
-        print(f"{kept}: start the query, epoch {asked.epoch} is next")
+        print(
+            f"{objects} objects are now in removed/{number}/ of {asked.root}: "
+            f"start the query, epoch {asked.epoch} is next"
+        )
 
     command.set_defaults(run=run)
 
 
 def _epoch(text: str) -> int:
-    # As many as Spark has.
+    # Spark's batch ids have 64 bits.
     if not text.isdecimal() or int(text) >= 2**63:
-        raise argparse.ArgumentTypeError(f"{text!r} is no epoch: give Spark's batch id")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an epoch: give Spark's batch id")
     return int(text)
 
 

@@ -1,11 +1,10 @@
-"""What can go wrong: one base, few classes, each saying what the caller can do.
+"""The exceptions: one base, and few classes that differ in what the caller should do.
 
-A message names the store, the key and the path where it has them. Wrong arguments raise Python's
-own `ValueError` and `TypeError`.
+A message names the store, the key and the path if it has them. Invalid arguments raise Python's own
+`ValueError` and `TypeError`.
 
-Docstrings leave out what all that reaches a database's database may raise: `StoreClosedError`,
-`ForkedProcessError`, `StoreCorruptedError` where it meets a damaged file, and `HoldfastError`
-itself.
+Docstrings do not repeat what every call on a database can raise: `StoreClosedError`,
+`ForkedProcessError`, `StoreCorruptedError` for a damaged file, and `HoldfastError` itself.
 
 >>> import holdfast as hf
 >>> issubclass(hf.errors.StoreLockedError, hf.errors.HoldfastError)
@@ -29,21 +28,22 @@ __all__ = [
 
 
 class HoldfastError(Exception):
-    """The base of all.
+    """The base class of all errors.
 
-    Raised itself when the operating system refuses (a full disk, a missing permission), when a call
-    does not fit the moment (after a commit that failed), and for a bug in Holdfast: the message
-    says which.
+    Raised itself if the operating system refuses an operation (a full disk, a missing permission),
+    if a call is not allowed in the current state (after a commit that failed), and for a bug in
+    Holdfast. The message says which.
     """
 
 
 class StoreClosedError(HoldfastError):
-    """The store, its database or an iterator of it is closed: open the database again."""
+    """The store, its database or its iterator is closed: open the database again."""
 
 
 class StoreLockedError(HoldfastError):
-    """Another process or database holds the directory; the message names the holder's pid. Close it
-    there first.
+    """Another process or database has the directory open: close it there first.
+
+    The message names that process's pid.
     """
 
 
@@ -52,9 +52,7 @@ class StoreCorruptedError(HoldfastError):
 
 
 class FormatVersionError(HoldfastError):
-    """Written in a format that this version does not know: use the version of Holdfast that wrote
-    it.
-    """
+    """The files have an unknown format: use the version of Holdfast that wrote them."""
 
 
 class FencedError(HoldfastError):
@@ -66,17 +64,18 @@ class SerializationError(HoldfastError):
 
 
 class NotUpToBoundError(HoldfastError):
-    """The state has not reached the position that the query asks for: try again later, or restore a
-    store named as lost.
+    """The state is behind the position that the query requires.
+
+    Try again later, or restore the store that the message names as lost.
     """
 
 
 class UnsupportedOperationError(HoldfastError):
-    """Not possible by design, or not here yet: the message names what to call instead."""
+    """Not supported, by design or not yet: the message names what to call instead."""
 
 
 class StateMismatchError(HoldfastError):
-    """The state does not fit the job that asks for it: the message names the way out."""
+    """The state does not match the job that opens it: the message names the way out."""
 
 
 class RestoreError(HoldfastError):
@@ -84,9 +83,8 @@ class RestoreError(HoldfastError):
 
 
 class ForkedProcessError(HoldfastError):
-    """The process was forked after a database had been opened: start children with `spawn`, or fork
-    before the first one.
+    """The process was forked after a database had been opened.
 
-    Such a child, even one that never sees this error, must end with `os._exit`, as those of
-    `multiprocessing` do.
+    Start child processes with `spawn`, or fork before the first `open`. Such a child, even one that
+    never sees this error, must end with `os._exit`, as those of `multiprocessing` do.
     """

@@ -1,4 +1,4 @@
-"""Stores of the cases, each in every mode and on every kind of storage there is."""
+"""The stores of the cases, in every mode and on every kind of storage."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from databases import Bench
 
 @pytest.fixture(params=MODES)
 def open_case(request: pytest.FixtureRequest, tmp_path: Path):
-    """Opens a store by its builder, in one transaction, with a commit or with a reopen after every
-    call.
-    """
+    """Opens a store in one transaction, with a commit or with a reopen after every call."""
     opened: list[Case] = []
 
     def opener(builder: hf.StoreBuilder) -> Case:
@@ -36,15 +34,15 @@ def open_case(request: pytest.FixtureRequest, tmp_path: Path):
 
 @pytest.fixture(params=["files", "spilled", "memory", "memory beside files"])
 def place(request: pytest.FixtureRequest) -> str:
-    """The contract holds wherever a store is: in files, in files with a transaction that spills at
-    every row, in memory, and in memory in a database that has files.
+    """All places: the contract holds in each.
+
+    They are files, files with a transaction that spills at every row, memory, and memory in a
+    database that has files.
     """
     return request.param
 
 
-@pytest.fixture(params=["kept open", "reopened"])
+@pytest.fixture(params=["still open", "reopened"])
 def maybe_reopen(request: pytest.FixtureRequest, bench: Bench) -> Callable[[], None]:
-    """Called between a write and what is to be seen of it: the database stays open in one run, and
-    is opened again in the other.
-    """
+    """Called between a write and its check: reopens the database in one run of two."""
     return bench.reopen if request.param == "reopened" else lambda: None

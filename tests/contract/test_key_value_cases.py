@@ -1,5 +1,7 @@
-"""The key-value rows of the contract's cases, each by its id; once in one transaction, once
-committed after every operation, once with a close and reopen after every operation.
+"""The key-value cases, each by its id (`README.md`).
+
+They run in one transaction, with a commit after every operation, and with a reopen after every
+operation.
 """
 
 from __future__ import annotations
@@ -15,9 +17,7 @@ MODES = ["one transaction", "commit after each", "reopen after each"]
 
 
 class Store:
-    """The store under test: every call goes to the one that is open now, and is followed by what
-    the mode asks for.
-    """
+    """The store under test: calls the open one, then commits or reopens as the mode requires."""
 
     def __init__(self, bench, mode: str) -> None:
         self.bench = bench
@@ -91,7 +91,7 @@ def test_k06_bounds_need_not_exist(four):
     assert four.rows("bb", "cc") == "c3"
 
 
-def test_k08_put_if_absent_keeps_what_is_there(four):
+def test_k08_put_if_absent_preserves_an_existing_value(four):
     assert four.put_if_absent(b"a", b"zz") == b"1"
     assert four.get(b"a") == b"1"
     assert four.put_if_absent(b"e", b"5") is None
@@ -240,7 +240,7 @@ def test_k16_an_iterator_is_closed_with_its_store(bench):
     ],
 )
 @pytest.mark.parametrize("cut", [1, 2, 3])
-def test_k18_restore_ends_at_the_last_record_however_it_is_cut(
+def test_k18_a_restore_ends_with_the_last_record_in_any_batches(
     bench, maybe_reopen, records, expected, cut
 ):
     for start in range(0, len(records), cut):
@@ -253,7 +253,7 @@ def test_k18_restore_ends_at_the_last_record_however_it_is_cut(
 
 
 class CountingSerde:
-    """Text, counting what it deserializes."""
+    """A serde of text that records what it deserializes."""
 
     def __init__(self) -> None:
         self.seen: list[bytes] = []

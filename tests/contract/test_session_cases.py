@@ -1,5 +1,7 @@
-"""The session rows of the contract's cases, each by its id; once in one transaction, once committed
-after every operation, once with a close and reopen after every operation.
+"""The session cases, each by its id (`README.md`).
+
+They run in one transaction, with a commit after every operation, and with a reopen after every
+operation.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def test_s01_the_sessions_of_a_key(four):
     assert four.find_sessions(b"a", 0, 100) == ["a[0,0]=1", "a[10,20]=2"]
 
 
-def test_s03_what_no_session_meets_is_empty(four):
+def test_s03_a_time_range_without_sessions_is_empty(four):
     assert four.find_sessions(b"a", 21, 100) == []
     assert four.find_sessions(b"a", 20, 9) == []
 
@@ -123,7 +125,7 @@ def test_s15_negative_bounds(empty):
     assert empty.find_sessions(b"k", -1, 1000) == ["k[0,0]=1", "k[1000,1000]=2"]
 
 
-def test_what_comes_too_late_is_dropped_and_counted(empty):
+def test_expired_rows_are_dropped_and_counted(empty):
     empty.puts("a[0,20000]=1")
     store, before = empty.store, empty.dropped
     store.put(session(b"a", 0, 10_000), b"2")

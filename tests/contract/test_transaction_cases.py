@@ -1,7 +1,8 @@
-"""The transaction rows of the contract's cases, each by its id; once in a database that stays open,
-once with a close and reopen after what was committed before, and after each commit, rollback or
-restore. T14 and T19 begin with a crash, and are beside the other crashes: `test_errors.py`,
-`test_without_transactions.py`.
+"""The transaction cases, each by its id (`README.md`).
+
+They run in a database that stays open, and with a reopen after the first commit and after each
+commit, rollback or restore. T14 and T19 begin with a crash: they are in `database/test_errors.py`
+and `database/test_without_transactions.py`.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def test_t07_the_owner_may_write_while_it_iterates(base):
     assert " ".join(seen) == COMMITTED
 
 
-def test_t10_a_range_delete_alone_is_something_to_commit(base, maybe_reopen):
+def test_t10_a_range_delete_alone_is_committed(base, maybe_reopen):
     base.kv.delete_range(b"b", None)
     assert rows(base.kv) == "a1"
     assert rows(base.kv.read_only(RC)) == COMMITTED
@@ -113,7 +114,7 @@ def test_t10_a_range_delete_alone_is_something_to_commit(base, maybe_reopen):
     assert rows(base.kv.read_only(RC)) == "a1"
 
 
-def test_t11_no_scan_ever_meets_an_offset_or_position(base, maybe_reopen):
+def test_t11_offsets_and_positions_never_appear_in_scans(base, maybe_reopen):
     base.db.commit({("log", 0): 7, ("other", 3): 8})
     maybe_reopen()
     assert base.db.committed_offsets() == {("log", 0): 7, ("other", 3): 8}
@@ -137,7 +138,7 @@ def test_t12_put_all_is_part_of_the_transaction(base, maybe_reopen, end, kept):
     assert rows(base.kv) == rows(base.kv.read_only(RC)) == kept
 
 
-def test_t15_offsets_are_forgotten_one_by_one_or_all(base, maybe_reopen):
+def test_t15_a_commit_removes_one_offset_or_all(base, maybe_reopen):
     base.db.commit({("log", 0): 5, ("log", 1): 6, ("log", 2): 7})
     base.db.commit({("log", 1): None})
     maybe_reopen()
@@ -166,7 +167,7 @@ def test_t18_restored_records_are_visible_at_once(base, maybe_reopen):
     assert base.db.committed_offset(("log", 0)) == 2
 
 
-def test_t20_transactions_on_and_off_around_clean_closes_keep_everything(tmp_path):
+def test_t20_switching_transactions_around_clean_closes_preserves_all_rows(tmp_path):
     for number, transactional in enumerate((True, False, True)):
         with hf.open(
             tmp_path / "db", [hf.stores.key_value("kv", transactional=transactional)]
@@ -177,7 +178,7 @@ def test_t20_transactions_on_and_off_around_clean_closes_keep_everything(tmp_pat
             assert db.committed_offset(("log", 0)) == number
 
 
-def test_t21_overwrites_count_and_ask_for_an_early_commit(open_bench):
+def test_t21_overwrites_count_and_request_an_early_commit(open_bench):
     bench = open_bench(uncommitted_max_bytes=1_000_000)
     sizes = []
     while not bench.db.commit_requested:
@@ -192,7 +193,7 @@ def test_t21_overwrites_count_and_ask_for_an_early_commit(open_bench):
 
 
 @pytest.mark.parametrize("writes", [1, 7, 300])
-def test_a_commit_is_asked_for_before_a_record_of_many_writes_passes_the_limit(open_bench, writes):
+def test_a_commit_is_requested_before_a_record_of_many_writes_exceeds_the_limit(open_bench, writes):
     bench = open_bench(uncommitted_max_bytes=2_000_000)
     numbers = itertools.count()
     while not bench.db.commit_requested:
@@ -238,7 +239,7 @@ def test_both_stores_and_the_offsets_are_one_commit(bench, maybe_reopen):
     assert bench.db.committed_offset(("log", 0)) == 3
 
 
-def test_closing_drops_what_was_not_committed(bench):
+def test_closing_drops_uncommitted_writes(bench):
     bench.kv.put(b"a", b"1")
     bench.db.commit()
     bench.kv.put(b"b", b"2")

@@ -1,5 +1,7 @@
-"""`versioned.jsonl`, every case: by scalar calls in one transaction, committed and reopened after
-every operation, and as one mixed Arrow batch.
+"""The cases of `versioned.jsonl`.
+
+Each runs by scalar calls in one transaction, with a commit after every operation and with a reopen
+after every operation, and as one mixed Arrow batch.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def record(found) -> dict | None:
 
 
 def run(rates, operation: dict):
-    """The operation's result in the words of the file."""
+    """Returns the operation's result in the notation of the file."""
     key = encoded(operation["key"])
     match operation["op"]:
         case "put":

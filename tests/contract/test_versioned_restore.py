@@ -1,6 +1,7 @@
-"""The wrong answers of Kafka Streams 4.3.1 that replay and reopening give (VX4 to VX10, R01 to R03
-of the reference): none of them here, however the records are cut into batches, on every kind of
-storage, and after a reopen.
+"""Restores and reopens for which Kafka Streams 4.3.1 returns wrong results (VX4 to R03).
+
+The results must be right however the records are divided into batches, on every kind of storage,
+and after a reopen.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ LOG = ("changelog", 0)
 
 @dataclass(frozen=True)
 class Replay:
-    """Records of a changelog, and what is there behind them: the value, its begin and its end, by
-    key and moment.
-    """
+    """Records of a changelog and the versions found after it: value, begin, end by key and time."""
 
     history_retention: int
     segment_interval: int
@@ -115,9 +114,9 @@ def versions(bench: Bench) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("cut", ["as there", "one by one", "two by two", "all at once"])
+@pytest.mark.parametrize("cut", ["as upstream", "one by one", "two by two", "all at once"])
 @pytest.mark.parametrize("case", REPLAYS)
-def test_replay_gives_what_the_puts_gave(open_bench, case, cut):
+def test_a_replay_equals_the_puts(open_bench, case, cut):
     replay = REPLAYS[case]
     rows = records(replay.records)
     times = {
@@ -129,7 +128,7 @@ def test_replay_gives_what_the_puts_gave(open_bench, case, cut):
         put.rates.put(*row)
     check(put, replay)
     cuts = {
-        "as there": replay.batches or (len(rows),),
+        "as upstream": replay.batches or (len(rows),),
         "one by one": (1,) * len(rows),
         "two by two": (2,) * len(rows),
     }

@@ -1,5 +1,7 @@
-"""The window rows of the contract's cases, each by its id; once in one transaction, once committed
-after every operation, once with a close and reopen after every operation.
+"""The window cases, each by its id (`README.md`).
+
+They run in one transaction, with a commit after every operation, and with a reopen after every
+operation.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ def four(open_case):
 
 @pytest.fixture
 def w11(open_case):
-    """As W11 leaves it."""
+    """The store as W11 leaves it."""
     case = open_case(window(120))
     case.puts("a@0=x a@60=y a@119=z a@120=v")
     return case
@@ -105,18 +107,18 @@ def test_w10_a_window_ends_its_size_later(four):
         assert next(rows) == (hf.WindowedKey(b"a", 59996, 59999), b"1")
 
 
-def test_w11_what_has_expired_is_not_shown(w11):
+def test_w11_expired_windows_are_not_returned(w11):
     assert w11.fetch(b"a", 0) is None
     assert w11.all() == ["a@60=y", "a@119=z", "a@120=v"]
 
 
-def test_w12_what_comes_too_late_is_dropped(w12):
+def test_w12_puts_into_expired_windows_are_dropped(w12):
     assert w12.fetch(b"b", 0) is None
     assert w12.fetch(b"b", 1) == b"m"
     assert w12.all() == ["b@1=m", "a@60=y", "a@119=z", "a@120=v"]
 
 
-def test_w13_stream_time_expires_more(w13):
+def test_w13_stream_time_expires_further_windows(w13):
     assert w13.all() == ["a@119=z", "a@120=v", "a@180=w"]
 
 
@@ -140,7 +142,7 @@ def test_w17_one_time_of_a_store_with_duplicates_points_to_the_range(open_case):
 
 
 @pytest.mark.parametrize("finish", ["nothing", "commit", "rollback"])
-def test_w19_an_open_iterator_keeps_what_it_saw(open_case, finish):
+def test_w19_an_open_iterator_returns_windows_that_expire(open_case, finish):
     case = open_case(window(120))
     case.puts("a@0=1 b@60=2")
     case.db.commit()
@@ -173,7 +175,7 @@ def test_w22_a_null_key_is_an_error(four, call):
 def test_w23_dropped_records_are_counted(open_case):
     case = open_case(window(120_000))
     case.put(b"a", b"1", 240_000)
-    # A reopen counts anew, so none may come between.
+    # A reopen resets the count, so there is none in between.
     store, before = case.store, case.dropped
     store.put(b"a", b"2", 0)
     store.put(b"a", b"3", 120_001)

@@ -1,6 +1,4 @@
-"""The store of a case: every call goes to the one that is open now; between calls the mode's work
-is done.
-"""
+"""The store of a window or session case, which commits or reopens between calls."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ MIN, MAX = -(2**63), 2**63 - 1
 
 
 class Case:
-    """A database with one store, and short forms of the rows of windows and sessions: `a@59996=1`,
-    `a[10,20]=2`.
-    """
+    """A database with one store, and a short notation of rows: `a@59996=1`, `a[10,20]=2`."""
 
     def __init__(
         self, path: Path | None, builder: hf.StoreBuilder, mode: str = "one transaction"

@@ -1,6 +1,4 @@
-"""Each thing that can go wrong ends in an error of ours that names it and says what to do; what was
-committed stays.
-"""
+"""Failures: each raises an error that names it and the way out, and committed data stays."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ KV = [hf.stores.key_value("kv")]
 # Who has it open.
 
 
-def test_a_second_database_in_this_process_is_told_who_holds_it(bench):
+def test_a_second_open_in_this_process_names_the_holder(bench):
     with pytest.raises(hf.errors.StoreLockedError, match=rf"{os.getpid()}") as caught:
         hf.open(bench.path, KV)
     assert str(bench.path) in str(caught.value)
@@ -28,7 +26,7 @@ def test_a_second_database_in_this_process_is_told_who_holds_it(bench):
     bench.db.commit()
 
 
-def test_a_second_process_is_told_the_pid_of_the_holder(tmp_path):
+def test_a_second_process_gets_the_pid_of_the_holder(tmp_path):
     holder = """
     db = hf.open(sys.argv[1], [hf.stores.key_value("kv")])
     db["kv"].put(b"a", b"1"); db.commit()
@@ -44,7 +42,7 @@ def test_a_second_process_is_told_the_pid_of_the_holder(tmp_path):
         assert db["kv"].get(b"a") == b"1"
 
 
-def test_a_process_that_has_described_stores_may_fork(tmp_path):
+def test_a_process_that_only_built_stores_may_fork(tmp_path):
     script = """
     stores = [hf.stores.key_value("kv")]
     pid = os.fork()
@@ -59,7 +57,7 @@ def test_a_process_that_has_described_stores_may_fork(tmp_path):
     assert run_script(script, tmp_path / "db") == "b'1'\n"
 
 
-def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
+def test_a_forked_child_raises_with_the_advice_to_spawn(tmp_path):
     script = """
     stores = [hf.stores.key_value("kv"), hf.stores.versioned("rates", history_retention=10)]
     db = hf.open(sys.argv[1], stores)
@@ -85,7 +83,7 @@ def test_a_forked_child_is_told_to_spawn_instead(tmp_path):
                 assert str(os.getppid()) in str(error), error
                 print(name, "ForkedProcessError")
         sys.stdout.flush()
-        sys.exit(0)  # an ordinary end: all objects are torn down in the child
+        sys.exit(0)  # an ordinary end: the child destroys all objects
     _, status = os.waitpid(pid, 0)
     assert status == 0, status
     db.commit()
@@ -211,7 +209,7 @@ def test_a_full_disk_fails_the_commit_and_loses_nothing_that_was_committed(tmp_p
         db.commit()
 
 
-def test_a_path_that_cannot_be_made_is_named(tmp_path):
+def test_a_path_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "file").write_text("not a directory")
     with pytest.raises(hf.errors.HoldfastError, match="cannot be made") as caught:
         hf.open(tmp_path / "file" / "db", KV)
@@ -251,7 +249,7 @@ def test_a_damaged_data_file_is_named(tmp_path):
     assert str(path) in str(caught.value)
 
 
-def test_a_write_that_failed_before_it_staged_anything_leaves_the_transaction_as_it_was(tmp_path):
+def test_a_write_that_fails_before_staging_leaves_the_transaction_unchanged(tmp_path):
     path = tmp_path / "db"
     filled(path)
     overwrite(max(path.glob("*.sst"), key=lambda file: file.stat().st_size), 0.3, b"\xff" * 100)
@@ -267,7 +265,7 @@ def test_a_write_that_failed_before_it_staged_anything_leaves_the_transaction_as
     db.close()
 
 
-def test_a_missing_data_file_is_damage_too(tmp_path):
+def test_a_missing_data_file_is_named_as_damage(tmp_path):
     path = tmp_path / "db"
     filled(path)
     max(path.glob("*.sst"), key=lambda file: file.stat().st_size).unlink()
@@ -285,7 +283,7 @@ def test_a_damaged_manifest_is_named(tmp_path):
     assert str(path) in str(caught.value)
 
 
-def test_a_damaged_write_ahead_log_is_an_error_and_never_a_silent_step_back(tmp_path):
+def test_a_damaged_write_ahead_log_is_an_error_and_not_a_silent_loss(tmp_path):
     path = tmp_path / "db"
     with running(WRITER, path, "SYNC", 50) as process:
         assert process.stdout.readline() == "committed\n"
@@ -305,17 +303,17 @@ def test_a_write_ahead_log_cut_at_a_commit_is_an_error_too(tmp_path):
         assert process.stdout.readline() == "committed\n"
     log = max(path.glob("*.log"), key=lambda file: file.stat().st_size)
     os.truncate(log, log.stat().st_size // 2)
-    for _ in range(2):  # it does not heal by being looked at
+    for _ in range(2):  # reading does not repair it
         with pytest.raises(
             hf.errors.StoreCorruptedError,
             match=r"last good commit in the files is \d+, at offsets .* but commit \d+",
         ):
             state(path, hf.Durability.SYNC)
-    (path / "COMMITTED").unlink()  # as the message says
+    (path / "COMMITTED").unlink()  # as the message advises
     state(path, hf.Durability.SYNC)
 
 
-def test_somebody_elses_files_are_left_alone(tmp_path):
+def test_files_of_others_are_not_touched(tmp_path):
     path = tmp_path / "db"
     path.mkdir()
     (path / "CURRENT").write_text("notes of mine\n")
@@ -327,7 +325,7 @@ def test_somebody_elses_files_are_left_alone(tmp_path):
 # What does not fit.
 
 
-def test_another_durability_than_the_databases_own(open_bench):
+def test_another_durability_is_refused(open_bench):
     bench = open_bench()
     bench.db.close()
     with pytest.raises(ValueError, match="sync.*changelog"):
@@ -366,12 +364,12 @@ def test_rocksdb_options_of_the_database_and_of_families_are_taken(tmp_path):
         ("compaction_options_fifo", "{max_table_files_size=1}"),
     ],
 )
-def test_rocksdb_options_that_promises_rest_on_are_refused(tmp_path, name, value):
+def test_rocksdb_options_that_guarantees_depend_on_are_refused(tmp_path, name, value):
     with pytest.raises(ValueError, match=f"{name} cannot be set"):
         hf.open(tmp_path / "db", KV, rocksdb_options={name: value})
 
 
-def test_a_checkpoint_makes_the_folders_above_it(bench, tmp_path):
+def test_a_checkpoint_creates_the_folders_above_it(bench, tmp_path):
     bench.kv.put(b"k", b"v")
     bench.db.commit()
     bench.db.checkpoint(tmp_path / "no" / "such" / "folder")
@@ -387,13 +385,13 @@ def test_an_unknown_store_lists_the_known_ones(bench):
         bench.db["orders"]
 
 
-def test_two_stores_of_one_name(tmp_path):
+def test_two_stores_of_one_name_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"two of one name.*kv"):
         hf.open(tmp_path / "db", [*KV, *KV])
 
 
 @pytest.mark.parametrize("value", ["text", 1, bytearray(b"x"), [b"x"]])
-def test_a_value_that_is_no_bytes_needs_a_serde(bench, value):
+def test_a_value_that_is_not_bytes_needs_a_serde(bench, value):
     with pytest.raises(
         TypeError, match=rf"store kv: the value is a {type(value).__name__}.*wanted: bytes"
     ):
@@ -422,7 +420,7 @@ def test_a_serde_that_fails_names_store_and_item(tmp_path):
             db["kv"].get(b"a")
 
 
-def test_restoring_does_not_go_past_uncommitted_writes(bench):
+def test_a_restore_is_refused_during_a_transaction(bench):
     bench.kv.put(b"a", b"1")
     with pytest.raises(hf.errors.HoldfastError, match="commit or roll back"):
         bench.db.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), None, {})
@@ -438,7 +436,7 @@ def test_restoring_a_versioned_store_needs_times(bench):
         bench.db.restore_batch("kv", pa.array([b"b"]), pa.array([b"2"]), pa.array([1]), {})
 
 
-def test_a_checkpoint_is_a_database_of_its_own(bench, tmp_path):
+def test_a_checkpoint_is_an_independent_database(bench, tmp_path):
     bench.kv.put(b"a", b"1")
     bench.rates.put(b"k", b"v", 5)
     bench.db.commit({("log", 0): 1})
@@ -457,7 +455,7 @@ def test_a_checkpoint_is_a_database_of_its_own(bench, tmp_path):
         bench.db.checkpoint(tmp_path / "copy")
 
 
-def test_a_directory_that_was_deleted_is_made_anew(open_bench):
+def test_a_deleted_directory_is_created_again(open_bench):
     bench = open_bench()
     bench.kv.put(b"a", b"1")
     bench.reopen()
@@ -516,7 +514,7 @@ def test_a_wrong_type_at_the_edge_names_the_argument(call, words):
 
 
 @pytest.mark.parametrize("path", ["", " "])
-def test_a_path_that_is_empty_is_no_folder(path: str, tmp_path, monkeypatch):
+def test_an_empty_path_is_refused(path: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
         ValueError, match="path is empty: give a folder, or None for a database in memory"

@@ -1,6 +1,4 @@
-"""A transaction of 1 GiB with the default settings: all of it is committed, and little of it was
-ever in memory.
-"""
+"""A transaction of 1 GiB: it commits, and most of it was never in memory."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ with hf.open(sys.argv[1], [hf.stores.key_value("kv")]) as db:
 
 @pytest.mark.survive
 def test_a_transaction_of_one_gib_takes_256_mib_of_memory(tmp_path):
-    # A process of its own, so that nothing else counts.
+    # In a separate process, so that its memory alone is measured.
     output = subprocess.run(
         [sys.executable, "-c", CHILD, tmp_path / "db"],
         check=True,

@@ -1,4 +1,4 @@
-"""`Database.metrics`: what it counts, what it is called, and the same for Prometheus."""
+"""`Database.metrics`: what it counts, its names, and the same for Prometheus."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def debug(tmp_path):
 
 
 def counts(db, store):
-    """What a store's totals say of calls and records, those that are 0 left out."""
+    """Returns a store's counts of calls and records that are not 0."""
     figures = db.metrics()["stores"][store]
     ours = {
         name: value
@@ -226,7 +226,7 @@ def test_commits_are_the_databases_and_each_stores(db):
         )
 
 
-def test_uncommitted_bytes_are_told_by_store(db):
+def test_uncommitted_bytes_are_counted_per_store(db):
     db["kv"].put(b"a", bytes(1_000))
     metrics = db.metrics()
     stores = metrics["stores"]
@@ -282,7 +282,7 @@ def test_iterators_of_every_kind_are_counted(db, store):
     ],
     ids=["rows", "no rows", "batches", "stream"],
 )
-def test_what_is_read_to_its_end_is_closed_though_it_is_kept(db, read):
+def test_an_exhausted_iterator_is_closed_although_it_is_referenced(db, read):
     db["kv"].put_all([(b"%d" % number, b"") for number in range(20)])
     opened = read(db["kv"])
     assert db.metrics()["stores"]["kv"]["num-open-iterators"] == 1
@@ -297,7 +297,7 @@ def test_segments_that_stream_time_passes_are_expired(db):
         db["versioned"].put(b"a", b"1", at)
         db["window"].put(b"a", b"1", at)
         db.commit()
-    # What a view of the commit before can still read expires with the commit after it.
+    # Rows that a view of the previous commit can read expire with the next commit.
     db.commit({("t", 0): 1})
     assert counts(db, "versioned")["expired-segments"] == 120
     assert counts(db, "window")["expired-segments"] > 0
@@ -350,7 +350,7 @@ def test_metrics_of_a_closed_database_are_an_error(tmp_path):
 
 
 def of_page(heading):
-    """Name → (unit, level) of the table below a heading."""
+    """Returns name → (unit, level) of the table below a heading."""
     section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.*`) \| (.+?) \| (\w+) \|", section, re.MULTILINE)
     return {
@@ -361,7 +361,7 @@ def of_page(heading):
 
 
 def of_databases(tmp_path):
-    """The same of a database and of its stores, as the extension tells it."""
+    """Returns the metrics of a database and of its stores from the extension."""
     found = {}
     for level in (hf.MetricsLevel.DEBUG, hf.MetricsLevel.INFO):
         with open_database(tmp_path / level.name, level) as db:
@@ -374,13 +374,13 @@ def of_databases(tmp_path):
     return found["database"], found["store"]
 
 
-def test_the_page_lists_exactly_what_there_is(tmp_path):
+def test_the_page_lists_exactly_the_existing_metrics(tmp_path):
     db, store = of_databases(tmp_path)
     assert of_page("A database") == db
     assert of_page("A store") == store
 
 
-def test_the_types_name_exactly_what_there_is(debug):
+def test_the_types_name_exactly_the_existing_metrics(debug):
     metrics = debug.metrics()
     in_info = {name for name, (_, level) in of_page("A database").items() if level == "INFO"}
     assert set(DatabaseMetrics.__annotations__) == set(metrics)
@@ -409,7 +409,7 @@ def test_values_have_the_types_that_are_named(debug):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_the_text_is_read_back_by_prometheus_own_parser(debug):
+def test_prometheus_parses_the_text(debug):
     debug["kv"].put(b"a", b"1")
     debug.commit()
     text = hf.metrics.prometheus(debug, "orders")
@@ -460,7 +460,7 @@ def test_a_database_that_is_closed_during_a_scrape_is_left_out():
         hf.open(None, [hf.stores.key_value("kv")]) as a,
         hf.open(None, [hf.stores.key_value("kv")]) as b,
     ):
-        # Closed by another thread between any look at it and its figures.
+        # Another thread closes it between the check and the read of its metrics.
         class Closing:
             is_open = True
 

@@ -1,6 +1,4 @@
-"""Databases that nobody closes: what becomes of them when they are let go, and at the program's
-end.
-"""
+"""Databases that are never closed: dropped by the program, or open at its end."""
 
 from __future__ import annotations
 
@@ -8,8 +6,8 @@ import pytest
 
 from processes import run_script
 
-# A store whose segments are short: each commit lets the thread that frees expired space do
-# something, and say so at DEBUG.
+# The store's segments are short: after each commit the thread that frees expired space has work,
+# which it logs at DEBUG.
 SETUP = """
 import faulthandler, gc, io, logging
 faulthandler.dump_traceback_later(45, exit=True)
@@ -23,7 +21,7 @@ def job(number):
         db.commit()
     return db
 """
-LET_GO = """
+DROPPED = """
 for number in range(20):
     job(number)
     gc.collect()
@@ -33,21 +31,21 @@ END = """
 db = job(0)
 print("done")
 """
-SAID = """
+LOGGED = """
 class Words(logging.Handler):
     def emit(self, record):
         if record.name.endswith(".reclaim"):
-            said.add(record.threadName)
+            logged.add(record.threadName)
 
-said = set()
+logged = set()
 logging.getLogger().addHandler(Words())
 db = job(0)
 for i in range(3, 100_000):
     db["v"].put(b"k", b"v", i * 100)
     db.commit()
-    if said:
+    if logged:
         break
-print(said)
+print(logged)
 """
 END_WITHOUT_DROP = """
 import ctypes
@@ -59,12 +57,12 @@ print("done")
 
 @pytest.mark.parametrize("level", ["INFO", "DEBUG"])
 @pytest.mark.parametrize(
-    "script", [LET_GO, END, END_WITHOUT_DROP], ids=["let go", "end", "end without a drop"]
+    "script", [DROPPED, END, END_WITHOUT_DROP], ids=["dropped", "end", "end without a drop"]
 )
-def test_a_database_that_was_not_closed_holds_nobody_up(tmp_path, script, level):
+def test_a_database_that_was_not_closed_does_not_block_the_end(tmp_path, script, level):
     assert run_script(SETUP + script, tmp_path, level) == "done\n"
 
 
-# In a process of its own: what a logger's level was once is remembered.
-def test_what_the_thread_for_expired_space_says_is_logged_by_a_commit_or_close(tmp_path):
-    assert run_script(SETUP + SAID, tmp_path, "DEBUG") == "{'MainThread'}\n"
+# In a separate process, since the level of a logger is cached.
+def test_a_commit_or_close_logs_the_messages_of_the_thread_for_expired_space(tmp_path):
+    assert run_script(SETUP + LOGGED, tmp_path, "DEBUG") == "{'MainThread'}\n"

@@ -1,4 +1,4 @@
-"""Offsets by store, input positions, and queries that ask for a position."""
+"""Offsets of stores, input positions, and queries with a position bound."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCO
 def two(path, **options):
     return hf.open(
         path,
-        [hf.stores.key_value("kept"), hf.stores.key_value("lost", persistent=False)],
+        [hf.stores.key_value("lasting"), hf.stores.key_value("lost", persistent=False)],
         **options,
     )
 
 
-def test_a_store_that_lost_its_data_says_so_and_its_neighbours_keep_their_offsets(tmp_path):
+def test_a_store_that_lost_its_data_has_no_offset_and_others_keep_theirs(tmp_path):
     with two(tmp_path / "db") as db:
-        db["kept"].put(b"k", b"v")
+        db["lasting"].put(b"k", b"v")
         db["lost"].put(b"k", b"v")
         db.commit({LOG: 7})
         assert db.committed_offset(LOG) == 7
     with two(tmp_path / "db") as db:
-        assert db["kept"].committed_offset(LOG) == 7
+        assert db["lasting"].committed_offset(LOG) == 7
         assert db["lost"].committed_offset(LOG) is None
         assert db.committed_offset(LOG) is None
         assert db.committed_offsets() == {}
@@ -37,40 +37,42 @@ def test_a_store_that_lost_its_data_says_so_and_its_neighbours_keep_their_offset
         assert db.committed_offset(LOG) == 7
 
 
-def test_the_database_stands_where_its_furthest_behind_store_does(tmp_path):
+def test_the_database_has_the_least_offset_of_its_stores(tmp_path):
     with two(tmp_path / "db") as db:
         db.commit({LOG: 9, OTHER: 3})
         db.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 4})
-        assert (db["kept"].committed_offset(LOG), db["lost"].committed_offset(LOG)) == (9, 4)
+        assert (db["lasting"].committed_offset(LOG), db["lost"].committed_offset(LOG)) == (9, 4)
         assert db.committed_offset(LOG) == 4
         assert db.committed_offsets() == {LOG: 4, OTHER: 3}
 
 
 def test_a_store_added_later_has_no_offset(tmp_path):
-    with hf.open(tmp_path / "db", [hf.stores.key_value("kept")]) as db:
+    with hf.open(tmp_path / "db", [hf.stores.key_value("lasting")]) as db:
         db.commit({LOG: 7})
-    with hf.open(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as db:
-        assert (db["kept"].committed_offset(LOG), db["new"].committed_offset(LOG)) == (7, None)
-        # Who goes on from where the database stands must not pass the new store over.
+    with hf.open(
+        tmp_path / "db", [hf.stores.key_value("lasting"), hf.stores.key_value("new")]
+    ) as db:
+        assert (db["lasting"].committed_offset(LOG), db["new"].committed_offset(LOG)) == (7, None)
+        # A caller that continues from the database's offset must not skip the new store's records.
         assert db.committed_offset(LOG) is None
         assert db.committed_offsets() == {}
         db.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
         assert db.committed_offset(LOG) == 7
     with hf.open(
         tmp_path / "db",
-        [hf.stores.key_value("kept"), hf.stores.key_value("memory", persistent=False)],
+        [hf.stores.key_value("lasting"), hf.stores.key_value("memory", persistent=False)],
     ) as db:
-        assert (db["kept"].committed_offset(LOG), db.committed_offset(LOG)) == (7, None)
+        assert (db["lasting"].committed_offset(LOG), db.committed_offset(LOG)) == (7, None)
 
 
-def test_a_store_that_was_made_while_others_were_left_out_has_no_offset(tmp_path):
-    kept, new = hf.stores.key_value("kept"), hf.stores.key_value("new")
-    with hf.open(tmp_path / "db", [kept]) as db:
+def test_a_store_that_was_created_while_others_were_left_out_has_no_offset(tmp_path):
+    lasting, new = hf.stores.key_value("lasting"), hf.stores.key_value("new")
+    with hf.open(tmp_path / "db", [lasting]) as db:
         db.commit({LOG: 7})
     with hf.open(tmp_path / "db", [new]) as db:
         assert db.committed_offset(LOG) is None
-    with hf.open(tmp_path / "db", [kept, new]) as db:
-        assert (db["kept"].committed_offset(LOG), db["new"].committed_offset(LOG)) == (7, None)
+    with hf.open(tmp_path / "db", [lasting, new]) as db:
+        assert (db["lasting"].committed_offset(LOG), db["new"].committed_offset(LOG)) == (7, None)
         assert (db.committed_offset(LOG), db.committed_offsets()) == (None, {})
 
 
@@ -106,13 +108,13 @@ def test_a_position_is_committed_and_rolled_back_with_the_writes(bench):
     assert bench.db.position() == Position({"orders": {3: 42, 4: 1}})
 
 
-def test_a_position_is_in_no_data_scan(bench):
+def test_positions_never_appear_in_scans(bench):
     bench.db.observe("orders", 3, 41)
     bench.db.commit({LOG: 1})
     assert list(bench.kv.range()) == []
 
 
-def test_a_query_is_answered_from_its_bound_on(bench):
+def test_a_query_is_answered_once_the_position_meets_its_bound(bench):
     bench.kv.put(b"k", b"v")
     bench.db.observe("orders", 3, 41)
     bound = PositionBound.at(Position({"orders": {3: 41}}))
@@ -146,13 +148,13 @@ def assert_lost(store):
 def test_a_store_that_lost_its_data_meets_no_bound_until_it_is_restored(tmp_path, offsets):
     with two(tmp_path / "db") as db:
         db.observe("orders", 0, 41)
-        for name in ("kept", "lost"):
+        for name in ("lasting", "lost"):
             db[name].put(b"k", b"v")
         db.commit(offsets)
         assert db["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
     for _ in range(2):
         with two(tmp_path / "db") as db:
-            assert db["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
+            assert db["lasting"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
             assert_lost(db["lost"])
             db.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
             assert db["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
@@ -160,16 +162,18 @@ def test_a_store_that_lost_its_data_meets_no_bound_until_it_is_restored(tmp_path
 
 @pytest.mark.parametrize("offsets", [{LOG: 7}, None], ids=["offsets", "no offsets"])
 def test_a_store_added_later_meets_no_bound_until_it_is_restored(tmp_path, offsets):
-    with hf.open(tmp_path / "db", [hf.stores.key_value("kept")]) as db:
+    with hf.open(tmp_path / "db", [hf.stores.key_value("lasting")]) as db:
         db.observe("orders", 0, 41)
         db.commit(offsets)
     for _ in range(2):
         with hf.open(
-            tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]
+            tmp_path / "db", [hf.stores.key_value("lasting"), hf.stores.key_value("new")]
         ) as db:
-            assert db["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
+            assert db["lasting"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
             assert_lost(db["new"])
-    with hf.open(tmp_path / "db", [hf.stores.key_value("kept"), hf.stores.key_value("new")]) as db:
+    with hf.open(
+        tmp_path / "db", [hf.stores.key_value("lasting"), hf.stores.key_value("new")]
+    ) as db:
         db.restore_batch("new", pa.array([b"k"]), pa.array([b"v"]), None, offsets)
         assert db["new"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
 
@@ -177,24 +181,24 @@ def test_a_store_added_later_meets_no_bound_until_it_is_restored(tmp_path, offse
 def test_a_store_that_was_left_out_while_the_position_moved_meets_no_bound_until_it_is_restored(
     tmp_path,
 ):
-    kept, left_out = hf.stores.key_value("kept"), hf.stores.key_value("lost")
-    with hf.open(tmp_path / "db", [kept, left_out]) as db:
+    lasting, left_out = hf.stores.key_value("lasting"), hf.stores.key_value("lost")
+    with hf.open(tmp_path / "db", [lasting, left_out]) as db:
         db.observe("orders", 0, 40)
         db.commit()
-    with hf.open(tmp_path / "db", [kept]) as db:
-        db.observe("orders", 0, 40)  # it moves nothing
+    with hf.open(tmp_path / "db", [lasting]) as db:
+        db.observe("orders", 0, 40)  # it does not move the position
         db.commit({LOG: 6})
-    with hf.open(tmp_path / "db", [kept, left_out]) as db:
+    with hf.open(tmp_path / "db", [lasting, left_out]) as db:
         at_40 = PositionBound.at(Position({"orders": {0: 40}}))
         assert db["lost"].read_only(COMMITTED, position_bound=at_40).get(b"k") is None
-    with hf.open(tmp_path / "db", [kept]) as db:
+    with hf.open(tmp_path / "db", [lasting]) as db:
         db.observe("orders", 0, 41)
         db.commit({LOG: 7})
     for _ in range(2):
-        with hf.open(tmp_path / "db", [kept, left_out]) as db:
-            assert db["kept"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
+        with hf.open(tmp_path / "db", [lasting, left_out]) as db:
+            assert db["lasting"].read_only(COMMITTED, position_bound=AT_41).get(b"k") is None
             assert_lost(db["lost"])
-    with hf.open(tmp_path / "db", [kept, left_out]) as db:
+    with hf.open(tmp_path / "db", [lasting, left_out]) as db:
         db.restore_batch("lost", pa.array([b"k"]), pa.array([b"v"]), None, {LOG: 7})
         assert db["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
 
@@ -242,7 +246,7 @@ def test_a_partition_beyond_32_bits_is_named(bench, call, named, number):
         (lambda db, offset: Position({"log": {0: offset}}), "an offset"),
     ],
 )
-def test_an_offset_beyond_64_bits_is_named_and_so_is_none(bench, call, named):
+def test_an_invalid_offset_is_named(bench, call, named):
     with pytest.raises(ValueError, match=rf"^{named} is {2**63}, which does not fit 64 bits"):
         call(bench.db, 2**63)
     with pytest.raises(TypeError, match=rf"^{named} is '7'; wanted: an integer"):

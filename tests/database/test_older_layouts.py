@@ -1,6 +1,4 @@
-"""Directories of older layouts: text files that Kafka Streams wrote are moved in, and
-`upgrade_from` writes them back.
-"""
+"""Directories of older layouts: their text files move in, `upgrade_from` writes them back."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ def test_files_of_kafka_streams_are_moved_in(directory):
 
 
 @pytest.mark.parametrize("durability", list(hf.Durability))
-def test_upgrade_from_writes_them_back_as_kafka_streams_does(directory, durability):
+def test_upgrade_from_writes_text_files_as_kafka_streams_does(directory, durability):
     with opened(directory, durability=durability, upgrade_from="4.2") as db:
         db["totals"].put("a", 1)
         db.commit()
@@ -74,7 +72,7 @@ def test_upgrade_from_writes_them_back_as_kafka_streams_does(directory, durabili
         )
 
 
-def test_a_store_in_memory_takes_no_offset_away_from_its_neighbours(directory):
+def test_a_store_in_memory_does_not_change_the_offsets_of_others(directory):
     stores = [
         hf.stores.key_value("totals", key=hf.serde.STRING, value=hf.serde.INT64),
         hf.stores.key_value("m", persistent=False),
@@ -88,7 +86,7 @@ def test_a_store_in_memory_takes_no_offset_away_from_its_neighbours(directory):
         assert db.committed_offsets() == OFFSETS
 
 
-def test_a_database_in_memory_writes_nothing_back(tmp_path, monkeypatch):
+def test_a_database_in_memory_writes_no_text_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with opened(None, upgrade_from="3.9") as db:
         db.commit({("log", 0): 1})

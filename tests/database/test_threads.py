@@ -17,7 +17,7 @@ ROWS = 100_000
 
 
 def in_thread(work) -> threading.Thread:
-    """Runs in a thread that hands an exception on when it is joined."""
+    """Runs in a thread that raises its exception when it is joined."""
 
     class Worker(threading.Thread):
         error: BaseException | None = None
@@ -64,8 +64,8 @@ def test_other_threads_run_during_a_batch_call(bench, columns, call):
     bench.rates.put_batch(keys, keys, times)
 
     def turns() -> int:
-        """How often this thread wakes during one call."""
-        bench.kv.put_batch(keys, keys)  # a second commit has something to do, too
+        """Returns how often this thread runs during one call."""
+        bench.kv.put_batch(keys, keys)  # the second commit also has work
         began, ended = threading.Event(), threading.Event()
 
         def work():
@@ -82,8 +82,8 @@ def test_other_threads_run_during_a_batch_call(bench, columns, call):
         worker.join()
         return turns
 
-    # With the GIL held for the whole call there would be one turn before and one after it, and more
-    # only by chance; without, a busy machine may leave this thread as few now and then.
+    # If the call held the GIL, there would be one turn before and one after it, and more only by
+    # chance. Without the GIL a busy machine may sometimes leave this thread as few.
     many = (True for _ in range(20) if turns() > 3)
     assert len(list(islice(many, 5))) == 5
 
@@ -100,11 +100,11 @@ def test_readers_see_whole_commits_while_the_writer_writes(bench):
                 value for _, value in view.range(reverse=True)
             }
             scanned = {value for _, value in view.range()}
-            assert len(scanned) <= 1, "a scan saw half a commit"
+            assert len(scanned) <= 1, "a scan saw a part of a commit"
             assert len(values) <= 3
             if level is RC:
                 batch = set(pa.array(view.get_batch(keys)).to_pylist())
-                assert len(batch) == 1, "a batch saw half a commit"
+                assert len(batch) == 1, "a batch saw a part of a commit"
                 assert len({version.value for _, version in history.scan()}) <= 1
             seen.update(int(value) for value in scanned)
 
@@ -123,7 +123,7 @@ def test_readers_see_whole_commits_while_the_writer_writes(bench):
     assert len(seen) > 1
 
 
-def test_an_open_scan_does_not_see_what_comes_after(bench):
+def test_an_open_scan_does_not_see_later_writes(bench):
     for n in range(1_000):
         bench.kv.put(b"%04d" % n, b"old")
     bench.db.commit()

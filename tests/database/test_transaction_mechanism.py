@@ -1,5 +1,6 @@
-"""`transaction_mechanism`: uncommitted writes in memory, in files, or first in the one and then in
-the other. Nobody sees a difference, whatever the kind of store.
+"""`transaction_mechanism`: uncommitted writes in memory, in files, or in memory then files.
+
+The results are the same for every kind of store.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ BUILDERS = [
     hf.stores.session("session", retention=LONG),
 ]
 NAMES = [builder.name for builder in BUILDERS]
-# Of a store's rows, 120 are 1.4 MiB: more than the 1 MiB that SECONDARY_STORE keeps in memory.
+# 120 rows of a store are 1.4 MiB: more than the 1 MiB that SECONDARY_STORE holds in memory.
 MANY, VALUE = 120, b"v" * 12_000
-# At which AUTO goes over to files; a few rows of each store stay below.
+# The limit at which AUTO continues in files; a few rows of each store stay below it.
 LIMIT = 1_000_000
 
 
@@ -46,7 +47,7 @@ def opened(
 
 
 def write(store: Any, rows: range) -> None:
-    """Overwrites and deletes among few keys; what a row is follows from its number."""
+    """Overwrites and deletes among few keys; a row's content follows from its number."""
     for n in rows:
         key, value = b"k%d" % (n % 35), b"%d %s" % (n, VALUE)
         deleted = n % 6 == 5
@@ -73,9 +74,7 @@ def scan(store: Any, name: str) -> Iterator[Any]:
 
 
 def short(row: Any) -> str:
-    """A row without the long part of its value: what tells it from others, and readable when a test
-    fails.
-    """
+    """Returns a row without the long part of its value, so that failures are readable."""
     return str(row).replace(VALUE.decode(), "")
 
 
@@ -84,7 +83,7 @@ def rows(store: Any, name: str) -> list[str]:
 
 
 def everything(db: hf.Database, level: hf.IsolationLevel | None = None) -> dict[str, list[str]]:
-    """All rows of all stores, as the writer or a reader sees them."""
+    """Returns all rows of all stores, as the writer or a reader sees them."""
     stores = {
         name: db[name] if level is None else db[name].read_only(level) for name in db.store_names()
     }
@@ -97,7 +96,7 @@ def is_spilled(path: Path) -> bool:
 
 
 def committed(*parts: range) -> dict[str, list[str]]:
-    """What all stores hold after commits of these rows."""
+    """Returns the rows of all stores after commits of these numbers."""
     with opened(None, INDEXED_BATCH) as db:
         for part in parts:
             for name in NAMES:
@@ -115,12 +114,12 @@ def test_every_mechanism_gives_the_same_answers(memory_path, name):
     for place in ("files", "memory"):
         for mechanism in hf.TransactionMechanism:
             path = memory_path / mechanism.value if place == "files" else None
-            told: list[Any] = []
+            found: list[Any] = []
             with opened(path, mechanism, [name]) as db:
 
-                def tell(db: hf.Database = db, told: list[Any] = told) -> None:
-                    told.extend(rows(db[name].read_only(level), name) for level in (RC, RU))
-                    told.append(rows(db[name], name))
+                def read_all(db: hf.Database = db, found: list[Any] = found) -> None:
+                    found.extend(rows(db[name].read_only(level), name) for level in (RC, RU))
+                    found.append(rows(db[name], name))
 
                 for part, end in (
                     (FIRST, db.commit),
@@ -130,20 +129,20 @@ def test_every_mechanism_gives_the_same_answers(memory_path, name):
                     write(db[name], part)
                     if path:
                         assert is_spilled(path) == (mechanism is not INDEXED_BATCH)
-                    tell()
+                    read_all()
                     end()
                     if path:
                         assert not is_spilled(path)
                         assert not (path / "+commit").exists()
-                    tell()
+                    read_all()
             if path:
                 with opened(path, mechanism, [name]) as db:
-                    assert rows(db[name], name) == told[-1]
-            answers[place, mechanism] = told
+                    assert rows(db[name], name) == found[-1]
+            answers[place, mechanism] = found
     expected = answers["files", INDEXED_BATCH]
     assert all(len(one) > 10 for one in expected[1:])
-    for how, told in answers.items():
-        assert told == expected, how
+    for how, found in answers.items():
+        assert found == expected, how
 
 
 @SPILLING
@@ -245,9 +244,7 @@ def test_a_kill_leaves_the_last_commit(memory_path, mechanism):
 
 
 @SPILLING
-def test_a_commit_that_a_kill_interrupts_behind_its_commit_file_goes_forward(
-    memory_path, mechanism
-):
+def test_a_commit_killed_after_its_commit_file_is_completed(memory_path, mechanism):
     for attempt in range(20):
         path = memory_path / str(attempt)
         commit_file = path / "+commit" / "COMMIT"

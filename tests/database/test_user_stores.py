@@ -1,4 +1,4 @@
-"""Stores of the user's own (`stores.md` section 8) and text files of older layouts (section 7)."""
+"""User stores, and their offsets in text files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def opened(path: Path, store: Totals, guarantee: ProcessingGuarantee = ONCE) -> 
 
 @pytest.mark.parametrize("manages_offsets", [True, False])
 @pytest.mark.parametrize("guarantee", [ONCE, AT_LEAST_ONCE])
-def test_it_commits_with_the_database_and_comes_back_after_a_clean_close(
+def test_a_user_store_commits_with_the_database_and_survives_a_clean_close(
     tmp_path, manages_offsets, guarantee
 ):
     with opened(tmp_path / "db", Totals(manages_offsets=manages_offsets), guarantee) as db:
@@ -76,9 +76,7 @@ def test_one_warning_for_a_store_that_does_not_manage_its_offsets(tmp_path, capl
 
 
 def crash(path: Path, guarantee: ProcessingGuarantee) -> None:
-    """Leaves what an unclean stop leaves: the store's files, and whatever checkpoint file there is
-    while it is open.
-    """
+    """Leaves an unclean stop: the store's files and an open store's checkpoint file."""
     db = opened(path, Totals(), guarantee)
     db["totals"].totals["a"] = 1
     db["kv"].put(b"a", b"1")
@@ -96,21 +94,21 @@ def test_an_unclean_stop_discards_its_state_under_exactly_once(tmp_path):
         assert db.committed_offset(LOG) is None
 
 
-def test_an_unclean_stop_leaves_it_under_at_least_once(tmp_path):
+def test_an_unclean_stop_preserves_the_store_under_at_least_once(tmp_path):
     crash(tmp_path / "db", AT_LEAST_ONCE)
     with opened(tmp_path / "db", Totals(), AT_LEAST_ONCE) as db:
         assert db["totals"].totals == {"a": 1}
         assert db.store_offset("totals", LOG) == 7
 
 
-def test_a_database_stands_where_the_store_that_was_discarded_stands(tmp_path):
+def test_a_discarded_store_leaves_its_database_without_offsets(tmp_path):
     crash(tmp_path / "db", ONCE)
     with opened(tmp_path / "db", Totals()) as db:
         assert db.committed_offsets() == {}
         assert db.recover({LOG: 7}) == {}
 
 
-def test_an_open_that_fails_is_no_unclean_stop(tmp_path):
+def test_a_failed_open_is_not_an_unclean_stop(tmp_path):
     class Failing(Totals):
         def init(self, db: hf.Database) -> None:
             raise OSError("network")
@@ -126,14 +124,14 @@ def test_an_open_that_fails_is_no_unclean_stop(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../precious", "a/b", "+commit", "a\\b", "a\0", 7])
-def test_a_name_that_is_no_folders_is_refused(tmp_path, name):
+def test_a_name_that_folders_cannot_have_is_refused(tmp_path, name):
     (tmp_path / "precious").mkdir()
     with pytest.raises(ValueError, match="a user store's name is"):
         opened(tmp_path / "db", Totals(name))
     assert (tmp_path / "precious").is_dir()
 
 
-def test_its_error_fails_the_commit_and_nothing_of_the_database_is_committed(tmp_path):
+def test_an_error_of_a_user_store_fails_the_commit(tmp_path):
     with opened(tmp_path / "db", Totals()) as db:
         db["totals"].fails = True
         db["kv"].put(b"a", b"1")
@@ -145,7 +143,7 @@ def test_its_error_fails_the_commit_and_nothing_of_the_database_is_committed(tmp
         assert db.committed_offset(LOG) is None
 
 
-def test_what_is_no_store_says_what_is_wanted(tmp_path):
+def test_an_invalid_store_is_refused_with_the_wanted_types(tmp_path):
     with pytest.raises((TypeError, AttributeError), match="name|UserStateStore"):
         hf.open(tmp_path / "db", [object()])
     named = type("Named", (), {"name": "n"})()
@@ -166,7 +164,7 @@ def test_offsets_and_positions_of_older_layouts_are_moved_in(tmp_path):
         assert not (tmp_path / "db" / "kv.position").exists()
 
 
-def test_what_the_database_knows_already_is_not_overwritten(tmp_path):
+def test_committed_offsets_are_not_overwritten_by_text_files(tmp_path):
     stores = [hf.stores.key_value("kv")]
     with hf.open(tmp_path / "db", stores) as db:
         db.commit({LOG: 100})
@@ -197,7 +195,7 @@ def test_a_malformed_file_names_its_line_and_stays(tmp_path, text, line):
 
 
 class Logged(Totals):
-    """It tells what it was asked."""
+    """A user store that records the calls on it."""
 
     def __init__(self, name: str, *, close_fails: bool = False, init_fails: bool = False) -> None:
         super().__init__(name)
@@ -220,7 +218,7 @@ class Logged(Totals):
             raise OSError(f"{self.name} cannot be closed")
 
 
-def test_a_close_that_fails_closes_the_other_stores_and_keeps_what_they_hold(tmp_path):
+def test_a_failed_close_of_a_user_store_still_closes_the_others(tmp_path):
     stores = [Logged("a", close_fails=True), Logged("b"), Logged("c", close_fails=True)]
     db = hf.open(tmp_path / "db", stores)
     stores[1].totals["x"] = 1
@@ -233,7 +231,7 @@ def test_a_close_that_fails_closes_the_other_stores_and_keeps_what_they_hold(tmp
     db.close()
     with hf.open(tmp_path / "db", [Logged("a"), again := Logged("b"), Logged("c")]) as db:
         assert again.totals == {"x": 1}
-        # What did not close may hold anything: it is discarded.
+        # The content of a store that was not closed is unknown: it is discarded.
         assert [db.store_offset(name, LOG) for name in "abc"] == [None, 7, None]
 
 
@@ -254,7 +252,7 @@ def test_an_open_that_fails_closes_the_stores_that_were_opened(tmp_path, guarant
         assert [db.store_offset(name, LOG) for name in "abc"] == [7, 7, 7]
 
 
-def test_a_commit_that_cannot_be_reaches_no_store(tmp_path):
+def test_an_invalid_commit_calls_no_user_store(tmp_path):
     store = Logged("a")
     db = hf.open(tmp_path / "db", [store], processing_guarantee=AT_LEAST_ONCE)
     db.commit({LOG: 7})
@@ -275,7 +273,7 @@ def test_a_commit_that_cannot_be_reaches_no_store(tmp_path):
     assert file.read_text() == text
 
 
-def test_a_directory_is_a_stores_own_and_none_in_memory(tmp_path, monkeypatch):
+def test_each_user_store_has_a_directory_except_in_memory(tmp_path, monkeypatch):
     with opened(tmp_path / "db", Totals()) as db:
         assert db.directory("totals") == tmp_path / "db" / "totals"
         with pytest.raises(KeyError):

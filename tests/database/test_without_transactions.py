@@ -1,6 +1,4 @@
-"""Stores that are written straight through, and what an unclean stop leaves of them (`stores.md`
-sections 3 and 8).
-"""
+"""Stores without transactions, and their state after an unclean stop."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ def opened(path, *, transactional=False, persistent=True, **options):
 def crash(
     path: Path, *, transactional: bool = False, guarantee: ProcessingGuarantee = ONCE
 ) -> None:
-    """Another process writes, commits, writes on and dies."""
+    """Another process writes, commits, writes again and dies."""
     script = f"""
         import os
         import holdfast as hf
@@ -58,7 +56,7 @@ def crash(
 
 
 @pytest.mark.parametrize("persistent", [True, False], ids=["files", "memory"])
-def test_a_write_is_seen_at_once_at_both_levels_and_survives_a_rollback(tmp_path, persistent):
+def test_a_direct_write_is_visible_at_both_levels_and_survives_a_rollback(tmp_path, persistent):
     with opened(tmp_path / "db", persistent=persistent) as db:
         direct, history, staged = db["direct"], db["history"], db["staged"]
         staged.put(b"k", b"v")
@@ -78,7 +76,7 @@ def test_a_write_is_seen_at_once_at_both_levels_and_survives_a_rollback(tmp_path
         assert direct.read_only(COMMITTED).get(b"k") is None
 
 
-def test_nothing_of_it_is_uncommitted(tmp_path):
+def test_direct_writes_are_not_counted_as_uncommitted(tmp_path):
     with opened(tmp_path / "db") as db:
         db["direct"].put(b"k", b"v" * 1000)
         before = db.approximate_num_uncommitted_bytes
@@ -86,7 +84,7 @@ def test_nothing_of_it_is_uncommitted(tmp_path):
         assert db.approximate_num_uncommitted_bytes == before == 0
 
 
-def test_a_clean_close_keeps_it_and_its_offsets(tmp_path):
+def test_a_clean_close_preserves_the_store_and_its_offsets(tmp_path):
     with opened(tmp_path / "db") as db:
         db["direct"].put(b"k", b"v")
         db.commit({("log", 0): 7})
@@ -96,7 +94,7 @@ def test_a_clean_close_keeps_it_and_its_offsets(tmp_path):
             assert db["direct"].committed_offset(("log", 0)) == 7
 
 
-def test_an_unclean_stop_discards_it_under_exactly_once_and_spares_its_neighbours(tmp_path):
+def test_an_unclean_stop_discards_only_that_store_under_exactly_once(tmp_path):
     crash(tmp_path / "db")
     with opened(tmp_path / "db") as db:
         assert db["direct"].get(b"k") is None
@@ -141,14 +139,14 @@ def test_a_checkpoint_is_an_unclean_stop_since_it_may_hold_more_than_the_last_co
         assert db["direct"].committed_offset(("log", 0)) is None
 
 
-def test_an_unclean_stop_leaves_it_under_at_least_once(tmp_path):
+def test_an_unclean_stop_preserves_the_store_under_at_least_once(tmp_path):
     crash(tmp_path / "db", guarantee=AT_LEAST_ONCE)
     with opened(tmp_path / "db", processing_guarantee=AT_LEAST_ONCE) as db:
         assert db["direct"].get(b"k") == b"2"
         assert db["direct"].committed_offset(("log", 0)) == 7
 
 
-def test_t19_a_stale_marker_is_met_even_if_the_store_is_transactional_now(tmp_path):
+def test_t19_an_unclean_stop_is_detected_even_if_the_store_is_transactional_now(tmp_path):
     crash(tmp_path / "db")
     for _ in range(2):
         with pytest.raises(hf.errors.StateMismatchError, match="transactional=False"):
@@ -166,7 +164,7 @@ def test_t19_a_crash_of_transactional_stores_leaves_no_marker(tmp_path):
 
 
 @pytest.mark.parametrize("transactional", [True, False])
-def test_exactly_once_begins_only_from_a_clean_close(tmp_path, transactional):
+def test_exactly_once_requires_a_clean_close(tmp_path, transactional):
     crash(tmp_path / "db", transactional=transactional, guarantee=AT_LEAST_ONCE)
     with pytest.raises(hf.errors.StateMismatchError, match="at-least-once"):
         opened(tmp_path / "db", transactional=transactional)
@@ -175,7 +173,7 @@ def test_exactly_once_begins_only_from_a_clean_close(tmp_path, transactional):
         assert db["staged"].get(b"k") == b"1"
 
 
-def test_a_store_made_in_files_is_not_forgotten_by_asking_for_memory(tmp_path):
+def test_a_store_made_in_files_cannot_be_opened_in_memory(tmp_path):
     opened(tmp_path / "db").close()
     with pytest.raises(ValueError, match="made in files"):
         opened(tmp_path / "db", persistent=False)

@@ -1,4 +1,4 @@
-"""Stores with serdes."""
+"""Fixtures of stores with serdes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import holdfast as hf
 
 @pytest.fixture
 def open_stores(tmp_path: Path):
-    """Opens a database with a key-value store `kv` and a versioned store `rates` of the same
-    serdes; again: reopens it.
-    """
+    """Opens a database with stores `kv` and `rates` of the same serdes; again: reopens it."""
     opened: list[hf.Database] = []
 
     def opener(**serdes: Any) -> hf.Database:

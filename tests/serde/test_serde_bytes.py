@@ -1,4 +1,4 @@
-"""The stored bytes. A failure here is a change of format, not a wrong test."""
+"""The stored bytes. A failure here means a change of format, not a wrong test."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def text(words):
 
 
 def head(type_):
-    """How a row of one column `f` begins."""
+    """Returns the beginning of a row with one column `f`."""
     name = text("f")
     if pa.types.is_struct(type_):
         columns = (
@@ -194,7 +194,7 @@ def test_golden_bytes_of_lists_and_maps():
     cells = b"\x03" + b"\x03\x05\x01\x00\x03\x00" + b"\x02\x03" + b"\x03\x01a\x01" + b"\x01\x01b"
     assert data == b"\x01" + bytes([len(columns)]) + columns + cells
     assert struct.deserialize_value(data) == row
-    # It cannot be a key, so that `serialize` has only a value's bytes.
+    # It cannot be a key, so `serialize` returns a value's bytes.
     assert struct.serialize(row) == data
     assert struct.deserialize(data) == row
 
@@ -238,7 +238,7 @@ def test_serdes_differ():
     assert len({serde.INT64, serde.TIMESTAMP, serde.STRING, serde.JSON, serde.BYTES, *structs}) == 7
 
 
-def test_a_row_is_a_tuple_that_knows_names():
+def test_a_row_is_a_tuple_with_named_fields():
     struct = serde.struct(pa.schema([("a", pa.int8()), ("b", pa.struct([("c", pa.string())]))]))
     row = struct.deserialize(struct.serialize((1, ("x",))))
     assert row == (1, ("x",))

@@ -1,6 +1,4 @@
-"""What is said when a key or a value cannot be converted: store, column, row or key, what came and
-what is wanted.
-"""
+"""Errors of conversions name store, column, row or key, the given and the wanted value."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ def pairs(rows, number="int32"):
         (PAIR, ("a", "b"), r"has a field number, 'b', which is a str; wanted: int32"),
     ],
 )
-def test_a_wrong_type_says_what_came_and_what_is_wanted(open_stores, kind, wrong, words):
+def test_a_wrong_type_names_the_given_and_the_wanted_type(open_stores, kind, wrong, words):
     db = open_stores(key=kind, value=kind)
     with pytest.raises(TypeError, match=rf"store kv: the key .*{words}"):
         db["kv"].get(wrong)
@@ -249,7 +247,7 @@ def test_stored_keys_of_another_kind(open_stores):
         (pa.struct([("deep", pa.struct([("down", pa.list_(pa.int8()))]))]), r"tags\.deep\.down"),
     ],
 )
-def test_what_cannot_be_a_key_is_refused_by_the_builder(type_, field):
+def test_the_builder_refuses_invalid_key_types(type_, field):
     kind = serde.struct(pa.schema([("id", pa.int64()), ("tags", type_)]))
     for build in [
         hf.stores.key_value,
@@ -274,7 +272,7 @@ def test_what_cannot_be_a_key_is_refused_by_the_builder(type_, field):
     ],
     ids=str,
 )
-def test_what_cannot_be_stored_is_refused_by_the_serde(type_):
+def test_the_serde_refuses_types_that_cannot_be_stored(type_):
     with pytest.raises(TypeError, match=r"field a\.odd(\[\])? has type .*, which cannot be stored"):
         serde.struct(pa.schema([("a", pa.struct([("odd", type_)]))]))
 
@@ -293,20 +291,20 @@ def test_two_columns_of_one_name(open_stores, name):
         kv.put_batch(twice, pa.array([1]))
 
 
-def test_what_is_no_schema():
+def test_an_invalid_schema_is_refused():
     with pytest.raises(TypeError):
         serde.struct(7)
 
 
 @pytest.mark.parametrize("wrong", [None, "int64", int])
-def test_what_is_no_serde(wrong):
+def test_an_invalid_serde_is_refused(wrong):
     with pytest.raises(
         TypeError, match="store kv: value is .*; wanted: a serde, such as serde.STRING"
     ):
         hf.stores.key_value("kv", value=wrong)
 
 
-def test_a_flag_that_is_no_bool():
+def test_a_flag_must_be_a_bool():
     for flag in ("persistent", "transactional"):
         with pytest.raises(TypeError, match=f"store kv: {flag} is 'no'; wanted: True or False"):
             hf.stores.key_value("kv", **{flag: "no"})

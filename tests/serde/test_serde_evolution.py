@@ -1,4 +1,4 @@
-"""A struct's columns come and go: rows that were written before are read with the new schema."""
+"""Changes of a struct's columns: older rows are read with the new schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEW = pa.schema([("rate", pa.float64()), ("name", pa.large_string()), ("id", pa.
 
 
 def read(data, schema):
-    """A row by a schema, in both forms."""
+    """Returns a row by a schema, in both forms."""
     kind = serde.struct(schema)
     row = kind.deserialize_value(data)
     column = pa.array(kind.core.decode(pa.array([data, None]), as_key=False))
@@ -124,7 +124,7 @@ def test_changes_that_do_not_fit_name_the_column(open_stores, column, words):
         serde.struct(pa.schema([column])).deserialize_value(data)
 
 
-def test_a_column_that_may_not_be_null_any_more():
+def test_a_column_cannot_become_not_null():
     strict = serde.struct(pa.schema([pa.field("name", pa.string(), nullable=False)]))
     assert strict.deserialize_value(serde.struct(OLD).serialize_value((1, "a", None))) == ("a",)
     with pytest.raises(
@@ -150,7 +150,7 @@ def test_rows_of_many_schemas_in_one_store(open_stores):
     assert pa.table(db["rates"].scan_batches()).column("value").to_pylist() == expected
 
 
-def test_another_serde_than_the_store_was_written_with(open_stores):
+def test_another_serde_than_the_stores_is_refused(open_stores):
     open_stores(key=serde.INT64, value=serde.struct(OLD))
     with pytest.raises(
         ValueError,
@@ -169,7 +169,7 @@ def test_another_serde_than_the_store_was_written_with(open_stores):
         match=r"value: column id was stored as Int64 and is now asked for as Utf8.*store: kv",
     ):
         open_stores(key=serde.INT64, value=serde.struct(pa.schema([("id", pa.string())])))
-    # Bytes can always be read, and change nothing.
+    # Bytes can always be read, which changes nothing.
     assert list(open_stores()["kv"].range()) == []
     with pytest.raises(ValueError, match="key: it was written with the serde int64"):
         open_stores(key=serde.TIMESTAMP)

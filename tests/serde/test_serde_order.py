@@ -1,6 +1,4 @@
-"""Keys order by their bytes as Spark SQL orders the values: compared here with an order written
-down by itself.
-"""
+"""The order of keys' bytes is Spark SQL's order of the values, written down here again."""
 
 from __future__ import annotations
 
@@ -28,8 +26,10 @@ DECIMALS = st.decimals(-(10**10), 10**10, places=3, allow_nan=False)
 
 
 def compare(a, b):
-    """Spark SQL's ascending order: nulls first, NaN greatest and equal to itself, strings and
-    binary by unsigned bytes.
+    """Compares in Spark SQL's ascending order.
+
+    Nulls are first, NaN is greatest and equal to itself, strings and binary compare by unsigned
+    bytes.
     """
     if a is None or b is None:
         return (a is not None) - (b is not None)
@@ -111,7 +111,7 @@ def test_struct(rows):
 
 
 def few(value):
-    """Values of a small domain, so that rows differ in late fields."""
+    """Draws values of a small domain, so that rows differ in late fields."""
     return st.none() | st.sampled_from(value)
 
 
@@ -159,8 +159,8 @@ NUMBERS = [
 
 
 @pytest.mark.spark
-def test_spark_orders_so_too(spark):
-    """One table of all types, sorted by Spark itself: by each column, then by all of them."""
+def test_spark_sorts_in_the_same_order(spark):
+    """Spark sorts one table of all types, by each column, then by all of them."""
     rng = random.Random(7)
     rows = [tuple(rng.choice(values) for _, values in NUMBERS) for _ in range(400)]
     names = [f"c{n}" for n in range(len(NUMBERS))]
@@ -181,7 +181,7 @@ def test_spark_orders_so_too(spark):
         )
         by_spark = [keys[row.n] for row in frame.orderBy(*columns).select("n").collect()]
         assert by_spark == sorted(keys.values()), columns
-        # What Spark holds equal has equal bytes: as many groups as different keys.
+        # Values that Spark treats as equal have equal bytes: as many groups as different keys.
         assert frame.groupBy(*columns).count().count() == len(set(keys.values())), columns
 
 

@@ -1,4 +1,4 @@
-"""Typed stores: the scalar and the batch form speak of the same rows."""
+"""Typed stores: the scalar and the batch forms agree on all rows."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_values_of_another_serde_than_the_keys(open_stores):
     assert rows(kv.get_batch(pa.array([b"a"]))) == [{"value": 7, "timestamp": 1, "valid_to": None}]
 
 
-def test_a_serde_of_the_users_own_speaks_bytes_in_batches(open_stores):
+def test_batches_of_a_custom_serde_are_bytes(open_stores):
     class Shout:
         def serialize(self, value):
             return value.upper().encode()
@@ -202,7 +202,7 @@ def test_json_batches_are_texts(open_stores):
     ],
     ids=["text", "view", "slice", "dictionary"],
 )
-def test_the_json_text_null_is_null_as_none_is(open_stores, texts):
+def test_the_json_text_null_is_read_as_none(open_stores, texts):
     db = open_stores(key=serde.STRING, value=serde.JSON)
     db["kv"].put("a", 1)
     db["kv"].put_batch(pa.array(["a", "b", "c"]), texts)
@@ -212,7 +212,7 @@ def test_the_json_text_null_is_null_as_none_is(open_stores, texts):
     assert [key for key, _ in db["rates"].scan()] == ["b"]
 
 
-def test_the_json_text_null_is_no_key(open_stores):
+def test_the_json_text_null_cannot_be_a_key(open_stores):
     kv = open_stores(key=serde.JSON, value=serde.STRING)["kv"]
     with pytest.raises(ValueError, match="row 1 of keys is null"):
         kv.put_batch(pa.array(["1", "null"]), pa.array(["a", "b"]))
@@ -263,7 +263,7 @@ def test_strings_of_every_type(open_stores, type_):
 def test_strings_of_every_type_in_structs(open_stores, type_):
     declared, came = serde.struct(PAIR), pa.struct([("number", pa.int32()), ("code", type_)])
     kv = open_stores(key=declared, value=declared)["kv"]
-    # Fields are told apart by their names, in any order.
+    # Fields are identified by their names, in any order.
     code = pa.array(["junk", "b", None, "a"], pa.string()).cast(type_)
     column = pa.StructArray.from_arrays(
         [pa.array([0, 1, 2, 3], pa.int32()), code], fields=list(came)
@@ -271,7 +271,7 @@ def test_strings_of_every_type_in_structs(open_stores, type_):
     kv.put_batch(column, column)
     assert [key for key, _ in kv.range()] == [(None, 2), ("a", 3), ("b", 1)]
     assert pa.array(kv.get_batch(column)).type == PAIRS
-    # And a schema may ask for them: columns come out as it says.
+    # A schema may ask for these types: columns are returned with them.
     other = serde.struct(pa.schema([("number", pa.int32()), ("code", type_)]))
     assert pa.array(other.core.decode(other.encode(column, as_key=True), as_key=True)).type == came
 
@@ -321,7 +321,7 @@ def test_moments_before_1970_are_floored_and_those_out_of_range_name_their_row(o
         kv.put_batch(pa.array([0, 2**62], pa.timestamp("s")), pa.array([b"", b""]))
 
 
-# Both forms agree, whatever the rows.
+# Both forms agree on all rows.
 
 NESTED = pa.schema(
     [

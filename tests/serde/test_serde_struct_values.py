@@ -1,5 +1,6 @@
-"""What a struct's fields take: nothing that would come back as something else, one at a time as in
-columns.
+"""The values of a struct's fields: one that would be read back as another is refused.
+
+Rows and columns agree.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def test_a_value_that_does_not_fit_is_refused_and_its_field_named(type_, value):
         (pa.map_(pa.string(), pa.int8()), [("a", 1)], {"a": 1}),
     ],
 )
-def test_what_is_meant_the_same_is_taken(type_, value, read):
+def test_equivalent_values_are_accepted(type_, value, read):
     of_type = struct_of(type_)
     assert of_type.deserialize_value(of_type.serialize_value(((value,), value))) == ((read,), read)
 
@@ -157,7 +158,7 @@ VALUES = (
 
 
 def is_same(value: Any, read: Any, type_: pa.DataType) -> bool:
-    """Whether what was read is what was written, as the type has it."""
+    """Returns whether the value was read as it was written, as its type has it."""
     types = pa.types
     if value is None or read is None:
         same = value is read
@@ -187,7 +188,7 @@ def is_same(value: Any, read: Any, type_: pa.DataType) -> bool:
 @given(type_=st.sampled_from(TYPES), value=VALUES)
 @example(type_=pa.int64(), value=1.9)
 @example(type_=pa.timestamp("s"), value=NOON)
-def test_what_is_taken_comes_back_and_the_quick_way_takes_no_more(type_, value):
+def test_accepted_values_are_read_back_and_the_fast_path_accepts_no_more(type_, value):
     of_type = serde.struct(pa.schema([("x", type_)]))
     quick = of_type.core.serialize_fields((value,), False)
     try:
@@ -201,6 +202,6 @@ def test_what_is_taken_comes_back_and_the_quick_way_takes_no_more(type_, value):
     try:
         read = of_type.deserialize_value(slow)["x"]
     except (OverflowError, ValueError):
-        # A date or moment that `datetime` does not reach, given as a number: columns can read it.
+        # A date or timestamp beyond `datetime`, given as a number: columns can read it.
         return
     assert is_same(value, read, type_)

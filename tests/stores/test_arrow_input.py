@@ -1,4 +1,4 @@
-"""Every form in which Arrow data may come in, and what is said when it cannot be taken."""
+"""All forms of Arrow input, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALUES = [b"1", b"", None]
 
 
 class OnlyArray:
-    """An array as a stranger would hand it on: the PyCapsule interface and nothing else."""
+    """An array with the PyCapsule interface and nothing else, as a foreign library has."""
 
     def __init__(self, array):
         self.array = array
@@ -117,7 +117,7 @@ def test_versioned_batches_take_every_form(bench, form):
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
-def test_zero_rows_are_a_batch_too(bench, form):
+def test_a_batch_may_have_no_rows(bench, form):
     empty, no_times = form([]), pa.array([], pa.int64())
     bench.kv.put_batch(empty, form([]))
     bench.kv.delete_batch(form([]))
@@ -139,7 +139,7 @@ def test_a_stream_without_chunks_is_an_empty_column(bench):
     assert list(bench.kv.range()) == []
 
 
-def test_columns_may_be_cut_differently(bench):
+def test_columns_may_have_different_chunks(bench):
     keys = pa.chunked_array([[b"a"], [b"b", b"c"]], pa.binary())
     values = pa.chunked_array([[b"1", b"2"], [b"3"]], pa.binary())
     times = pa.chunked_array([[1], [2], [3]], pa.int64())
@@ -295,7 +295,7 @@ def test_a_null_key_names_its_row_and_nothing_is_written(bench, keys):
         (pa.array([True]), "Boolean"),
     ],
 )
-def test_a_wrong_type_names_the_column_and_what_came(bench, column, call, wrong, came):
+def test_a_wrong_type_names_the_column_and_the_given_type(bench, column, call, wrong, came):
     with pytest.raises(
         TypeError, match=rf"column {column} has Arrow type {came}.*wanted binary or string"
     ):
@@ -331,7 +331,7 @@ def test_is_put_must_be_true_or_false(bench):
 
 
 @pytest.mark.parametrize("wrong", [[b"a"], b"a", None, 1])
-def test_what_is_no_arrow_data_names_the_argument(bench, wrong):
+def test_an_argument_that_is_not_arrow_data_is_named(bench, wrong):
     with pytest.raises(
         TypeError, match=rf"keys is a {type(wrong).__name__}; wanted: an Arrow array"
     ):
@@ -363,9 +363,7 @@ def test_a_stream_that_fails_writes_nothing(bench):
 
 
 def untyped_batches():
-    """A stream with a column without a type that breaks, and goes on behind that if it is asked for
-    once more.
-    """
+    """A stream with an untyped column that fails, and continues if it is read again."""
     schema = pa.schema([("a", pa.int64()), ("b", pa.null())])
 
     def batches():
@@ -376,9 +374,7 @@ def untyped_batches():
 
 
 @pytest.mark.parametrize("with_pyarrow", [True, False])
-def test_a_stream_without_a_type_that_breaks_is_not_taken_for_one_that_ended(
-    monkeypatch, with_pyarrow
-):
+def test_a_failed_stream_without_a_type_is_not_treated_as_ended(monkeypatch, with_pyarrow):
     key = hf.serde.struct(pa.schema([("a", pa.int64()), ("b", pa.string())]))
     with hf.open(None, [hf.stores.key_value("kv", key=key)]) as db:
         db["kv"].put((1, None), b"v")
@@ -392,7 +388,7 @@ def test_a_stream_without_a_type_that_breaks_is_not_taken_for_one_that_ended(
         assert db["kv"].get((1, None)) == b"v"
 
 
-def test_a_stream_without_a_type_is_asked_for_once(bench):
+def test_a_stream_without_a_type_is_read_once(bench):
     class Once:
         def __init__(self, series):
             self.streams = [series.__arrow_c_stream__()]
@@ -454,7 +450,7 @@ def test_a_stream_is_a_snapshot(bench):
     assert pa.RecordBatchReader.from_stream(reader).read_all().num_rows == 1
 
 
-def test_a_stream_can_be_handed_on_once(bench):
+def test_a_stream_can_be_exported_once(bench):
     reader = bench.kv.range_batches()
     pa.RecordBatchReader.from_stream(reader).read_all()
     with pytest.raises(hf.errors.HoldfastError, match="handed on"):

@@ -1,4 +1,4 @@
-"""The builders: defaults, and bad arguments by their names."""
+"""The builders: defaults, and errors that name invalid arguments."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_duration_of_another_type_names_the_argument(wrong):
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a/b", "a b", "é", "a\n", "a" * 201])
-def test_a_name_that_files_cannot_carry_is_refused(name):
+def test_a_name_that_files_cannot_have_is_refused(name):
     with pytest.raises(ValueError, match="letters, digits"):
         hf.stores.key_value(name)
 
@@ -73,7 +73,7 @@ def test_the_limit_of_uncommitted_bytes_is_checked(tmp_path, limit):
     assert not (tmp_path / "db").exists()
 
 
-def test_a_store_in_memory_remembers_no_serde(tmp_path):
+def test_a_store_in_memory_does_not_record_its_serdes(tmp_path):
     for key in (hf.serde.STRING, hf.serde.INT64):
         with hf.open(tmp_path / "db", [hf.stores.key_value("kv", key=key, persistent=False)]) as db:
             db.commit()

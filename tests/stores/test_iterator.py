@@ -1,4 +1,4 @@
-"""Scans row by row: the rows come in chunks, which nobody can tell from outside."""
+"""Scans row by row; the chunks that rows are fetched in are not observable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_rows_larger_than_a_chunk_come_whole(db):
     assert list(db["kv"].range()) == wanted
 
 
-def test_a_look_at_the_next_key_takes_nothing(db):
+def test_peeking_at_the_next_key_does_not_advance(db):
     db["kv"].put_all([(key(number), b"") for number in range(30)])
     with db["kv"].range() as scan:
         for number in range(30):
@@ -50,7 +50,7 @@ def test_a_look_at_the_next_key_takes_nothing(db):
 
 
 @pytest.mark.parametrize("store", ["kv", "text"])
-def test_a_loop_goes_on_where_the_iterator_stands(tmp_path, store):
+def test_a_loop_continues_at_the_iterators_position(tmp_path, store):
     text = hf.stores.key_value("text", key=hf.serde.STRING, value=hf.serde.STRING)
     with hf.open(
         tmp_path / "other", [hf.stores.key_value("kv"), text], durability=hf.Durability.CHANGELOG
@@ -72,7 +72,7 @@ def test_a_loop_goes_on_where_the_iterator_stands(tmp_path, store):
             list(scan)
 
 
-def test_an_iterator_at_its_end_stays_there_until_it_is_closed(db):
+def test_an_exhausted_iterator_stays_at_its_end(db):
     db["kv"].put_all([(key(number), b"") for number in range(20)])
     scan = db["kv"].range()
     assert len(list(scan)) == 20
@@ -119,7 +119,7 @@ def test_threads_share_an_iterator_row_by_row(db):
     assert all(rows == sorted(rows) for rows in found)
 
 
-def test_an_iterator_that_has_raised_goes_on_with_no_row(tmp_path):
+def test_an_iterator_that_has_raised_returns_no_further_row(tmp_path):
     store, rows = hf.stores.window("w", retention=10_000, window_size=1), 1_000
     plain = {"compression": "kNoCompression", "disable_auto_compactions": "true"}
     options = {"durability": hf.Durability.CHANGELOG, "rocksdb_options": plain}
@@ -127,7 +127,7 @@ def test_an_iterator_that_has_raised_goes_on_with_no_row(tmp_path):
         for number in range(rows):
             db["w"].put(key(number), b"value %06d" % number * 20, number)
         db.commit()
-    # The keys come from one table and are whole, the value of one is damaged in the other.
+    # The keys come from one table, which is intact; in the other the value of one is damaged.
     (damaged,) = [
         path for path in (tmp_path / "db").glob("*.sst") if b"value 000100" in path.read_bytes()
     ]

@@ -1,4 +1,4 @@
-"""A key with many versions: no scan of them takes memory for more than a few."""
+"""A key with many versions: a scan holds only a few of them in memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from processes import run_script
 
 COUNT, VALUE = 10_000, 4_000  # 40 MB
 
-# In a process of its own, since the peak of one only rises. Whoever collects versions has all of
-# them by the first row; a scan's rest is not looked at, since what was read lies in RocksDB's
-# cache, too.
+# In a separate process, since the peak of a process only rises. A scan that collects all versions
+# has them at its first row. The rest of the scan is not measured: RocksDB's cache grows with it.
 READ = """
 def peak():
     with open("/proc/self/status") as status:
@@ -43,12 +42,12 @@ def test_the_first_of_many_versions_takes_memory_for_a_few(memory_path: Path):
             db.commit()
         db["v"].put(b"l", b"", COUNT)
         db.commit()
-    told = {
+    first_rows = {
         name: (int(first), int(grown))
         for name, first, grown in map(str.split, run_script(READ, memory_path).splitlines())
     }
-    assert {name: first for name, (first, _) in told.items()} == dict.fromkeys(told, 0)
-    assert len(told) == 3
-    assert all(grown < 10 << 10 for _, grown in told.values()), (
-        f"{told} (first, KiB) of {COUNT * VALUE >> 10} KiB of values"
+    assert {name: first for name, (first, _) in first_rows.items()} == dict.fromkeys(first_rows, 0)
+    assert len(first_rows) == 3
+    assert all(grown < 10 << 10 for _, grown in first_rows.values()), (
+        f"{first_rows} (first, KiB) of {COUNT * VALUE >> 10} KiB of values"
     )

@@ -1,6 +1,7 @@
-"""Every kind of store but the versioned one (which has `test_versioned_model.py`) against a
-dictionary: scalar and Arrow forms, commits, rollbacks, reopens, crashes, and readers at both
-isolation levels, of transactions in memory and of such as spill.
+"""All kinds of stores against a dictionary; `test_versioned_model.py` has the versioned one.
+
+The models use scalar and Arrow forms, commits, rollbacks, reopens, crashes, and readers at both
+isolation levels. Their transactions are in memory or spill.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ import holdfast as hf
 RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
 W, V = hf.WindowedKey, hf.ValueAndTimestamp
 
-# Prefixes of one another, and zero bytes: the keys that a careless layout mixes up.
+# Prefixes of one another, and zero bytes: keys that a wrong layout confuses.
 KEYS = st.sampled_from([b"", b"a", b"a\0", b"a\0\1", b"ab", b"a\xff", b"b"])
 VALUES = st.none() | st.binary(max_size=2)
 TIMES = st.integers(-30, 150)
 BOUNDS = st.none() | KEYS
 RETENTION, SIZE = 50, 5
-# Memory of a transaction at which it spills: mostly never, or now and then, or at every row, which
-# takes ten times as long.
+# The memory at which a transaction spills: mostly never, sometimes, or at every row, which takes
+# ten times as long.
 LIMITS = st.sampled_from([64 << 20] * 5 + [300] * 2 + [0])
 # Every spill syncs files; memory makes that cheap.
 MEMORY = Path("/dev/shm")
@@ -63,9 +64,10 @@ def without(found: dict[bytes, Any], low: bytes | None, high: bytes | None) -> d
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """One store in one database. `open` is what the writer sees, `committed` what a reader of the
-    last commit sees: rows by where they stand in the store's order, stream time, and the last
-    duplicate's number.
+    """One store in one database.
+
+    `current` is the writer's state, `committed` the state of the last commit: rows by their place
+    in the store's order, stream time, and the number of the last duplicate.
     """
 
     builder: hf.StoreBuilder
@@ -73,11 +75,11 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
-        self.open: dict[Any, Any] = {}
+        self.current: dict[Any, Any] = {}
         self.stream_time: int | None = None
         self.number = 0
         self.committed = self.state()
-        # Scans that were begun, with what each must still show.
+        # Open scans, each with the rows that it must still return.
         self.scans: list[tuple[Iterator[Any], list[Any]]] = []
 
     @initialize(limit=LIMITS)
@@ -97,7 +99,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self.db["s"]
 
     def state(self) -> tuple[Any, ...]:
-        return dict(self.open), self.stream_time, self.number
+        return dict(self.current), self.stream_time, self.number
 
     @property
     def horizon(self) -> int:
@@ -113,9 +115,9 @@ class StoreMachine(RuleBasedStateMachine):
             return
         self.stream_time = max(place[0], place[0] if self.stream_time is None else self.stream_time)
         if value is None:
-            self.open.pop(place, None)
+            self.current.pop(place, None)
         else:
-            self.open[place] = value
+            self.current[place] = value
 
     @rule()
     def commit(self) -> None:
@@ -136,8 +138,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        # A database that nobody holds any more is not closed: what was committed has to come from
-        # the log, as after a kill.
+        # A dropped database is not closed: its commits must come from the log, as after a kill.
         self.scans.clear()
         del self.db
         gc.collect()
@@ -146,7 +147,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def back(self) -> None:
         found, self.stream_time, self.number = self.committed
-        self.open = dict(found)
+        self.current = dict(found)
 
     @rule(level=st.sampled_from([RC, RU]))
     def begin_scan(self, level: hf.IsolationLevel) -> None:
@@ -192,9 +193,9 @@ class KeyValueMachine(StoreMachine):
 
     def set(self, key: bytes, value: Any) -> None:
         if value is None:
-            self.open.pop(key, None)
+            self.current.pop(key, None)
         else:
-            self.open[key] = value
+            self.current[key] = value
 
     @rule(key=KEYS, value=VALUES)
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -214,28 +215,28 @@ class KeyValueMachine(StoreMachine):
 
     @rule(key=KEYS, value=VALUES)
     def put_if_absent(self, key: bytes, value: bytes | None) -> None:
-        assert self.store.put_if_absent(key, value) == self.open.get(key)
-        if key not in self.open:
+        assert self.store.put_if_absent(key, value) == self.current.get(key)
+        if key not in self.current:
             self.set(key, value)
 
     @rule(key=KEYS)
     def delete(self, key: bytes) -> None:
-        assert self.store.delete(key) == self.open.pop(key, None)
+        assert self.store.delete(key) == self.current.pop(key, None)
 
     @rule(keys=st.lists(KEYS))
     def delete_batch(self, keys: list[bytes]) -> None:
         self.store.delete_batch(binary(keys))
         for key in keys:
-            self.open.pop(key, None)
+            self.current.pop(key, None)
 
     @rule(low=BOUNDS, high=BOUNDS)
     def delete_range(self, low: bytes | None, high: bytes | None) -> None:
         self.store.delete_range(low, high)
-        self.open = without(self.open, low, high)
+        self.current = without(self.current, low, high)
 
     @rule(keys=st.lists(KEYS))
     def get(self, keys: list[bytes]) -> None:
-        expected = [self.open.get(key) for key in keys]
+        expected = [self.current.get(key) for key in keys]
         assert [self.store.get(key) for key in keys] == expected
         assert pa.array(self.store.get_batch(binary(keys))).to_pylist() == expected
 
@@ -265,7 +266,7 @@ class TimestampedMachine(StoreMachine):
         with hf.open(self.directory / "db", [hf.stores.key_value("s")]) as db:
             db["s"].put_all([(b"a", b"1"), (b"a\0", b"2"), (b"b", b"")])
             db.commit()
-        self.open = {b"a": V(b"1", -1), b"a\0": V(b"2", -1), b"b": V(b"", -1)}
+        self.current = {b"a": V(b"1", -1), b"a\0": V(b"2", -1), b"b": V(b"", -1)}
         self.committed = self.state()
 
     def expected(self, state: tuple[Any, ...]) -> list[Any]:
@@ -287,32 +288,32 @@ class TimestampedMachine(StoreMachine):
         for key, value, time in entries:
             if how == "put":
                 self.store.put(key, value, time)
-            self.open.pop(key, None)
+            self.current.pop(key, None)
             if value is not None:
-                self.open[key] = V(value, time)
+                self.current[key] = V(value, time)
 
     @rule(key=KEYS, value=VALUES, time=TIMES)
     def put_if_absent(self, key: bytes, value: bytes | None, time: int) -> None:
-        assert self.store.put_if_absent(key, value, time) == self.open.get(key)
+        assert self.store.put_if_absent(key, value, time) == self.current.get(key)
         if value is not None:
-            self.open.setdefault(key, V(value, time))
+            self.current.setdefault(key, V(value, time))
 
     @rule(keys=st.lists(KEYS), arrow=st.booleans())
     def delete(self, keys: list[bytes], arrow: bool) -> None:
         if arrow:
             self.store.delete_batch(binary(keys))
         for key in keys:
-            old = self.open.pop(key, None)
+            old = self.current.pop(key, None)
             assert arrow or self.store.delete(key) == old
 
     @rule(low=BOUNDS, high=BOUNDS)
     def delete_range(self, low: bytes | None, high: bytes | None) -> None:
         self.store.delete_range(low, high)
-        self.open = without(self.open, low, high)
+        self.current = without(self.current, low, high)
 
     @rule(keys=st.lists(KEYS))
     def get(self, keys: list[bytes]) -> None:
-        expected = [self.open.get(key) for key in keys]
+        expected = [self.current.get(key) for key in keys]
         assert [self.store.get(key) for key in keys] == expected
         assert rows(self.store.get_batch(binary(keys))) == [
             found or (None, None) for found in expected

@@ -126,7 +126,7 @@ def test_batches(db):
         (lambda s: s.put_all([(b"a", b"1", 1), (None, b"2", 2)]), "key is None"),
     ],
 )
-def test_a_bad_row_and_nothing_is_written(db, call, words):
+def test_an_invalid_row_leaves_nothing_written(db, call, words):
     with pytest.raises(ValueError, match=words):
         call(db["t"])
     assert list(db["t"].range()) == []
@@ -203,7 +203,7 @@ def test_rows_of_a_plain_store_move_as_they_are_written(upgraded, open_database)
     assert [value.timestamp for _, value in again.range()] == [0, 1, 2, 3]
 
 
-def test_there_is_no_way_back(upgraded, open_database):
+def test_a_timestamped_store_cannot_become_a_plain_one(upgraded, open_database):
     upgraded.close()
     with pytest.raises(
         ValueError, match='made as "timestamped_key_value" and is now asked for as "key_value"'

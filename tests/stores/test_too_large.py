@@ -1,4 +1,4 @@
-"""Keys and values that no store takes: refused, with nothing staged."""
+"""Keys and values that are too large: refused, with nothing staged."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 import holdfast as hf
 
-TOO_LARGE = bytes((1 << 30) + 1)  # zeros that nobody touches take no memory
+TOO_LARGE = bytes((1 << 30) + 1)  # zeros that are never touched take no memory
 
 
 def column(*rows: bytes) -> pa.Array:
-    """A column whose last row is TOO_LARGE, without a copy of it."""
+    """Returns a column whose last row is TOO_LARGE, without a copy of it."""
     assert rows[-1] is TOO_LARGE
-    # The rows before it are empty: all lie at the buffer's start.
+    # The rows before it are empty: all are at the buffer's start.
     ends = [0] * len(rows) + [len(TOO_LARGE)]
     offsets = pa.py_buffer(struct.pack(f"{len(ends)}q", *ends))
     return pa.Array.from_buffers(

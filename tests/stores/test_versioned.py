@@ -1,6 +1,4 @@
-"""The versioned store beyond the data cases: scans of history, times of all kinds, reopening,
-isolation.
-"""
+"""The versioned store beyond `contract/`: history scans, times, reopening, isolation."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ def rows(iterator):
     return [(key, *version) for key, version in iterator]
 
 
-@pytest.fixture(params=["staged", "committed", "half", "reopened"])
+@pytest.fixture(params=["staged", "committed", "partly committed", "reopened"])
 def history(request, bench):
     """a: 10 → 20 → tombstone at 30; b: 15, and 5 put late; c: tombstone only."""
     puts = [
@@ -32,7 +30,7 @@ def history(request, bench):
     ]
     for number, put in enumerate(puts):
         bench.rates.put(*put)
-        if request.param == "half" and number == 2:
+        if request.param == "partly committed" and number == 2:
             bench.db.commit()
     if request.param == "committed":
         bench.db.commit()
@@ -76,7 +74,7 @@ def test_versions_of_a_range_come_by_key_and_timestamp(history):
     assert [tuple(row.values()) for row in table.to_pylist()] == everything
 
 
-def test_an_iterator_lets_its_next_key_be_seen(history):
+def test_an_iterator_shows_its_next_key(history):
     versions = history.rates.versions_range(None, None, 0, 100)
     assert versions.peek_next_key() == b"a"
     assert versions.peek_next_key() == b"a"
@@ -232,7 +230,7 @@ def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):
 
 
 @pytest.mark.parametrize(("retention", "as_of", "was_kept"), [(1_000, 50, True), (60, 30, False)])
-def test_an_expired_read_behind_a_retention_that_was_shorter_before(
+def test_a_read_older_than_a_formerly_shorter_retention_is_expired(
     tmp_path, caplog, retention, as_of, was_kept
 ):
     bench = Bench(tmp_path / "short", history_retention=10)
@@ -248,7 +246,7 @@ def test_an_expired_read_behind_a_retention_that_was_shorter_before(
         if "history_retention" in record.getMessage()
     ]
     assert "from 90" in warning
-    # What no retention so far would have kept is no shorter one's fault.
+    # A version that no retention so far retained is not lost by a shorter one.
     assert ("was shorter before" in warning, "in a new directory" in warning) == (
         was_kept,
         was_kept,

@@ -1,6 +1,4 @@
-"""The versioned store against its model: scalar and Arrow forms, commits, rollbacks, reopens,
-crashes, and readers at both isolation levels, of transactions in memory and of such as spill.
-"""
+"""The versioned store against its model, in the way of `test_store_models.py`."""
 
 from __future__ import annotations
 
@@ -39,11 +37,11 @@ class VersionedMachine(StoreMachine):
     builder = hf.stores.versioned("s", history_retention=RETENTION, segment_interval=10)
 
     @staticmethod
-    def first_kept(stream_time: int | None) -> int:
+    def first_retained(stream_time: int | None) -> int:
         return FIRST if stream_time is None else stream_time - RETENTION
 
     def versions_of(self, state: tuple[Any, ...], key: bytes) -> list[Any]:
-        """Every version of a key with its end, the oldest first; tombstones too."""
+        """Returns every version of a key with its end, oldest first, tombstones included."""
         begins = sorted(begin for other, begin in state[0] if other == key)
         return [
             RECORD(state[0][key, begin], begin, end)
@@ -51,10 +49,10 @@ class VersionedMachine(StoreMachine):
         ]
 
     def model_put(self, key: bytes, value: bytes | None, time: int) -> tuple[bool, int | None]:
-        if time < self.first_kept(self.stream_time):
+        if time < self.first_retained(self.stream_time):
             return (False, None)
         self.stream_time = time if self.stream_time is None else max(self.stream_time, time)
-        self.open[key, time] = value
+        self.current[key, time] = value
         return (
             True,
             next(v.valid_to for v in self.versions_of(self.state(), key) if v.timestamp == time),
@@ -62,18 +60,20 @@ class VersionedMachine(StoreMachine):
 
     def model_get(self, key: bytes, at: int) -> Any:
         versions = self.versions_of(self.state(), key)
-        if not versions or (at < versions[-1].timestamp and at < self.first_kept(self.stream_time)):
+        if not versions or (
+            at < versions[-1].timestamp and at < self.first_retained(self.stream_time)
+        ):
             return None
         found = [version for version in versions if version.timestamp <= at][-1:]
         return found[0] if found and found[0].value is not None else None
 
     def between(self, state: tuple[Any, ...], key: bytes, start: int, end: int) -> list[Any]:
-        kept = self.first_kept(state[1])
+        first = self.first_retained(state[1])
 
         def meets(version: Any) -> bool:
             open_end = version.valid_to is None
             return version.timestamp <= end and (
-                open_end or (end >= kept and version.valid_to > max(start, kept - 1))
+                open_end or (end >= first and version.valid_to > max(start, first - 1))
             )
 
         found = [version for version in self.versions_of(state, key) if version.value is not None]
@@ -118,7 +118,7 @@ class VersionedMachine(StoreMachine):
 
     @rule(key=KEYS, time=TIMES)
     def delete(self, key: bytes, time: int) -> None:
-        old = self.model_get(key, time) if time >= self.first_kept(self.stream_time) else None
+        old = self.model_get(key, time) if time >= self.first_retained(self.stream_time) else None
         assert self.store.delete(key, time) == old
         self.model_put(key, None, time)
 
@@ -142,7 +142,7 @@ class VersionedMachine(StoreMachine):
     def versions(
         self, low: bytes | None, high: bytes | None, start: int, length: int, descending: bool
     ) -> None:
-        keys = sorted({key for key, _ in self.open})
+        keys = sorted({key for key, _ in self.current})
         inside = [
             key for key in keys if (low is None or low <= key) and (high is None or key <= high)
         ]
@@ -160,7 +160,7 @@ class VersionedMachine(StoreMachine):
 
     @rule(at=TIMES)
     def scan(self, at: int) -> None:
-        keys = sorted({key for key, _ in self.open})
+        keys = sorted({key for key, _ in self.current})
         expected = [
             (key, record) for key in keys if (record := self.model_get(key, at)) is not None
         ]

@@ -142,7 +142,7 @@ def test_a_timestamped_window_store_reads_the_rows_of_a_plain_one(open_database)
         open_database(plain)
 
 
-def test_whether_duplicates_are_kept_is_fixed(open_database):
+def test_retain_duplicates_is_fixed(open_database):
     open_database(hf.stores.window("w", retention=9, window_size=1)).close()
     with pytest.raises(ValueError, match="retain_duplicates=false"):
         open_database(hf.stores.window("w", retention=9, window_size=1, retain_duplicates=True))
@@ -154,7 +154,7 @@ def test_whether_duplicates_are_kept_is_fixed(open_database):
         )
 
 
-def test_a_longer_retention_shows_no_half_of_a_row(open_database):
+def test_a_longer_retention_shows_no_part_of_a_row(open_database):
     with open_database(hf.stores.window("w", retention=10, window_size=1)) as db:
         db["w"].put_batch(pa.array([b"a"] * 50), pa.array([b"v"] * 50), pa.array(range(50)))
         db.commit()
@@ -251,7 +251,7 @@ def test_scans_longer_than_a_chunk(db):
         ),
     ],
 )
-def test_a_bad_row_and_nothing_is_written(db, call, words):
+def test_an_invalid_row_leaves_nothing_written(db, call, words):
     with pytest.raises(ValueError, match=words):
         call(db)
     assert db.approximate_num_uncommitted_bytes == 0
@@ -260,7 +260,7 @@ def test_a_bad_row_and_nothing_is_written(db, call, words):
     db.commit()
 
 
-def test_values_without_timestamps_are_no_column_of_them(db):
+def test_a_timestamped_batch_without_timestamps_is_refused(db):
     with pytest.raises(TypeError, match="timestamps"):
         db["t"].put_batch(pa.array([b"a"]), pa.array([b"1"]), pa.array([1]), None)
     assert list(db["t"].all()) == []
@@ -323,7 +323,7 @@ def test_iterators_end_with_their_database(db):
 
 
 @pytest.mark.parametrize("cut", [1, 2, 5])
-def test_restores_are_the_same_however_they_are_cut(db, cut):
+def test_a_restore_does_not_depend_on_its_batches(db, cut):
     keys, values, starts = (
         [b"a", b"b", b"a", b"z", b"a"],
         [b"1", b"2", b"3", b"4", None],
@@ -353,7 +353,7 @@ def test_restores_are_the_same_however_they_are_cut(db, cut):
         (W(b"b", 87, 90), b"2"),
     ]
     assert {db[name].stream_time for name in "wdts"} == {90}
-    # What came in time when it was written is passed over, not counted.
+    # A record that was in time when it was written is skipped, not counted.
     assert {store["dropped-records-total"] for store in db.metrics()["stores"].values()} == {0}
 
 
@@ -428,12 +428,14 @@ def test_bad_durations_name_the_argument(make, arguments, named):
 @pytest.mark.crash
 @pytest.mark.parametrize("durability", list(hf.Durability))
 def test_a_kill_loses_no_window_of_an_older_time(open_database, tmp_path, durability):
-    """Kafka Streams keeps a database a segment and the offset of the newest: late records of an
-    older one are lost (SX1).
+    """Late records survive a kill.
+
+    Kafka Streams has one database per segment but only the offset of the newest, so it loses late
+    records of an older segment (SX1).
     """
     script = """
     path, durability = sys.argv[1:]
-    # Without a log, small memtables are what makes rows durable while the writer goes on.
+    # Without a log, small memtables make rows durable while the writer continues.
     db = hf.open(
         path,
         [hf.stores.window("w", retention=2_000_000, window_size=1)],
@@ -451,23 +453,23 @@ def test_a_kill_loses_no_window_of_an_older_time(open_database, tmp_path, durabi
         print(offset, flush=True)
     """
     with running(script, tmp_path / "db", durability.value) as process:
-        reached = 0
-        while reached < 20_000:
-            reached = int(process.stdout.readline())
+        acknowledged = 0
+        while acknowledged < 20_000:
+            acknowledged = int(process.stdout.readline())
         process.kill()
         process.wait()
     db = open_database(
         hf.stores.window("w", retention=2_000_000, window_size=1), durability=durability
     )
     offset = db.committed_offset(("log", 0)) or 0
-    assert offset >= reached if durability is hf.Durability.SYNC else offset > 0
+    assert offset >= acknowledged if durability is hf.Durability.SYNC else offset > 0
     starts = [key.start for key, _ in db["w"].all()]
     assert starts == [*range(10, 10 + offset), *range(1_500_000, 1_500_000 + offset)]
     assert [key.start for key, _ in db["w"].fetch(b"k", 0, 2_000_000)] == starts
 
 
 @pytest.mark.parametrize("kind", ["window", "session"])
-def test_a_longer_retention_does_not_bring_back_what_had_expired(tmp_path, kind):
+def test_a_longer_retention_does_not_restore_expired_rows(tmp_path, kind):
     def opened(retention):
         more = {"window_size": 1} if kind == "window" else {}
         return hf.open(

@@ -124,7 +124,6 @@ class StateStore(ABC):
         self, isolation_level: IsolationLevel | None, position_bound: PositionBound | None
     ) -> tuple[str, list[tuple[str, int, int]] | None]:
         """Returns the arguments of the extension's `read_only`."""
-        # The bound is checked first.
         rows = bound_rows(position_bound)
         return self._owner.isolation(isolation_level), rows
 

@@ -53,7 +53,7 @@ class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[
         self._record = record
 
     def __iter__(self) -> Iterator[tuple[K, V]]:  # noqa: PYI034
-        # Returns the rows instead of itself: a loop then calls no Python method a row.
+        # Returns the rows, not itself: a loop then calls no Python method per row.
         return iter(self._rows) if self._record is None else map(self._record, self._rows)
 
     def __next__(self) -> tuple[K, V]:

@@ -1,4 +1,4 @@
-"""The key-value store: key to value, ordered by the unsigned bytes of the keys."""
+"""The key-value store: values by key, in the order of the keys' unsigned bytes."""
 
 from __future__ import annotations
 
@@ -23,35 +23,38 @@ V = TypeVar("V")
 
 
 class ReadOnlyKeyValueStore(StoreReads[K, V, "_core.KeyValueStore"]):
-    """A key-value store's reads at one isolation level, from any thread; what they raise says
-    `StateStore`.
+    """The reads of a key-value store at one isolation level, from any thread.
+
+    They raise what `StateStore` lists.
     """
 
     def get(self, key: K) -> V | None:
-        """The key's value, None if there is none."""
+        """Returns the key's value, None if it has none."""
         data = self._core.get(found := self._serdes.to_key(key))
         return None if data is None else self._serdes.from_value(data, found)
 
     def range(
         self, start: K | None = None, end: K | None = None, *, reverse: bool = False
     ) -> StoreIterator[K, V]:
-        """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is
-        empty.
+        """Returns the rows of the keys from `start` to `end`, both included.
+
+        An end of None is open. If `start` is above `end`, there are none.
         """
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, V]:
-        """Keys whose bytes start with those of `prefix`; of a struct key, those with the first
-        fields in a tuple or dict.
+        """Returns the rows of the keys whose bytes begin with those of `prefix`.
+
+        For struct keys, `prefix` is a tuple or dict of the first fields.
         """
         return self._iterator(self._core.prefix_scan(*prefix_bounds(self._serdes, prefix)))
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are, staged ones included."""
+        """Returns about how many keys there are, uncommitted ones included."""
         return self._core.approximate_num_entries()
 
     def get_batch(self, keys: Any) -> _core.ArrowArray:
-        """A column of values, null where a key has none."""
+        """Returns a column of values, null where a key has none."""
         encoded = self._serdes.encode_keys(keys)
         return self._serdes.decode_values(self._core.get_batch(encoded), encoded)
 
@@ -63,7 +66,7 @@ class ReadOnlyKeyValueStore(StoreReads[K, V, "_core.KeyValueStore"]):
         reverse: bool = False,
         batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
-        """As `range`, in batches of the columns `key` and `value`."""
+        """As `range`, in batches with the columns `key` and `value`."""
         bounds = key_bounds(self._serdes, start, end)
         return self._serdes.decode_reader(self._core.range_batches(*bounds, reverse, batch_rows))
 
@@ -79,8 +82,8 @@ class ReadOnlyKeyValueStore(StoreReads[K, V, "_core.KeyValueStore"]):
 class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
     """A key-value store of a database: `db[name]`.
 
-    Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a
-    value.
+    Keys and values are bytes unless the store has serdes. A value of None deletes the key; `b""` is
+    a value.
     """
 
     def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.KeyValueStore) -> None:
@@ -89,32 +92,33 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         ReadOnlyKeyValueStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None) -> None:
-        """Sets the key's value; None deletes it."""
+        """Sets the key's value; None deletes the key."""
         self._core.put(self._serdes.to_key(key), self._serdes.to_value(value))
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
-        """The key's value if it has one, and nothing changes; else None, and `value` is set."""
+        """Returns the key's value if it has one; else sets `value` and returns None."""
         data = self._core.put_if_absent(
             found := self._serdes.to_key(key), self._serdes.to_value(value)
         )
         return None if data is None else self._serdes.from_value(data, found)
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
-        """Sets all entries in order; None deletes. If one is bad, nothing is written."""
+        """Sets all (key, value) in order; None deletes. If one is invalid, nothing is written."""
         to_key, to_value = self._serdes.to_key, self._serdes.to_value
         self._core.put_all([(to_key(key), to_value(value)) for key, value in entries])
 
     def delete(self, key: K) -> V | None:
-        """Removes the key and returns the value that it had; the key of one that cannot be
-        converted stays.
+        """Removes the key and returns its value.
+
+        If the value cannot be converted, the key is not removed.
         """
         if not self._serdes.values_are_bytes:
-            self.get(key)  # what cannot be returned is not removed
+            self.get(key)  # raises before the removal
         data = self._core.delete(found := self._serdes.to_key(key))
         return None if data is None else self._serdes.from_value(data, found)
 
     def put_batch(self, keys: Any, values: Any) -> None:
-        """Sets a value a key, in order; null deletes. If one row is bad, nothing is written."""
+        """Sets one value per key, in order; null deletes the key."""
         self._core.put_batch(self._serdes.encode_keys(keys), self._serdes.encode_values(values))
 
     def delete_batch(self, keys: Any) -> None:
@@ -122,11 +126,11 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         self._core.delete_batch(self._serdes.encode_keys(keys))
 
     def delete_range(self, start: K | None = None, end: K | None = None) -> None:
-        """Removes all keys from `start` to `end`, both included; None leaves that end open.
-        `start > end` removes nothing.
+        """Removes the keys from `start` to `end`, both included; an end of None is open.
 
-        In files it takes the time of two seeks, whatever the number of keys; reads that meet many
-        removed ranges are slower until a compaction has taken their rows away.
+        If `start` is above `end`, nothing is removed. In files it takes the time of two seeks,
+        whatever the number of keys. Reads that cross many removed ranges are slower until a
+        compaction has removed their rows.
         """
         self._core.delete_range(*key_bounds(self._serdes, start, end))
 

@@ -1,4 +1,4 @@
-"""A store's two serdes: keys and values before the extension, which speaks bytes, and after it."""
+"""The two serdes of a store, between Python values and the extension's bytes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ V = TypeVar("V")
 class Serdes(Generic[K, V]):
     """A store's name and its two serdes, with errors that name them.
 
-    Scalar methods call `to_…` and `from_…`. Batch methods wrap each column that goes in with
-    `encode_…` and what comes out with `decode_…`: with a serde of this package columns are typed,
-    with any other they are bytes and stay as they are.
+    Scalar methods call `to_…` and `from_…`. Batch methods pass each input column through `encode_…`
+    and each result through `decode_…`: with a serde of this package columns are typed, with any
+    other they are bytes and stay unchanged.
     """
 
     def __init__(self, builder: StoreBuilder) -> None:
-        """The serdes that a store was built with."""
+        """Takes the serdes of the store's builder."""
         self.store = builder.name
         self._key: Any = builder.key
         self._value: Any = builder.value
-        # Bytes stay as they are, and are most of all: the calls that a serde takes would cost more
-        # than a put.
+        # Bytes are the most frequent and need no serde, whose calls would cost more than a put.
         self._keys_are_bytes, self._values_are_bytes = builder.key is BYTES, builder.value is BYTES
         self.are_bytes = self._keys_are_bytes and self._values_are_bytes
         self.keys_are_structs = isinstance(builder.key, StructSerde)
@@ -48,7 +47,7 @@ class Serdes(Generic[K, V]):
             )
 
     def to_key(self, key: K) -> bytes:
-        """The bytes of a key."""
+        """Returns the bytes of a key."""
         if self._keys_are_bytes and isinstance(key, bytes):
             return key
         if key is None:
@@ -56,18 +55,18 @@ class Serdes(Generic[K, V]):
         return self._serialize(self._key.serialize, self._key, key, "key")
 
     def to_bound(self, key: K | None) -> bytes | None:
-        """The bytes of a range's end; None leaves it open."""
+        """Returns the bytes of a range's end; None stays None."""
         return None if key is None else self.to_key(key)
 
     def to_prefix(self, prefix: Any) -> bytes:
-        """The first bytes of the keys that `prefix` asks for: of a struct its first fields."""
+        """Returns the first bytes of the keys with a prefix: of a struct, its first fields."""
         if prefix is None:
             raise ValueError(f"store {self.store}: the key is None; a prefix must have a value")
         serialize = self._key.serialize if self._key_core is None else self._key.serialize_prefix
         return self._serialize(serialize, self._key, prefix, "prefix")
 
     def to_value(self, value: V | None) -> bytes | None:
-        """The bytes of a value; None stays None."""
+        """Returns the bytes of a value; None stays None."""
         if self._values_are_bytes and isinstance(value, bytes):
             return value
         return (
@@ -78,25 +77,25 @@ class Serdes(Generic[K, V]):
 
     @property
     def values_are_bytes(self) -> bool:
-        """Values come out of the extension as the user sees them."""
+        """Whether values are returned as they are stored."""
         return self._values_are_bytes
 
     def from_key(self, data: bytes) -> K:
-        """The key of stored bytes."""
+        """Returns the key of stored bytes."""
         if self._keys_are_bytes:
             return cast("K", data)
         key: K = self._deserialize(self._key.deserialize, self._key, data, "key", data)
         return key
 
     def from_value(self, data: bytes, key: bytes | None = None) -> V:
-        """The value of stored bytes; errors show the `key`."""
+        """Returns the value of stored bytes; errors show the `key`."""
         if self._values_are_bytes:
             return cast("V", data)
         value: V = self._deserialize(self._deserialize_value, self._value, data, "value", key)
         return value
 
     def encode_keys(self, keys: Any) -> Any:
-        """A column of keys as the extension takes it."""
+        """Returns a column of keys as the extension takes it."""
         return (
             keys
             if self._key_core is None
@@ -104,7 +103,7 @@ class Serdes(Generic[K, V]):
         )
 
     def encode_values(self, values: Any) -> Any:
-        """A column of values as the extension takes it."""
+        """Returns a column of values as the extension takes it."""
         return (
             values
             if self.value_core is None
@@ -112,8 +111,9 @@ class Serdes(Generic[K, V]):
         )
 
     def decode_values(self, values: _core.ArrowArray, keys: Any = None) -> _core.ArrowArray:
-        """A column of values from the extension; errors show the key of a row of `keys`, as
-        `encode_keys` made them.
+        """Returns the extension's column of values with its type.
+
+        Errors show the row's key from `keys`, which is a result of `encode_keys`.
         """
         return (
             values
@@ -122,15 +122,16 @@ class Serdes(Generic[K, V]):
         )
 
     def decode_batch(self, batch: _core.ArrowBatch, keys: Any = None) -> _core.ArrowBatch:
-        """A batch from the extension: its columns `key` and `value` become typed. `keys` as in
-        `decode_values`.
+        """Returns the extension's batch with typed columns `key` and `value`.
+
+        `keys` is as in `decode_values`.
         """
         if self._key_core is None and self.value_core is None:
             return batch
         return _core.decode_batch(batch, self._key_core, self.value_core, self.store, keys)
 
     def decode_reader(self, reader: _core.ArrowReader) -> _core.ArrowReader:
-        """A reader from the extension: its batches' columns `key` and `value` become typed."""
+        """Returns the extension's reader with typed columns `key` and `value`."""
         if self._key_core is None and self.value_core is None:
             return reader
         return _core.decode_reader(reader, self._key_core, self.value_core, self.store)
@@ -150,8 +151,7 @@ class Serdes(Generic[K, V]):
         if not isinstance(data, bytes):
             raise TypeError(
                 f"store {self.store}: the {what} is a {type(data).__name__} ({data!r:.80}); "
-                "wanted: bytes, "
-                f"or give the store a serde ({what}=...)"
+                f"wanted: bytes, or give the store a serde ({what}=...)"
             )
         return data
 

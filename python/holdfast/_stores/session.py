@@ -39,19 +39,21 @@ V = TypeVar("V")
 
 
 class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
-    """A session store's reads at one isolation level, from any thread; what they raise says
-    `StateStore`.
+    """The reads of a session store at one isolation level, from any thread.
+
+    They raise what `StateStore` lists.
     """
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest end of a write in epoch microseconds, all keys together; None before the
-        first.
+        """The greatest session end of a write of any key, in epoch microseconds.
+
+        None before the first write.
         """
         return self._core.stream_time()
 
     def fetch_session(self, key: K, start: Timestamp, end: Timestamp) -> V | None:
-        """The value of the session from `start` to `end`, None if there is none."""
+        """Returns the value of the session from `start` to `end`, None if there is none."""
         data = self._core.fetch_session(
             found := self._serdes.to_key(key),
             timestamp_micros(start, "start"),
@@ -62,12 +64,13 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
     def fetch(
         self, key_from: K, key_to: K | None = None, *, reverse: bool = False
     ) -> StoreIterator[WindowedKey[K], V]:
-        """All sessions of a key, or of the keys from `key_from` to `key_to` (both included), by
-        (end, key, start).
+        """Returns all sessions of a key or a range of keys, by (end, key, start).
+
+        With `key_to`, of the keys from `key_from` to `key_to`, both included.
         """
-        self._serdes.to_key(key_from)  # a range that is open below is `find_sessions`
+        self._serdes.to_key(key_from)  # raises for None: only `find_sessions` has an open lower end
         to = key_from if key_to is None else key_to
-        return self._iterator(self._wanted(key_from, to, MIN_TIME, MAX_TIME, reverse=reverse))
+        return self._iterator(self._selection(key_from, to, MIN_TIME, MAX_TIME, reverse=reverse))
 
     def find_sessions(
         self,
@@ -78,12 +81,12 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
         key_to: K | Literal["same"] | None = "same",
         reverse: bool = False,
     ) -> StoreIterator[WindowedKey[K], V]:
-        """Sessions that end at `earliest_end` or later and start at `latest_start` or earlier, by
-        (end, key, start).
+        """Returns sessions that overlap a time range, by (end, key, start).
 
-        Of one key, or with `key_to` of the keys from `key_from` to `key_to`, both included and None
-        open: both None is all keys. The text "same" is never taken for a key. For merging a record
-        at `t` with gap `g`, look from `t - g` to `t + g`.
+        They end at `earliest_end` or later and start at `latest_start` or earlier. With `key_to`
+        they are of the keys from `key_from` to `key_to`, both included; None is an open end. The
+        text "same", the default, stands for `key_from` and is never a key. To merge a record at `t`
+        with gap `g`, search from `t - g` to `t + g`.
         """
         return self._iterator(
             self._query(key_from, earliest_end, latest_start, key_to, reverse=reverse)
@@ -104,16 +107,15 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
         return self._serdes.decode_reader(self._core.find_batches(query, batch_rows))
 
     def find_batch(self, keys: Any, earliest_ends: Any, latest_starts: Any) -> _core.ArrowBatch:
-        """`find_sessions` of one key a row: a batch of `row` (the position in `keys`), `start`,
-        `end`, `value`.
+        """Finds the sessions of one key per row, ordered by row, then by (end, start).
 
-        It is ordered by row, then by (end, start).
+        Returns a batch of `row` (the index into `keys`), `start`, `end`, `value`.
         """
         found = self._core.find_batch(self._serdes.encode_keys(keys), earliest_ends, latest_starts)
         return self._serdes.decode_batch(found)
 
     def fetch_session_batch(self, keys: Any, starts: Any, ends: Any) -> _core.ArrowArray:
-        """A value a row, null where there is no such session."""
+        """Returns one value per row, null where there is no such session."""
         encoded = self._serdes.encode_keys(keys)
         return self._serdes.decode_values(
             self._core.fetch_session_batch(encoded, starts, ends), encoded
@@ -135,9 +137,9 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
         if isinstance(key_to, str) and key_to == "same":
             key = self._serdes.to_key(key_from)  # type: ignore[arg-type]  # None is an error
             return (key, key, end, start, reverse)
-        return self._wanted(key_from, key_to, end, start, reverse=reverse)
+        return self._selection(key_from, key_to, end, start, reverse=reverse)
 
-    def _wanted(
+    def _selection(
         self,
         key_from: K | None,
         key_to: K | None,
@@ -149,14 +151,14 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
         low, high = key_bounds(self._serdes, key_from, key_to)
         return (low, high, earliest_end, latest_start, reverse)
 
-    def _iterator(self, wanted: _core._Selection) -> StoreIterator[WindowedKey[K], V]:
+    def _iterator(self, selection: _core._Selection) -> StoreIterator[WindowedKey[K], V]:
         from_key, from_value = self._serdes.from_key, self._serdes.from_value
 
         def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
             return WindowedKey(from_key(row[0]), row[1], row[2])
 
         return StoreIterator(
-            self._core.find_sessions(wanted),
+            self._core.find_sessions(selection),
             key,
             lambda row: (key(row[0]), from_value(row[1], row[0][0])),
         )
@@ -166,8 +168,8 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
     """A session store of a database: `db[name]`.
 
     A session lasts from its start to its end, both included. Sessions that end `retention` or more
-    before the greatest end are gone: a put of one is passed over and counted
-    (`dropped-records-total`). Puts and removals of one that ends before it starts raise
+    before the greatest end are dropped; puts of them are skipped and counted
+    (`dropped-records-total`). Puts and removals of a session that ends before it starts raise
     `ValueError`.
     """
 
@@ -178,7 +180,7 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
 
     @property
     def retention(self) -> int:
-        """How far, in microseconds, a session's end may lie behind stream time."""
+        """How far, in microseconds, a session's end may be behind stream time."""
         retention = self._builder.retention
         assert retention is not None  # noqa: S101  # the builder of a session store always has one
         return retention
@@ -190,17 +192,17 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
         self._core.put(self._serdes.to_key(key), *times, self._serdes.to_value(value))
 
     def remove(self, session: WindowedKey[K]) -> None:
-        """Removes a session; one that is not there need not be."""
+        """Removes a session if it exists."""
         self.put(session, None)
 
     def put_batch(self, keys: Any, starts: Any, ends: Any, values: Any) -> None:
-        """A put a row, in order, null removes. One unit: a bad row, and nothing is written."""
+        """Puts one session per row, in order; null removes it."""
         self._core.put_batch(
             self._serdes.encode_keys(keys), starts, ends, self._serdes.encode_values(values)
         )
 
     def remove_batch(self, keys: Any, starts: Any, ends: Any) -> None:
-        """Removes a session a row. One unit: a bad row, and nothing is removed."""
+        """Removes one session per row."""
         self._core.remove_batch(self._serdes.encode_keys(keys), starts, ends)
 
     def read_only(

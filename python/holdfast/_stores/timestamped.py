@@ -1,5 +1,4 @@
-"""The timestamped key-value store: key to value and timestamp, ordered by the unsigned bytes of the
-keys.
+"""The timestamped key-value store: values with a timestamp by key, in the order of the keys.
 
 >>> import holdfast as hf
 >>> import tempfile
@@ -35,35 +34,38 @@ V = TypeVar("V")
 
 
 class ReadOnlyTimestampedKeyValueStore(StoreReads[K, V, "_core.TimestampedKeyValueStore"]):
-    """A timestamped key-value store's reads at one isolation level, from any thread; what they
-    raise says `StateStore`.
+    """The reads of a timestamped key-value store at one isolation level, from any thread.
+
+    They raise what `StateStore` lists.
     """
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
-        """The key's value and timestamp, None if there is none."""
+        """Returns the key's value and timestamp, None if it has none."""
         data = self._serdes.to_key(key)
         return self._record(data, self._core.get(data))
 
     def range(
         self, start: K | None = None, end: K | None = None, *, reverse: bool = False
     ) -> StoreIterator[K, ValueAndTimestamp[V]]:
-        """Keys from `start` to `end`, both included; None leaves that end open. `start > end` is
-        empty.
+        """Returns the rows of the keys from `start` to `end`, both included.
+
+        An end of None is open. If `start` is above `end`, there are none.
         """
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
     def prefix_scan(self, prefix: K) -> StoreIterator[K, ValueAndTimestamp[V]]:
-        """Keys whose bytes start with those of `prefix`; of a struct key, those with the first
-        fields in a tuple or dict.
+        """Returns the rows of the keys whose bytes begin with those of `prefix`.
+
+        For struct keys, `prefix` is a tuple or dict of the first fields.
         """
         return self._iterator(self._core.prefix_scan(*prefix_bounds(self._serdes, prefix)))
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are, staged ones included."""
+        """Returns about how many keys there are, uncommitted ones included."""
         return self._core.approximate_num_entries()
 
     def get_batch(self, keys: Any) -> _core.ArrowBatch:
-        """A row a key: `value` and `timestamp`, both null where there is none."""
+        """Returns one row per key: `value` and `timestamp`, null where it has none."""
         encoded = self._serdes.encode_keys(keys)
         return self._serdes.decode_batch(self._core.get_batch(encoded), encoded)
 
@@ -75,7 +77,7 @@ class ReadOnlyTimestampedKeyValueStore(StoreReads[K, V, "_core.TimestampedKeyVal
         reverse: bool = False,
         batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
-        """As `range`, in batches of the columns `key`, `value` and `timestamp`."""
+        """As `range`, in batches with the columns `key`, `value` and `timestamp`."""
         bounds = key_bounds(self._serdes, start, end)
         return self._serdes.decode_reader(self._core.range_batches(*bounds, reverse, batch_rows))
 
@@ -96,8 +98,8 @@ class ReadOnlyTimestampedKeyValueStore(StoreReads[K, V, "_core.TimestampedKeyVal
 class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V]):
     """A timestamped key-value store of a database: `db[name]`.
 
-    Keys and values are bytes unless the store has serdes. `None` as a value deletes; `b""` is a
-    value. A value that was written when the store had no timestamps has timestamp -1.
+    Keys and values are bytes unless the store has serdes. A value of None deletes the key; `b""` is
+    a value. A value that was written when the store had no timestamps has timestamp -1.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         ReadOnlyTimestampedKeyValueStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, timestamp: Timestamp) -> None:
-        """Sets the key's value and its timestamp; None deletes the key."""
+        """Sets the key's value and timestamp; None deletes the key."""
         self._core.put(
             self._serdes.to_key(key),
             self._serdes.to_value(value),
@@ -118,13 +120,14 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
     def put_if_absent(
         self, key: K, value: V | None, timestamp: Timestamp
     ) -> ValueAndTimestamp[V] | None:
-        """What the key has, and nothing changes; else None, and `value` is set."""
+        """Returns the key's record if it has one; else sets `value` and returns None."""
         data, at = self._serdes.to_key(key), timestamp_micros(timestamp, "timestamp")
         return self._record(data, self._core.put_if_absent(data, self._serdes.to_value(value), at))
 
     def put_all(self, entries: Iterable[tuple[K, V | None, Timestamp]]) -> None:
-        """Sets all (key, value, timestamp) in order, None deletes. One unit: a bad entry, and
-        nothing is written.
+        """Sets all (key, value, timestamp) in order; None deletes.
+
+        If one is invalid, nothing is written.
         """
         to_key, to_value = self._serdes.to_key, self._serdes.to_value
         self._core.put_all(
@@ -135,18 +138,17 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         )
 
     def delete(self, key: K) -> ValueAndTimestamp[V] | None:
-        """Removes the key and returns what it had; the key of a value that cannot be converted
-        stays.
+        """Removes the key and returns its value and timestamp.
+
+        If the value cannot be converted, the key is not removed.
         """
         data = self._serdes.to_key(key)
         if not self._serdes.values_are_bytes:
-            self._record(data, self._core.get(data))  # what cannot be returned is not removed
+            self._record(data, self._core.get(data))  # raises before the removal
         return self._record(data, self._core.delete(data))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
-        """Sets a value and its timestamp a key, in order, null deletes. One unit: a bad row, and
-        nothing is written.
-        """
+        """Sets one value and timestamp per key, in order; null deletes the key."""
         self._core.put_batch(
             self._serdes.encode_keys(keys), self._serdes.encode_values(values), timestamps
         )
@@ -156,12 +158,12 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         self._core.delete_batch(self._serdes.encode_keys(keys))
 
     def delete_range(self, start: K | None = None, end: K | None = None) -> None:
-        """Removes all keys from `start` to `end`, both included; None leaves that end open.
-        `start > end` removes nothing.
+        """Removes the keys from `start` to `end`, both included; an end of None is open.
 
-        In files it takes the time of two seeks, whatever the number of keys; reads that meet many
-        removed ranges are slower until a compaction has taken their rows away. Rows that a plain
-        store of the name has left are removed one by one.
+        If `start` is above `end`, nothing is removed. In files it takes the time of two seeks,
+        whatever the number of keys. Reads that cross many removed ranges are slower until a
+        compaction has removed their rows. Rows that a plain store of the same name has left are
+        removed one by one.
         """
         self._core.delete_range(*key_bounds(self._serdes, start, end))
 

@@ -1,4 +1,4 @@
-"""The versioned store: what a key's value was at a time."""
+"""The versioned store: the value of a key at any time."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ V = TypeVar("V")
 
 
 class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueStore"]):
-    """A versioned store's reads at one isolation level, from any thread; what they raise says
-    `StateStore`.
+    """The reads of a versioned store at one isolation level, from any thread.
+
+    They raise what `StateStore` lists.
     """
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest timestamp of an accepted write in epoch microseconds, all keys together;
-        None before the first.
+        """The greatest timestamp of an accepted write of any key, in epoch microseconds.
+
+        None before the first write.
         """
         return self._core.stream_time()
 
     def get(self, key: K, as_of: Timestamp | None = None) -> VersionedRecord[V] | None:
-        """The newest version, or the one in force at `as_of`; None if there is none or it is a
-        tombstone.
+        """Returns the newest version, or with `as_of` the one that was valid then.
 
-        A time before `stream_time - history_retention` is answered only if the newest version was
-        in force then.
+        None if there is none, or if it is a tombstone. For a time before `stream_time -
+        history_retention` the result is the newest version if it was valid then, else None.
         """
         at = None if as_of is None else timestamp_micros(as_of, "as_of")
         data = self._serdes.to_key(key)
@@ -47,8 +48,9 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     def versions(
         self, key: K, start: Timestamp, end: Timestamp, *, descending: bool = True
     ) -> StoreIterator[K, VersionedRecord[V]]:
-        """Every version of a key whose time in force meets `[start, end]`, newest first; no
-        tombstones.
+        """Returns the versions of a key that were valid in `[start, end]`, newest first.
+
+        Tombstones are left out.
         """
         span = timestamp_micros(start, "start"), timestamp_micros(end, "end")
         return self._iterator(self._core.versions(self._serdes.to_key(key), *span, descending))
@@ -56,8 +58,9 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     def versions_range(
         self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp
     ) -> StoreIterator[K, VersionedRecord[V]]:
-        """As `versions`, of all keys from `key_from` to `key_to` (both included, None open), by
-        (key, timestamp).
+        """As `versions`, for the keys from `key_from` to `key_to`, by (key, timestamp).
+
+        Both keys are included; None is an open end.
         """
         bounds = self._serdes.to_bound(key_from), self._serdes.to_bound(key_to)
         return self._iterator(
@@ -67,14 +70,15 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
         )
 
     def scan(self, as_of: Timestamp | None = None) -> StoreIterator[K, VersionedRecord[V]]:
-        """The whole table as it is, or as it was at `as_of`, in key order."""
+        """Returns the whole table, now or as of a time, in key order."""
         return self._iterator(
             self._core.scan(None if as_of is None else timestamp_micros(as_of, "as_of"))
         )
 
     def get_batch(self, keys: Any, as_of: Any = None) -> _core.ArrowBatch:
-        """A row a key: `value`, `timestamp`, `valid_to`, all null where nothing was in force at its
-        `as_of`.
+        """Returns one row per key: `value`, `timestamp`, `valid_to`.
+
+        All are null where no version was valid at the row's `as_of`.
         """
         encoded = self._serdes.encode_keys(keys)
         return self._serdes.decode_batch(self._core.get_batch(encoded, as_of), encoded)
@@ -124,9 +128,9 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
 class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
     """A versioned store of a database: `db[name]`.
 
-    A version is in force in `[timestamp, next timestamp of the key)`. `None` as a value is a
-    tombstone: from then on there is nothing. A put older than `stream_time - history_retention` is
-    refused; one in between finds its place.
+    A version is valid in `[timestamp, next timestamp of the key)`. A value of None is a tombstone:
+    the key has no value from then on. A put older than `stream_time - history_retention` is
+    refused; any other late put is inserted between the versions around it.
     """
 
     def __init__(
@@ -138,7 +142,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
 
     @property
     def history_retention(self) -> int:
-        """How far back, in microseconds, history is kept and late writes are accepted."""
+        """How far back, in microseconds, history is retained and late writes are accepted."""
         retention = self._builder.history_retention
         assert retention is not None  # noqa: S101  # the builder always sets one
         return retention
@@ -151,40 +155,35 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         return interval
 
     def put(self, key: K, value: V | None, timestamp: Timestamp) -> PutResult:
-        """Sets the value in force from `timestamp` on, up to the key's next version; None is a
-        tombstone.
-        """
+        """Sets the value from `timestamp` until the key's next version; None is a tombstone."""
         at = timestamp_micros(timestamp, "timestamp")
         return PutResult(
             *self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at)
         )
 
     def delete(self, key: K, timestamp: Timestamp) -> VersionedRecord[V] | None:
-        """Ends the value at `timestamp` and returns the version that was in force there, with its
-        old end.
+        """Ends the value at `timestamp`; returns the version valid there, with its old end.
 
-        One whose value cannot be converted stays.
+        If its value cannot be converted, nothing is deleted.
         """
         data, at = self._serdes.to_key(key), timestamp_micros(timestamp, "timestamp")
         if not self._serdes.values_are_bytes:
-            self._record(data, self._core.get(data, at))  # what cannot be returned is not deleted
+            self._record(data, self._core.get(data, at))  # raises before the deletion
         return self._record(data, self._core.delete(data, at))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
-        """A put a row, in order; returns `accepted` and `valid_to`. One unit: a bad row, and
-        nothing is written.
-        """
+        """Puts one version per row, in order; returns `accepted` and `valid_to` per row."""
         return self._core.put_batch(
             self._serdes.encode_keys(keys), self._serdes.encode_values(values), timestamps
         )
 
     def apply_batch(self, is_put: Any, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
-        """Row by row, in order: a put at a time, or a get as of a time; no row sees a later one.
+        """Applies puts and gets as of a time, row by row; a row does not see later ones.
 
-        Returns `accepted`, `value`, `timestamp`, `valid_to` a row: of a put `accepted` and
-        `valid_to`, of a get the record that was in force, `timestamp` being its start. The as-of
-        join's inner loop in one call. One unit: after an error, be it of a stored value that cannot
-        be deserialized, puts of the batch cannot be committed.
+        This is the inner loop of the as-of join in one call. Returns `accepted`, `value`,
+        `timestamp`, `valid_to` per row: `accepted` and `valid_to` of a put, and of a get the
+        version that was valid, with its start as `timestamp`. After an error, also of a stored
+        value that cannot be deserialized, the batch's puts cannot be committed.
         """
         encoded = self._serdes.encode_keys(keys)
         values = self._serdes.encode_values(values)

@@ -43,8 +43,9 @@ R = TypeVar("R")
 
 
 class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R]):
-    """What the reads of both kinds have in common; R is what they return: V, or V with its
-    timestamp.
+    """The reads that both kinds of window store share.
+
+    R is the type of a result: V, or V with its timestamp.
     """
 
     _timestamps: bool
@@ -54,8 +55,9 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest start of a write in epoch microseconds, all keys together; None before the
-        first.
+        """The greatest window start of a write of any key, in epoch microseconds.
+
+        None before the first write.
         """
         return self._core.stream_time()
 
@@ -70,11 +72,11 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
     def fetch(
         self, key: K, start: Timestamp, end: Timestamp | None = None, *, reverse: bool = False
     ) -> R | StoreIterator[WindowedKey[K], R] | None:
-        """The key's value in the window that starts at `start`, or None.
+        """Returns the key's value in the window that starts at `start`, None if it has none.
 
-        With `end`: its windows that start from `start` to `end`, both included, by start. A store
-        that keeps duplicates has only that form, and raises `UnsupportedOperationError` without
-        `end`.
+        With `end`, returns its windows that start from `start` to `end`, both included, by start. A
+        store that retains duplicates only has that form, and raises `UnsupportedOperationError`
+        without `end`.
         """
         low = self._serdes.to_key(key)
         if end is None:
@@ -93,15 +95,15 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
         *,
         reverse: bool = False,
     ) -> StoreIterator[WindowedKey[K], R]:
-        """Windows of keys from `key_from` to `key_to` that start from `start` to `end`, by (start,
-        key).
+        """Returns the windows of a range of keys and of starts, by (start, key).
 
-        All four are included; None as a key is open. What lies the wrong way round is empty.
+        Both ends of both ranges are included; a key of None is an open end. If a start is above its
+        end, the result is empty.
         """
-        return self._iterator(self._wanted(key_from, key_to, start, end, reverse=reverse))
+        return self._iterator(self._selection(key_from, key_to, start, end, reverse=reverse))
 
     def all(self, *, reverse: bool = False) -> StoreIterator[WindowedKey[K], R]:
-        """All windows, by (start, key)."""
+        """Returns all windows, by (start, key)."""
         return self._iterator((None, None, MIN_TIME, MAX_TIME, reverse))
 
     @overload
@@ -111,14 +113,15 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
         self, keys: Any, window_starts: Any, window_starts_to: Any
     ) -> _core.ArrowBatch: ...
     def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: Any = None) -> Any:
-        """A value a row: that of the key in the window that starts at its `window_starts`, null
-        where there is none.
+        """Returns one value per row, of the window that starts at the row's `window_starts`.
 
-        It is a column of values, or in a timestamped store a batch of `value` and `timestamp`. With
-        `window_starts_to`, as `fetch` with an end: windows that start from the one to the other,
-        both included, in a batch of `row` (the position in `keys`), `window_start`, `window_end`,
-        `value` (and `timestamp`), by row and start. Without it a store that keeps duplicates raises
+        The result is a column of values, in a timestamped store a batch of `value` and `timestamp`;
+        null where there is no such window. A store that retains duplicates raises
         `UnsupportedOperationError`.
+
+        With `window_starts_to`, returns the windows that start from the one to the other, both
+        included. The result is a batch of `row` (the index into `keys`), `window_start`,
+        `window_end`, `value` and, in a timestamped store, `timestamp`, by row and start.
         """
         encoded = self._serdes.encode_keys(keys)
         if window_starts_to is not None:
@@ -142,17 +145,19 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
         reverse: bool = False,
         batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
-        """As `fetch_range`, in batches of `key`, `window_start`, `window_end`, `value` (and
-        `timestamp`).
+        """As `fetch_range`, in batches.
+
+        Their columns are `key`, `window_start`, `window_end`, `value` and, in a timestamped store,
+        `timestamp`.
         """
-        wanted = self._wanted(key_from, key_to, start, end, reverse=reverse)
-        return self._batches(wanted, batch_rows)
+        selection = self._selection(key_from, key_to, start, end, reverse=reverse)
+        return self._batches(selection, batch_rows)
 
     def all_batches(self, *, reverse: bool = False, batch_rows: int = 10_000) -> _core.ArrowReader:
-        """As `all`, in batches of `key`, `window_start`, `window_end`, `value`, `timestamp`."""
+        """As `all`, in batches with the columns of `fetch_range_batches`."""
         return self._batches((None, None, MIN_TIME, MAX_TIME, reverse), batch_rows)
 
-    def _wanted(
+    def _selection(
         self,
         key_from: K | None,
         key_to: K | None,
@@ -164,50 +169,51 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
         low, high = key_bounds(self._serdes, key_from, key_to)
         return (low, high, timestamp_micros(start, "start"), timestamp_micros(end, "end"), reverse)
 
-    def _batches(self, wanted: _core._Selection, batch_rows: int) -> _core.ArrowReader:
+    def _batches(self, selection: _core._Selection, batch_rows: int) -> _core.ArrowReader:
         return self._serdes.decode_reader(
-            self._core.fetch_range_batches(wanted, batch_rows, self._timestamps)
+            self._core.fetch_range_batches(selection, batch_rows, self._timestamps)
         )
 
-    def _iterator(self, wanted: _core._Selection) -> StoreIterator[WindowedKey[K], R]:
+    def _iterator(self, selection: _core._Selection) -> StoreIterator[WindowedKey[K], R]:
         from_key, result = self._serdes.from_key, self._result
 
         def key(row: tuple[bytes, int, int]) -> WindowedKey[K]:
             return WindowedKey(from_key(row[0]), row[1], row[2])
 
         return StoreIterator(
-            self._core.fetch_range(wanted),
+            self._core.fetch_range(selection),
             key,
             lambda row: (key(row[0]), result(row[1], row[2], row[0][0])),
         )
 
 
 class _WindowStore(StateStore):
-    """What both kinds of store have in common beside their reads."""
+    """The properties that both kinds of window store share."""
 
     @property
     def retention(self) -> int:
-        """How far, in microseconds, a window's start may lie behind stream time."""
+        """How far, in microseconds, a window's start may be behind stream time."""
         retention = self._builder.retention
         assert retention is not None  # noqa: S101  # the builder of a window store always has one
         return retention
 
     @property
     def window_size(self) -> int:
-        """From a window's start to its end, in microseconds."""
+        """The time from a window's start to its end, in microseconds."""
         size = self._builder.window_size
         assert size is not None  # noqa: S101  # the builder of a window store always has one
         return size
 
     @property
     def retain_duplicates(self) -> bool:
-        """Whether every put is kept."""
+        """Whether every put of the same key and window is retained."""
         return self._builder.retain_duplicates
 
 
 class ReadOnlyWindowStore(_WindowReads[K, V, V]):
-    """A window store's reads at one isolation level, from any thread; what they raise says
-    `StateStore`.
+    """The reads of a window store at one isolation level, from any thread.
+
+    They raise what `StateStore` lists.
     """
 
     _timestamps = False
@@ -219,8 +225,8 @@ class ReadOnlyWindowStore(_WindowReads[K, V, V]):
 class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
     """A window store of a database: `db[name]`.
 
-    A window is told by its start and ends `window_size` later, itself not included. Windows that
-    start `retention` or more before the greatest start are gone: a put of one is passed over and
+    A window is identified by its start. It ends `window_size` later, the end excluded. Windows that
+    start `retention` or more before the greatest start are dropped; puts into them are skipped and
     counted (`dropped-records-total`).
     """
 
@@ -230,14 +236,15 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
         ReadOnlyWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp) -> None:
-        """Sets the key's value in a window; None deletes it. Where duplicates are kept, None is
-        passed over.
+        """Sets the key's value in a window; None deletes it.
+
+        If duplicates are retained, None is skipped.
         """
         at = timestamp_micros(window_start, "window_start")
         self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), at, None)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any) -> None:
-        """A put a row, in order. One unit: a bad row, and nothing is written."""
+        """Puts one value per row, in order; null as in `put`."""
         self._core.put_batch(
             self._serdes.encode_keys(keys), self._serdes.encode_values(values), window_starts, None
         )
@@ -255,8 +262,9 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
 
 
 class ReadOnlyTimestampedWindowStore(_WindowReads[K, V, ValueAndTimestamp[V]]):
-    """A timestamped window store's reads at one isolation level, from any thread; what they raise
-    says `StateStore`.
+    """The reads of a timestamped window store at one isolation level, from any thread.
+
+    They raise what `StateStore` lists.
     """
 
     _timestamps = True
@@ -266,9 +274,10 @@ class ReadOnlyTimestampedWindowStore(_WindowReads[K, V, ValueAndTimestamp[V]]):
 
 
 class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V]):
-    """A window store of a database whose values have timestamps: `db[name]`. Else as `WindowStore`.
+    """A window store of a database whose values have timestamps: `db[name]`.
 
-    A value that was written when the store had no timestamps has timestamp -1.
+    Otherwise it is as `WindowStore`. A value that was written when the store had no timestamps has
+    timestamp -1.
     """
 
     def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.WindowStore) -> None:
@@ -277,8 +286,9 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
         ReadOnlyTimestampedWindowStore.__init__(self, core, Serdes(builder))
 
     def put(self, key: K, value: V | None, window_start: Timestamp, timestamp: Timestamp) -> None:
-        """Sets the key's value and its timestamp in a window; None deletes it, or is passed over
-        (duplicates).
+        """Sets the key's value and timestamp in a window; None deletes it.
+
+        If duplicates are retained, None is skipped.
         """
         start, at = (
             timestamp_micros(window_start, "window_start"),
@@ -287,9 +297,9 @@ class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V])
         self._core.put(self._serdes.to_key(key), self._serdes.to_value(value), start, at)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any) -> None:
-        """A put a row, in order. One unit: a bad row, and nothing is written."""
+        """Puts one value and timestamp per row, in order; null as in `put`."""
         if timestamps is None:
-            raise TypeError("timestamps is None; wanted: an Arrow array, a timestamp a row")
+            raise TypeError("timestamps is None; wanted: an Arrow array, one timestamp per row")
         keys, values = self._serdes.encode_keys(keys), self._serdes.encode_values(values)
         self._core.put_batch(keys, values, window_starts, timestamps)
 

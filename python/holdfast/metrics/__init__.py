@@ -1,4 +1,4 @@
-"""Figures of databases and stores: what `Database.metrics` returns, and the same for Prometheus.
+"""Metrics of databases and stores, as dicts and for Prometheus.
 
 >>> import holdfast as hf
 >>> with hf.open(None, [hf.stores.key_value("totals")]) as db:
@@ -8,9 +8,9 @@
 ...     db.metrics()["commit-total"], db.metrics()["stores"]["totals"]["put-total"]
 (1, 2)
 
-`prometheus` is a database's figures as text, `Collector` those of many databases for a registry of
-`prometheus_client`. Every name, its unit and its level, and what to do when it looks bad:
-`docs/metrics.md`.
+`prometheus` returns the metrics of one database as text; `Collector` collects those of many for a
+registry of `prometheus_client`. `docs/metrics.md` has every name with its unit and level, and what
+to do if a value looks wrong.
 """
 
 from holdfast._metric_names import DatabaseMetrics, StoreMetrics

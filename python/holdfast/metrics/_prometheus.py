@@ -1,4 +1,4 @@
-"""Databases' figures for Prometheus, by its own library."""
+"""Metrics of databases for Prometheus, through its own client library."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 
 
 class Collector:
-    """Open databases for a registry of `prometheus_client`, each under the name that its label `db`
-    is to have.
+    """Collects the metrics of databases for a registry of `prometheus_client`.
 
-    `prometheus_client.REGISTRY.register(Collector({"orders": db}))`. A database that was closed
-    meanwhile is left out.
+    `prometheus_client.REGISTRY.register(Collector({"orders": db}))`. The names are the values of
+    the label `database`. Databases that were closed are left out.
     """
 
     def __init__(self, databases: Mapping[str, Database]) -> None:
-        """The databases, looked at anew at each scrape: the mapping may change."""
+        """Takes the databases by name; each scrape reads the mapping, which may change."""
         self._databases = databases
 
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
-        """All figures as they are now."""
+        """Returns the current metrics of all open databases."""
         families: _Families = {}
         for label, db in list(self._databases.items()):
             try:
@@ -43,7 +42,7 @@ class Collector:
         return families.values()
 
     def describe(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
-        """Nothing: which figures there are depends on the databases."""
+        """Returns nothing: which metrics there are depends on the databases."""
         return []
 
 
@@ -62,11 +61,11 @@ def _add(
 
 
 def prometheus(db: Database, name: str | None = None) -> str:
-    """A database's figures in Prometheus's text format; `name` is the label `db`, by default the
-    database's path.
+    """Returns a database's metrics in Prometheus's text format.
 
-    Of a closed database there are none. Raises `ModuleNotFoundError` without the package
-    `prometheus-client` (`pip install holdfast[prometheus]`).
+    `name` is the value of the label `database`, by default the database's path. A closed database
+    has no metrics. Raises `ModuleNotFoundError` without the package `prometheus-client` (`pip
+    install holdfast[prometheus]`).
     """
     try:
         from prometheus_client import generate_latest

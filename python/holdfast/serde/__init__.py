@@ -1,7 +1,7 @@
-"""Serdes: how typed keys and values become bytes and come back.
+"""Serdes: the conversions between typed keys and values and their bytes.
 
-A store without them speaks bytes. With them the scalar methods take and return Python values, and
-the batch methods typed Arrow columns:
+A store without serdes takes and returns bytes. With them the scalar methods take and return Python
+values, and the batch methods typed Arrow columns:
 
 >>> import holdfast as hf
 >>> import pyarrow as pa
@@ -16,11 +16,11 @@ Row(rate=1.0921, source='ECB')
 1.0921
 >>> db.close()
 
-Keys order as Spark SQL orders their values. `docs/serdes.md` has the bytes, what each serde takes,
-and how a struct's columns may change.
+Keys are ordered as Spark SQL orders their values. `docs/serdes.md` has the bytes, the values that
+each serde takes, and how a struct's columns may change.
 
-Anything with the two methods of `Serde` is a serde too. The scalar methods go through it, and raise
-what it raises as `SerializationError`; the batch methods of such a store speak its bytes:
+Any object with the two methods of `Serde` is a serde, too. The scalar methods call it, and raise
+its errors as `SerializationError`; the batch methods of such a store take and return its bytes:
 
 >>> class Text:
 ...     def serialize(self, value): return value.encode()
@@ -65,31 +65,29 @@ STRING: TypedSerde[str] = NamedSerde("string")
 INT64: TypedSerde[int] = NamedSerde("int64")
 """Integers of 64 bits."""
 FLOAT64: TypedSerde[float] = NamedSerde("float64")
-"""Floats. As keys -0.0 is 0.0, and all NaNs are one that comes last."""
+"""Floats. As keys -0.0 equals 0.0, and all NaNs are one value, which is last in order."""
 BOOL: TypedSerde[bool] = NamedSerde("bool")
-"""Truth values, False first."""
+"""Booleans, False first."""
 TIMESTAMP: TypedSerde[datetime] = TimestampSerde("timestamp")
-"""Moments, to the microsecond: in as aware datetimes or epoch microseconds, out as datetimes in
-UTC.
+"""Timestamps in microseconds: aware datetimes or epoch microseconds in, UTC datetimes out.
 
 Batch columns come in as timestamps of any unit and zone (without a zone: UTC) or int64, and go out
 as `timestamp[us, UTC]`.
 """
 JSON: TypedSerde[Any] = JsonSerde("json")
-"""Whatever `json.dumps` takes, as its text. Batch columns are strings of JSON texts.
+"""Values that `json.dumps` takes, as JSON text. Batch columns are strings of JSON texts.
 
-Texts are compact and keep the order of a dict's keys, so that two equal dicts may have different
-bytes: as keys of a store take `struct`. NaN and infinity are no JSON and are refused.
+The text is compact and keeps the order of a dict's keys, so two equal dicts may have different
+bytes: for keys use `struct`. NaN and infinity are not JSON and are refused.
 """
 
 
 def struct(schema: Any) -> TypedSerde[Row]:
-    """Structs with the fields of a pyarrow schema: tuples or dicts in, `Row`s out; a struct of
-    columns in batches.
+    """Structs with the fields of a pyarrow schema: tuples or dicts in, `Row`s out.
 
-    As a value its columns may come and go, as long as they are nullable: rows written before lack
-    the new ones (they read as null) and the dropped ones are skipped. As a key its fields are
-    fixed, and order one after the other.
+    In batches they are a struct column. A value's columns may be added and removed if they are
+    nullable: rows written before read null for new columns, and removed ones are skipped. A key's
+    fields are fixed, and are ordered one after the other.
 
     Raises `TypeError` for a field whose type cannot be stored, `ValueError` for two fields of one
     name, `ImportError` without pyarrow.

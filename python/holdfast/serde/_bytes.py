@@ -1,4 +1,4 @@
-"""Bytes as they are."""
+"""The serde of bytes."""
 
 from holdfast.serde._protocol import Serde
 

@@ -1,8 +1,8 @@
-"""Python values of a struct's fields, as pyarrow is to take them.
+"""Checks and converts the Python values of a struct's fields before pyarrow takes them.
 
-Inside a struct pyarrow cuts a float off to an integer, drops a datetime's time for a date and what
-lies below a timestamp's unit, and takes bytes for a string. So every value is looked at first: what
-would not come back as it went in is refused.
+Inside a struct pyarrow truncates a float to an integer, drops the time of a datetime for a date and
+the part of a timestamp below its unit, and takes bytes for a string. So every value is checked
+first: one that would not be read back as it was written is refused.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from typing import Any
 
 from holdfast.errors import SerializationError
 
-# What a timestamp's unit is a multiple of, in microseconds.
+# The units of timestamps, in microseconds.
 _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 Dump = Callable[[Any], Any]
 
 
 def dumper(type_: Any, path: str) -> Dump:
-    """What checks a value of an Arrow type, the field `path`, and makes of it what pyarrow takes;
-    None stays None.
+    """Returns a function that checks a value of an Arrow type and converts it for pyarrow.
 
-    It raises `TypeError` for a value of another kind, `SerializationError` for one that does not
-    fit. Both name the field.
+    `path` is the field's name in errors. None stays None. The function raises `TypeError` for a
+    value of another type, `SerializationError` for one that does not fit; both name the field.
     """
     import pyarrow as pa
 
@@ -44,7 +43,7 @@ def dumper(type_: Any, path: str) -> Dump:
 
 
 def _is_integer(value: Any) -> bool:
-    """Also numpy's, which say so themselves."""
+    """Returns whether it is an integer, also one of numpy."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -57,18 +56,18 @@ def _is_bytes(value: Any) -> bool:
 
 
 def _is_date(value: Any) -> bool:
-    """A day, or its number since 1970."""
+    """Returns whether it is a date, or its number of days since 1970."""
     return (isinstance(value, date) and not isinstance(value, datetime)) or _is_integer(value)
 
 
 def _is_moment(value: Any) -> bool:
-    """A datetime, or a number of the type's units since 1970."""
+    """Returns whether it is a datetime, or a number of the type's units since 1970."""
     return isinstance(value, datetime) or _is_integer(value)
 
 
 def _no_fraction(moment: Any, type_: Any) -> None:
     step = _UNITS.get(type_.unit)
-    # A timestamp of pandas has nanoseconds, too.
+    # pandas' timestamps also have nanoseconds.
     if (
         isinstance(moment, datetime)
         and step
@@ -85,8 +84,8 @@ def _anything(_value: Any, _type: Any) -> None:
     pass
 
 
-# Types of plain fields, the Python values that each takes, and what raises `OverflowError` for one
-# that pyarrow would bend.
+# The types of plain fields; for each, a test of the Python values that it takes, and a check that
+# raises `OverflowError` for a value that pyarrow would change.
 _PLAIN: list[tuple[str, Callable[[Any], bool], Callable[[Any, Any], None]]] = [
     ("is_integer", _is_integer, _anything),
     ("is_float64", _is_number, _anything),
@@ -118,7 +117,7 @@ def _leaf(
             return None
         if not is_kind(value):
             raise TypeError(_wrong(path, value, type_))
-        # pyarrow takes numpy's integers for integers only.
+        # pyarrow accepts numpy's integers for integer types only.
         value = int(value) if _is_integer(value) else value
         try:
             check(value, type_)
@@ -165,8 +164,9 @@ def _map(type_: Any, path: str) -> Dump:
 
 
 def _struct(type_: Any, path: str) -> Dump:
-    """Makes dicts of exactly a struct's fields, since pyarrow would fill gaps and drop what it does
-    not know.
+    """Returns a dumper to dicts of exactly a struct's fields.
+
+    pyarrow itself would fill missing fields and drop unknown ones.
     """
     names = [field.name for field in type_]
     dumpers = {field.name: dumper(field.type, f"{path}.{field.name}".strip(".")) for field in type_}
@@ -195,5 +195,5 @@ def _wrong(path: str, value: Any, type_: Any) -> str:
 
 
 def does_not_fit(path: str, value: Any, type_: Any, why: Exception) -> SerializationError:
-    """The error of a value of the right kind that a field cannot hold."""
+    """Returns the error of a value of the right type that a field cannot hold."""
     return SerializationError(f"field {path}, {value!r:.80}, does not fit {type_}: {why}")

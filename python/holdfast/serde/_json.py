@@ -1,4 +1,4 @@
-"""JSON."""
+"""The serde of JSON."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from holdfast.serde._typed import NamedSerde
 
 
 class JsonSerde(NamedSerde[Any]):
-    """What the `json` module takes, as compact text."""
+    """Values that the `json` module takes, as compact text."""
 
     def serialize(self, value: Any, /) -> bytes:
-        """The text. Raises `TypeError` for what is no JSON, `ValueError` for NaN and infinity."""
+        """Returns the text; `TypeError` for other values, `ValueError` for NaN and infinity."""
         return json.dumps(
             value, ensure_ascii=False, allow_nan=False, separators=(",", ":")
         ).encode()
 
     def serialize_value(self, value: Any, /) -> bytes:
-        """The same."""
+        """Returns the text, as `serialize`."""
         return self.serialize(value)
 
     def deserialize(self, data: bytes, /) -> Any:
-        """What the text says. Raises `ValueError` for what is no JSON."""
+        """Returns the value of a text; `ValueError` if it is not JSON."""
         return json.loads(data)

@@ -1,4 +1,4 @@
-"""What a serde is."""
+"""The interface of a serde."""
 
 from typing import Protocol, TypeVar
 
@@ -6,14 +6,15 @@ T = TypeVar("T")
 
 
 class Serde(Protocol[T]):
-    """Turns values into bytes and back. As a key's serde it decides the order of scans: unsigned
-    bytes.
+    """Converts values to bytes and back.
+
+    The bytes of keys decide the order of scans: they are compared as unsigned bytes.
     """
 
     def serialize(self, value: T, /) -> bytes:
-        """The bytes of a value."""
+        """Returns the bytes of a value."""
         ...
 
     def deserialize(self, data: bytes, /) -> T:
-        """The value of bytes that `serialize` made."""
+        """Returns the value of bytes that `serialize` returned."""
         ...

@@ -1,4 +1,4 @@
-"""What a struct reads as."""
+"""The rows that structs are read as."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Row(tuple[Any, ...]):
-    """A struct: the tuple of its fields in the schema's order, which also answers to their names.
+    """A struct: a tuple of its fields in the schema's order, with access by name.
 
-    It equals that tuple as well as the dict of its fields, and can be the key of a dict. An unknown
-    name is a `KeyError`.
+    It equals that tuple and also the dict of its fields, and can be a dict's key. An unknown name
+    raises `KeyError`.
 
     >>> import holdfast as hf, pyarrow as pa
     >>> currency = hf.serde.struct(pa.schema([("code", pa.string()), ("digits", pa.int8())]))
@@ -31,7 +31,7 @@ class Row(tuple[Any, ...]):
     _places: Mapping[str, int] = {}
 
     def keys(self) -> KeysView[str]:
-        """The fields' names, so that `dict(row)` works."""
+        """Returns the names of the fields; `dict(row)` needs it."""
         return self._places.keys()
 
     def __getitem__(self, field: Any) -> Any:
@@ -59,7 +59,7 @@ class Row(tuple[Any, ...]):
 
 @cache
 def row_class(names: tuple[str, ...]) -> type[Row]:
-    """The class of rows with these fields."""
+    """Returns the class of the rows with these fields."""
     return type(
         "Row",
         (Row,),

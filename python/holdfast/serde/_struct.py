@@ -1,4 +1,4 @@
-"""Structs: tuples or dicts by a schema, those of plain fields at once, others by way of pyarrow."""
+"""The serde of structs: plain fields in the extension, nested ones through pyarrow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Row", "StructSerde"]
 
 
 class StructSerde(TypedSerde[Row]):
-    """Structs with the fields of a schema. A row has the same bytes as in a column."""
+    """Structs with the fields of a schema; a row has the same bytes as in a column."""
 
     def __init__(self, schema: Any) -> None:
         """Made by `serde.struct`."""
@@ -42,30 +42,31 @@ class StructSerde(TypedSerde[Row]):
             self._is_key = True
 
     def serialize(self, value: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
-        """The bytes of a key: a tuple or dict of all fields."""
+        """Returns the bytes of a key, from a tuple or dict of all fields."""
         return self._bytes(value, self._is_key)
 
     def deserialize(self, data: bytes, /) -> Row:
-        """The row of such bytes."""
+        """Returns the row of a key's bytes."""
         return self._row(data, self._is_key)
 
     def serialize_value(self, value: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
-        """The bytes of a value: a tuple or dict of all fields."""
+        """Returns the bytes of a value, from a tuple or dict of all fields."""
         return self._bytes(value, False)
 
     def deserialize_value(self, data: bytes, /) -> Row:
-        """The row of such bytes, whatever schema it was written with. `SerializationError` if it
-        does not fit this one.
+        """Returns the row of a value's bytes, also if written with another schema.
+
+        Raises `SerializationError` if the row does not fit this schema.
         """
         return self._row(data, False)
 
     def serialize_prefix(self, prefix: Row | tuple[Any, ...] | Mapping[str, Any], /) -> bytes:
-        """The bytes with which keys begin whose first fields are those of `prefix`."""
+        """Returns the first bytes of the keys whose first fields are those of `prefix`."""
         type_ = self._pa.struct(list(self._type)[: len(prefix)])
         return self.core.serialize_prefix(self._column(dumper(type_, "")(prefix), type_))
 
     def encode(self, column: Any, *, as_key: bool, store: str | None = None) -> _core.ArrowArray:
-        """A column of structs as bytes, a row a row; errors name the store."""
+        """Returns a column of structs as bytes, row by row; errors name the store."""
         if self._is_nested and (
             hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")
         ):
@@ -94,8 +95,9 @@ class StructSerde(TypedSerde[Row]):
             raise self._named(fields, type_, error) from error
 
     def _named(self, fields: dict[str, Any], type_: pa.StructType, error: Exception) -> Exception:
-        """The error of the first field that pyarrow does not take: it is of the right kind, so that
-        it does not fit.
+        """Returns the error of the first field that pyarrow refuses.
+
+        The field's value is of the right type, so it does not fit.
         """
         for field in type_:
             try:
@@ -125,7 +127,10 @@ def _same(value: Any) -> Any:
 
 
 def _loader(type_: Any) -> Callable[[Any], Any]:
-    """Makes rows of the dicts, and dicts of the pairs, that pyarrow reads structs and maps as."""
+    """Returns a function that converts pyarrow's Python values to the ones that users get.
+
+    Structs, which pyarrow reads as dicts, become rows; maps, which it reads as pairs, become dicts.
+    """
     import pyarrow as pa
 
     if pa.types.is_dictionary(type_):

@@ -1,4 +1,4 @@
-"""Moments."""
+"""The serde of timestamps."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ class TimestampSerde(NamedSerde[datetime]):
     """Aware datetimes, or epoch microseconds."""
 
     def serialize(self, value: Timestamp, /) -> bytes:
-        """The bytes of a moment."""
+        """Returns the bytes of a timestamp."""
         return self.core.serialize(timestamp_micros(value, "moment"), True)
 
     def serialize_value(self, value: Timestamp, /) -> bytes:
-        """The same."""
+        """Returns the bytes of a timestamp, as `serialize`."""
         return self.serialize(value)
 
     def deserialize(self, data: bytes, /) -> datetime:
-        """The moment, in UTC. Raises `OverflowError` for one before the year 1 or after 9999:
-        batches can read it.
+        """Returns the timestamp in UTC.
+
+        Raises `OverflowError` for one before the year 1 or after 9999; batches can read it.
         """
         return _EPOCH + timedelta(microseconds=self.core.deserialize(data))

@@ -1,4 +1,4 @@
-"""The serdes of this package."""
+"""The serdes of this package, which also have typed Arrow columns."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ T = TypeVar("T")
 
 
 class TypedSerde(Generic[T]):
-    """A serde of this package: Python values in the scalar methods, a typed Arrow column in the
-    batch methods.
+    """A serde of this package: Python values in scalar methods, Arrow columns in batch methods.
 
-    `serialize` and `deserialize` speak a key's bytes, which order as the values do. A value's may
-    be others: `_value`. A struct with lists or maps cannot be a key, so that all four speak a
-    value's.
+    `serialize` and `deserialize` convert a key's bytes, which have the order of the values. A value
+    may have other bytes: `serialize_value` and `deserialize_value`. A struct with lists or maps
+    cannot be a key, so all four convert a value's bytes.
     """
 
     def __init__(self, core: _core.Serde) -> None:
@@ -26,36 +25,36 @@ class TypedSerde(Generic[T]):
         self.core = core
 
     def serialize(self, value: T, /) -> bytes:
-        """The bytes of a key.
+        """Returns the bytes of a key.
 
-        Raises `TypeError` for another type; where the value does not fit `OverflowError` or
-        `ValueError`, or `SerializationError` of a struct's field.
+        Raises `TypeError` for another type. If the value does not fit, raises `OverflowError` or
+        `ValueError`, for a struct's field `SerializationError`.
         """
         return self.core.serialize(value, True)
 
     def deserialize(self, data: bytes, /) -> T:
-        """The key of such bytes. Raises `SerializationError` if they are none."""
+        """Returns the key of such bytes; `SerializationError` for other bytes."""
         value: T = self.core.deserialize(data)
         return value
 
     def serialize_value(self, value: T, /) -> bytes:
-        """The bytes of a value, as stores keep it. Raises as `serialize` does."""
+        """Returns the bytes of a value as stores hold them. Raises as `serialize` does."""
         return self.core.serialize(value, False)
 
     def deserialize_value(self, data: bytes, /) -> T:
-        """The value of such bytes. Raises `SerializationError` if they are none."""
+        """Returns the value of such bytes; `SerializationError` for other bytes."""
         return self.deserialize(data)
 
     def serialize_prefix(self, prefix: Any, /) -> bytes:
-        """The bytes with which keys begin that begin with `prefix`: a string's start, a struct's
-        first fields.
+        """Returns the first bytes of the keys that begin with `prefix`.
 
-        Raises as `serialize` does.
+        A prefix is the beginning of a string, or the first fields of a struct. Raises as
+        `serialize` does.
         """
         return self.serialize(prefix)
 
     def encode(self, column: Any, *, as_key: bool, store: str | None = None) -> _core.ArrowArray:
-        """A typed column as bytes, a row a row; errors name the store.
+        """Returns a typed column as bytes, row by row; errors name the store.
 
         Raises `TypeError` for a column of another type, `ValueError` or `SerializationError` for a
         row that does not fit.
@@ -74,7 +73,7 @@ class TypedSerde(Generic[T]):
 
 
 class NamedSerde(TypedSerde[T]):
-    """A serde without settings, known by its name."""
+    """A serde without settings, identified by its name."""
 
     def __init__(self, name: str) -> None:
         """Made by this package."""
