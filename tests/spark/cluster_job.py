@@ -45,7 +45,7 @@ class Updates:
     def process(self, batch, ctx):
         from pyspark import TaskContext
 
-        from holdfast.spark.worker.state_host import Executor
+        from holdfast.spark.worker.executor import Executor
 
         columns = [batch[name].to_pylist() for name in ("c", "spent", "orders")]
         updates = []

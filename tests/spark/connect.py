@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from smoke import session
 
 import holdfast.spark as hfs
-from holdfast.spark.worker.state_host import Executor
+from holdfast.spark.worker.executor import Executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -144,7 +144,7 @@ def test_many_rows_come_in_batches(spark):
         (
             Wrong("update", pa.record_batch({"total": [1.0], "rows": pa.array([True])})),
             (
-                "update gave bool for rows; wanted: int64 .rows is bool, which is not turned into "
+                "update gave bool for rows; wanted: int64 .rows is bool, which is not converted to "
                 "int64"
             ),
         ),

@@ -270,7 +270,7 @@ def test_a_result_of_another_epoch_is_refused(stream: Stream):
 
     run(stream, hfs.foreach_batch(fn))
     assert len(told) == 1
-    assert "call it anew in every micro-batch" in told[0]
+    assert "call it again in every micro-batch" in told[0]
 
 
 # --- replay

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from holdfast.spark.worker import state_host
-from holdfast.spark.worker.state_host import Place, _sweep
+from holdfast.spark.worker.executor import Executor
+from holdfast.spark.worker.state_host import HostFiles, _sweep
 
 ENDS = ("sock", "token", "lock", "host", "log")
 
 
-def _files(folder: Path, stem: str) -> Place:
+def _files(folder: Path, stem: str) -> HostFiles:
     for end in ENDS:
         (folder / f"{stem}.{end}").write_text("")
-    return Place(*(folder / f"{stem}.{end}" for end in ("sock", "token", "lock", "log")))
+    return HostFiles(*(folder / f"{stem}.{end}" for end in ("sock", "token", "lock", "log")))
 
 
 @pytest.mark.parametrize("held", ["host", "lock"])
@@ -43,12 +44,12 @@ def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
     """It may be out of handles, and others are served by it; or it ends, and the next one may only
     begin then.
     """
-    place = _files(tmp_path, "1-aaaaaaaaaaaa")
+    files = _files(tmp_path, "1-aaaaaaaaaaaa")
     holder = (tmp_path / "1-aaaaaaaaaaaa.host").open("rb")
     fcntl.flock(holder, fcntl.LOCK_EX)
     tried = 0
 
-    def connect(_: Place) -> str:
+    def connect(_: HostFiles) -> str:
         nonlocal tried
         tried += 1
         if tried < 4:
@@ -58,9 +59,9 @@ def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
             raise FileNotFoundError
         return "the host that lives"
 
-    monkeypatch.setattr(Place, "connect", connect)
-    monkeypatch.setattr(Place, "of", lambda _: place)
-    monkeypatch.setattr(state_host.Executor, "of_process", lambda _: state_host.Executor(1, "0"))
+    monkeypatch.setattr(HostFiles, "connect", connect)
+    monkeypatch.setattr(HostFiles, "of", lambda _: files)
+    monkeypatch.setattr(Executor, "of_process", lambda _: Executor(1, "0"))
     monkeypatch.setattr(
         state_host, "_start", lambda *_: "the next host" if holder.closed else "one too many"
     )
@@ -72,17 +73,17 @@ def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
 def test_a_host_that_goes_on_refusing_is_killed_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: type[OSError]
 ) -> None:
-    place = _files(tmp_path, "1-aaaaaaaaaaaa")
+    files = _files(tmp_path, "1-aaaaaaaaaaaa")
     done: list[str] = []
 
-    def connect(_: Place) -> str:
+    def connect(_: HostFiles) -> str:
         raise refusal
 
     monkeypatch.setattr(state_host, "_CONNECT_SECONDS", 0.2)
-    monkeypatch.setattr(Place, "connect", connect)
-    monkeypatch.setattr(Place, "kill", lambda _: done.append("killed"))
-    monkeypatch.setattr(Place, "of", lambda _: place)
-    monkeypatch.setattr(state_host.Executor, "of_process", lambda _: state_host.Executor(1, "0"))
+    monkeypatch.setattr(HostFiles, "connect", connect)
+    monkeypatch.setattr(HostFiles, "kill", lambda _: done.append("killed"))
+    monkeypatch.setattr(HostFiles, "of", lambda _: files)
+    monkeypatch.setattr(Executor, "of_process", lambda _: Executor(1, "0"))
     monkeypatch.setattr(state_host, "_start", lambda *_: done.append("started"))
     with (tmp_path / "1-aaaaaaaaaaaa.host").open("rb") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)

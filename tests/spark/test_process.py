@@ -461,4 +461,4 @@ def test_a_timer_that_cannot_be_is_named(spark):
     assert (
         said[0] == "set_timer needs a method of the processor that it calls: on_timer(key, at, ctx)"
     )
-    assert said[1].startswith("set_timer: the key 5 is none of the columns by, k (string): ")
+    assert said[1].startswith("set_timer: the key 5 does not fit the columns by, k (string): ")

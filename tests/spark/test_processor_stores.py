@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import holdfast as hf
-from holdfast.spark.worker.processor.stores import Stores
+from holdfast.spark.worker.processor.stores import ProcessorStores
 
 MOST = 16 << 20
 
@@ -58,7 +58,7 @@ def test_the_keys_of_a_batch_are_fetched_at_once_and_puts_are_sent_at_its_end(
     key: Any, by: list[str], given: Any
 ):
     host = Host()
-    stores = Stores(host, [hf.stores.key_value("kv", key=key)], by)  # type: ignore[arg-type]
+    stores = ProcessorStores(host, [hf.stores.key_value("kv", key=key)], by)  # type: ignore[arg-type]
     stores.begin_batch(BATCH)
     assert host.asked == []
     for count in (b"1", b"2"):
@@ -74,7 +74,7 @@ def test_the_keys_of_a_batch_are_fetched_at_once_and_puts_are_sent_at_its_end(
 def test_a_batch_whose_keys_are_of_another_kind_is_read_key_by_key():
     host = Host()
     spec = hf.stores.key_value("kv", key=hf.serde.TIMESTAMP)
-    stores = Stores(host, [spec], ["k"])  # type: ignore[arg-type]
+    stores = ProcessorStores(host, [spec], ["k"])  # type: ignore[arg-type]
     stores.begin_batch(BATCH)
     assert stores["kv"].get(datetime(2024, 1, 1, tzinfo=UTC)) is None
     assert host.asked == [("get_ahead", 1)]
@@ -87,7 +87,7 @@ def test_what_is_fetched_ahead_is_cut_by_its_bytes():
     host = Host()
     host.rows = dict.fromkeys((str(n).encode() for n in range(5_000)), LARGE)
     spec = hf.stores.key_value("kv", key=hf.serde.STRING)
-    stores = Stores(host, [spec], ["k"])  # type: ignore[arg-type]
+    stores = ProcessorStores(host, [spec], ["k"])  # type: ignore[arg-type]
     store = stores["kv"]
     for batch in range(2):
         stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
@@ -111,7 +111,7 @@ def test_an_answer_that_is_a_message_before_its_end_is_asked_on(builder: Any):
     host.rows = {
         str(n).encode(): many if n == 150 else few if n < 299 else None for n in range(300)
     }
-    stores = Stores(host, [builder("kv", key=hf.serde.STRING)], ["k"])  # type: ignore[arg-type]
+    stores = ProcessorStores(host, [builder("kv", key=hf.serde.STRING)], ["k"])  # type: ignore[arg-type]
     stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(300)]}))
     for n in range(300):
         found = stores["kv"].get(str(n))
@@ -127,7 +127,7 @@ def test_few_messages_fetch_what_is_small():
     host = Host()
     host.rows = {str(n).encode(): b"small" for n in range(10_000)}
     spec = hf.stores.key_value("kv", key=hf.serde.STRING)
-    stores = Stores(host, [spec], ["k"])  # type: ignore[arg-type]
+    stores = ProcessorStores(host, [spec], ["k"])  # type: ignore[arg-type]
     for _ in range(2):
         stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
         for key in range(10_000):
@@ -146,7 +146,7 @@ STORES = [
 @pytest.mark.parametrize("builder", STORES, ids=lambda builder: builder.name)
 def test_writes_that_wait_are_sent_when_they_are_large(builder: Any):
     host = Host()
-    store = Stores(host, [builder], [])[builder.name]  # type: ignore[arg-type]
+    store = ProcessorStores(host, [builder], [])[builder.name]  # type: ignore[arg-type]
     more = {"key_value": (), "timestamped": (5,), "window": (5,), "session": (5, 6)}[builder.name]
 
     def put(key: int, value: bytes) -> None:
@@ -158,7 +158,7 @@ def test_writes_that_wait_are_sent_when_they_are_large(builder: Any):
     for key in range(400):
         put(key, LARGE)
     assert [rows for _, rows in host.asked] == [164, 164]
-    store = Stores(host, [builder], [])[builder.name]  # type: ignore[arg-type]
+    store = ProcessorStores(host, [builder], [])[builder.name]  # type: ignore[arg-type]
     for _ in range(400):
         put(1, LARGE)
     # One key's entry is one, however often it was written; of windows and sessions all writes are
@@ -177,7 +177,7 @@ def test_what_is_known_of_keys_is_forgotten_where_it_is_much(
     # As while timers fire, where no batch begins.
     host, more = Host(), (5,) if builder.name == "timestamped" else ()
     for is_get in [False, True] if does == "gets" else [False]:
-        stores = Stores(host, [builder], [])  # type: ignore[arg-type]
+        stores = ProcessorStores(host, [builder], [])  # type: ignore[arg-type]
         store = stores[builder.name]
         store.put(-1, b"waits", *more)
         for key in range(count):

@@ -44,7 +44,7 @@ class Store:
 
 @pytest.fixture
 def due(monkeypatch) -> timers.Timers:
-    monkeypatch.setattr(timers, "KeyValue", Store)
+    monkeypatch.setattr(timers, "RemoteKeyValue", Store)
     return timers.Timers(None, KEYS)  # type: ignore[arg-type]
 
 
