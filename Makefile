@@ -75,7 +75,7 @@ survive: build ## the long tests: what a query on Spark survives, a transaction 
 	@$(ENV) scripts/pyspark-versions 4.0
 
 soak: build ## SOAK_MINUTES=30 of all faults on a standalone cluster with two workers; SEED= repeats one
-	@$(ENV) python tests/spark/soak.py --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(ENV) python tests/spark/support/soak.py --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 schedules: setup ## the publish protocol under shuttle: SCHEDULES=2000 orders of the threads, each another one
 	@$(ENV) $(PROOF) --features holdfast-proof/shuttle --test schedules
@@ -94,12 +94,12 @@ proof: setup ## the proofs of `make test` at ten to twenty times their length
 	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss 'session bounded' decoders threads | xargs -P 3 -I {} nice bash -c '$(PROOF) --test {}'
 	@$(ENV) SCHEDULES=20000 nice $(PROOF) --features holdfast-proof/shuttle --test schedules
 
-s3: build ## roots, epochs, what a query survives and clusters on an S3 server (needs go and Maven, which fetch it and Spark's client); ARGS=tests/spark/test_process.py others
+s3: build ## roots, epochs, what a query survives and clusters on an S3 server (needs go and Maven, which fetch it and Spark's client); ARGS=tests/spark/operators/test_process.py others
 	@$(ENV) scripts/s3 $(PROOF) --test root --test session
-	@$(ENV) scripts/s3 pytest -m "" --timeout 1200 $(or $(ARGS),$(addprefix tests/spark/,test_epochs.py test_survive.py test_cluster.py))
+	@$(ENV) scripts/s3 pytest -m "" --timeout 1200 $(or $(ARGS),$(addprefix tests/spark/guarantees/,test_epochs.py test_survive.py test_cluster.py))
 
 oracles: build ## operators on EXAMPLES=20 random streams each against polars, and against the static frame
-	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/test_oracles.py tests/spark/test_aggregate_drawn.py
+	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/guarantees/test_oracles.py tests/spark/operators/test_aggregate_drawn.py
 
 ci: ## what CI runs
 	@.ci/run

@@ -27,7 +27,7 @@ END = ("end", 10_000, None, 0.0)
 
 
 def test_the_windows_that_the_page_draws():
-    page = (Path(__file__).parents[2] / "docs/spark/aggregate.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/spark/aggregate.md").read_text()
     drawn = re.findall(r"hfs\.\w*window\([^)]*\)", page)
     assert [eval(call, {"hfs": hfs}).length for call in drawn[1:4]] == [10_000_000] * 3
     assert not re.search(r"(?<!hfs\.)(?<!sliding_)(?<!session_)window\(\"", page), (

@@ -1,5 +1,6 @@
-"""What is special under Spark Connect: python tests/spark/connect.py FOLDER CASE (see
-`test_connect.py`).
+"""The cases of `test_connect.py`, each in a process with a Spark Connect session.
+
+    python tests/spark/support/connect.py FOLDER CASE
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A driver that other processes kill: python tests/spark/job.py FOLDER MASTER [NAME=VALUE ...]
+"""A driver that other processes kill.
+
+    python tests/spark/support/job.py FOLDER MASTER [NAME=VALUE ...]
 
 It joins and adds up what `sequence.py` writes into FOLDER/in, micro-batch by micro-batch, into
 FOLDER/joined/N-... and FOLDER/totals/N-..., and ends once FOLDER/last exists and all is done. Where

@@ -12,7 +12,7 @@ import pytest
 # Half a minute on a quiet machine.
 pytestmark = pytest.mark.timeout(1_800)
 
-DEMO = Path(__file__).parents[2] / "examples" / "ecb_orders.py"
+DEMO = Path(__file__).parents[3] / "examples" / "ecb_orders.py"
 
 
 def demo(base: Path, *options: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 
 pytestmark = pytest.mark.timeout(1_200)
 
@@ -24,7 +24,7 @@ def run(script: str, folder: Path, *arguments: str) -> str:
     for attempt in range(6):
         folder.joinpath(str(attempt)).mkdir()
         done = subprocess.run(
-            [sys.executable, str(HERE / script), str(folder / str(attempt)), *arguments],
+            [sys.executable, str(SUPPORT / script), str(folder / str(attempt)), *arguments],
             capture_output=True,
             text=True,
             env={**os.environ, "SPARK_TESTING": "1"},

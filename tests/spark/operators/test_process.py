@@ -261,7 +261,7 @@ def test_every_method_of_every_store_gives_what_it_gives_in_a_task(spark, tmp_pa
 
 
 def test_the_example_of_the_docs(stream: Stream):
-    page = (Path(__file__).parents[2] / "docs/spark/process.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/spark/process.md").read_text()
     example = page.split("```python\n")[1].split("```")[0]
     visits = stream.source("left").selectExpr("k customer", "t at")
     names = {"__name__": "example", "root": str(stream.root), "visits": visits}
@@ -278,7 +278,7 @@ def test_the_example_of_the_docs(stream: Stream):
 
 def test_the_contracts_case_of_a_join_with_what_is_current_on_arrival(stream: Stream):
     # J03 on J01's input, each step its own micro-batch, by the example of the docs.
-    page = (Path(__file__).parents[2] / "docs/spark/process.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/spark/process.md").read_text()
     processor, joins = (page.split("```python\n")[index].split("```")[0] for index in (1, 3))
     names = {"__name__": "example", "root": str(stream.root)}
     exec(processor.split("HOUR")[0], names)
@@ -416,8 +416,8 @@ def test_a_null_where_the_schema_has_none_is_named(spark):
             pa.array(["1"]),
             "v bigint",
             (
-                "gave string in column 'v'; its schema has int64: v is string, which is not turned "
-                "into int64"
+                "gave string in column 'v'; its schema has int64: v is string, which is not "
+                "converted to int64"
             ),
         ),
     ],

@@ -1,7 +1,7 @@
 """Every operator once: in a streaming plan, in `foreachBatch`, and on a static frame, against plain
 Python.
 
-    python tests/spark/smoke.py FOLDER [--connect] [--way "in foreachBatch"]
+    python tests/spark/support/smoke.py FOLDER [--connect] [--way "in foreachBatch"]
 
 It runs on any PySpark that Holdfast supports, Classic or Connect, and needs nothing but what a user
 has.
