@@ -50,7 +50,7 @@ def cluster(tmp_path: Path):
 
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
-def test_a_job_on_two_executors(run, base: Path):
+def test_two_executors_share_a_job_and_give_the_exact_result(run, base: Path):
     expected = arrive(base, seed=1, batches=3)
     job = run("local-cluster[2,1,1024]", scheduler_minRegisteredResourcesRatio="1.0")
     assert job.finish() == expected
@@ -64,7 +64,7 @@ def test_a_job_on_two_executors(run, base: Path):
 
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
-def test_kills_in_mid_batch(run, base: Path, cluster: Cluster):
+def test_kills_in_mid_batch_leave_the_result_exact(run, base: Path, cluster: Cluster):
     expected = arrive(base, seed=2, batches=7)
     job = run(cluster.url)
     # Its executor's own host may own nothing: the session is open in the partition's owner.
@@ -92,7 +92,7 @@ def test_kills_in_mid_batch(run, base: Path, cluster: Cluster):
 
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
-def test_the_partitions_of_a_stopped_state_host_move(run, base: Path, cluster: Cluster):
+def test_partitions_of_a_stopped_state_host_move(run, base: Path, cluster: Cluster):
     expected = arrive(base, seed=3, batches=6)
     job = run(cluster.url)
     task = job.pause_in(2)
@@ -108,7 +108,7 @@ def test_the_partitions_of_a_stopped_state_host_move(run, base: Path, cluster: C
 
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
-def test_a_restart_with_other_executors(run, base: Path, cluster: Cluster):
+def test_a_restart_with_other_executors_continues(run, base: Path, cluster: Cluster):
     expected = arrive(base, seed=5, batches=6)
     job = run(cluster.url)
     job.pause_in(2)
@@ -130,7 +130,9 @@ def test_a_restart_with_other_executors(run, base: Path, cluster: Cluster):
 
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
-def test_a_slow_task_and_its_twin(run, base: Path, cluster: Cluster):
+def test_a_speculative_twin_of_a_slow_task_leaves_the_result_exact(
+    run, base: Path, cluster: Cluster
+):
     expected = arrive(base, seed=6, batches=3)
     speculation = {
         "speculation": "true",

@@ -38,7 +38,7 @@ def run(script: str, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_every_operator_in_foreach_batch(tmp_path: Path):
+def test_every_operator_works_in_foreach_batch(tmp_path: Path):
     """The way that Connect takes into a process of its own; `make survive` has all of them."""
     assert run("smoke.py", tmp_path, "--connect", "--way", "in foreachBatch").endswith(
         "Connect: 7 operators in 1 ways\n"
@@ -46,11 +46,11 @@ def test_every_operator_in_foreach_batch(tmp_path: Path):
 
 
 @pytest.mark.survive
-def test_every_operator_in_every_way(tmp_path: Path):
+def test_every_operator_works_in_every_way(tmp_path: Path):
     assert run("smoke.py", tmp_path, "--connect").endswith("Connect: 7 operators in 3 ways\n")
 
 
 @pytest.mark.survive
 @pytest.mark.parametrize("case", ["two_queries", "restarted", "unwrapped", "server_killed"])
-def test_connect(tmp_path: Path, case: str):
+def test_connect_case_passes(tmp_path: Path, case: str):
     assert run("connect.py", tmp_path, case).endswith(f"{case}: as it must be\n")

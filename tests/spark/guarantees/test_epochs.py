@@ -72,7 +72,7 @@ def run(stream: Stream, fn) -> None:
 
 
 @pytest.mark.parametrize("wrap", [hfs.foreach_batch, lambda fn: fn], ids=["wrapped", "plain"])
-def test_operators_inside_foreach_batch(stream: Stream, wrap):
+def test_operators_work_inside_foreach_batch(stream: Stream, wrap):
     expected = three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
@@ -83,7 +83,7 @@ def test_operators_inside_foreach_batch(stream: Stream, wrap):
     assert got == expected
 
 
-def test_a_plan_evaluated_twice_answers_alike_and_counts_once(stream: Stream):
+def test_a_plan_evaluated_twice_gives_equal_results_and_counts_once(stream: Stream):
     expected = three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
@@ -98,7 +98,7 @@ def test_a_plan_evaluated_twice_answers_alike_and_counts_once(stream: Stream):
     assert got == expected
 
 
-def test_an_epoch_whose_rows_are_all_filtered_away(stream: Stream):
+def test_an_epoch_without_rows_after_a_filter_is_complete(stream: Stream):
     # Without the observe() in the plan Spark drops the operator's stage here, and the next epoch
     # cannot open.
     three_batches(stream)
@@ -113,7 +113,7 @@ def test_an_epoch_whose_rows_are_all_filtered_away(stream: Stream):
     assert got == {0: {}, 1: {}, 2: {x: -1 - x % 10 for x in (*range(8), *range(10, 18))}}
 
 
-def test_take_and_then_a_full_evaluation(stream: Stream):
+def test_a_full_evaluation_may_follow_take(stream: Stream):
     expected = three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
@@ -130,7 +130,7 @@ def test_take_and_then_a_full_evaluation(stream: Stream):
 @pytest.mark.parametrize(
     "part", [lambda joined: joined.take(1), lambda joined: joined.show(1)], ids=["take", "show"]
 )
-def test_the_first_rows_alone_are_an_error_that_says_so(
+def test_evaluating_only_the_first_rows_is_a_named_error(
     stream: Stream, part: Callable[[DataFrame], Any]
 ):
     three_batches(stream)
@@ -145,7 +145,7 @@ def test_the_first_rows_alone_are_an_error_that_says_so(
     assert stream.log().get(1, 0) < stream.partitions
 
 
-def test_is_empty_alone_is_whole_without_rows_and_an_error_that_says_so_with_many(stream: Stream):
+def test_is_empty_is_complete_without_rows_and_a_named_error_with_many(stream: Stream):
     stream.partitions = 1
     expected = three_batches(stream)
     got: dict[int, Any] = {}
@@ -172,7 +172,7 @@ def test_is_empty_alone_is_whole_without_rows_and_an_error_that_says_so_with_man
     assert got == {**expected, 0: True}
 
 
-def test_an_operator_that_is_never_evaluated_is_an_error_that_says_so(stream: Stream):
+def test_an_operator_that_is_never_evaluated_is_a_named_error(stream: Stream):
     three_batches(stream)
     state = stream.state()
 
@@ -185,7 +185,7 @@ def test_an_operator_that_is_never_evaluated_is_an_error_that_says_so(stream: St
         run(stream, hfs.foreach_batch(fn))
 
 
-def test_evaluation_in_another_thread(stream: Stream):
+def test_a_result_may_be_evaluated_in_another_thread(stream: Stream):
     expected = three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
@@ -211,7 +211,7 @@ def test_an_operator_called_in_another_thread_is_refused(stream: Stream):
     assert all("needs an epoch" in message for message in told), told
 
 
-def test_a_job_group_of_the_users_own_is_refused_without_the_wrapper(stream: Stream):
+def test_a_user_job_group_is_refused_without_the_wrapper(stream: Stream):
     three_batches(stream)
     state = stream.state()
     told: list[str] = []
@@ -228,7 +228,7 @@ def test_a_job_group_of_the_users_own_is_refused_without_the_wrapper(stream: Str
     )
 
 
-def test_a_job_group_of_the_users_own_does_no_harm_inside_the_wrapper(stream: Stream):
+def test_a_user_job_group_is_ignored_inside_the_wrapper(stream: Stream):
     expected = three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
@@ -296,7 +296,7 @@ EXPECTED_2 = {**EXPECTED_1, **{10 + n: f"{key}6" for n, key in enumerate(KEYS)}}
 
 
 @pytest.mark.parametrize("host", ["lives", "is killed"])
-def test_an_epoch_replayed_by_a_new_run(stream: Stream, host: str):
+def test_a_new_run_replays_an_epoch_exactly_once(stream: Stream, host: str):
     scenario(stream)
     first = dict(stream.run())
     stream.forget_commit(1)
@@ -311,7 +311,7 @@ def test_an_epoch_replayed_by_a_new_run(stream: Stream, host: str):
 
 
 @pytest.mark.parametrize("host", ["lives", "is killed"])
-def test_an_epoch_that_the_file_sink_skips_when_it_is_replayed(stream: Stream, host: str):
+def test_a_replayed_epoch_that_the_file_sink_skips_counts_once(stream: Stream, host: str):
     scenario(stream)
     out = stream.base / "out"
 
@@ -338,7 +338,7 @@ def test_an_epoch_that_the_file_sink_skips_when_it_is_replayed(stream: Stream, h
     assert rows == sorted([*EXPECTED_1.items(), *EXPECTED_2.items()])
 
 
-def test_a_query_taken_back_by_hand_goes_on_with_other_code(
+def test_a_rewound_query_continues_with_other_code(
     stream: Stream, capsys: pytest.CaptureFixture[str]
 ):
     scenario(stream)
@@ -378,12 +378,12 @@ def replay_with_other_code(stream: Stream, guarantee: str) -> dict[int, list[Any
     return stream.run(right=later, state=stream.state(processing_guarantee=guarantee))
 
 
-def test_a_replay_that_changes_the_state_otherwise_is_refused(stream: Stream):
+def test_a_replay_that_changes_the_state_differently_is_refused(stream: Stream):
     with pytest.raises(StreamingQueryException, match="an earlier run"):
         replay_with_other_code(stream, "exactly_once")
 
 
-def test_a_replay_that_changes_the_state_otherwise_goes_on_from_the_first_one_under_at_least_once(
+def test_at_least_once_continues_from_the_first_of_two_different_replays(
     stream: Stream,
 ):
     again = replay_with_other_code(stream, "at_least_once")
@@ -398,7 +398,7 @@ def test_a_replay_that_changes_the_state_otherwise_goes_on_from_the_first_one_un
 # ----------------------------------------------------------------------------------------------
 
 
-def test_a_task_that_is_retried_after_it_staged(stream: Stream):
+def test_a_task_retried_after_it_staged_counts_once(stream: Stream):
     scenario(stream)
     then(stream)
     marks = stream.base / "marks"
@@ -425,7 +425,7 @@ def test_a_task_that_is_retried_after_it_staged(stream: Stream):
     assert values(batches[2]) == EXPECTED_2
 
 
-def test_a_host_killed_in_the_middle_of_an_epoch(stream: Stream):
+def test_a_host_killed_in_mid_epoch_loses_nothing(stream: Stream):
     scenario(stream)
     many = [(key, 8, 100 + n) for n, key in enumerate(KEYS * 4_000)]
     stream.batch(left=many)
@@ -453,7 +453,7 @@ def test_a_host_killed_in_the_middle_of_an_epoch(stream: Stream):
     assert values(batches[3]) == EXPECTED_2
 
 
-def test_a_host_killed_while_it_holds_a_prepared_epoch(stream: Stream):
+def test_a_host_killed_with_a_staged_epoch_loses_nothing(stream: Stream):
     scenario(stream)
     then(stream)
     killed: list[int] = []
@@ -473,7 +473,7 @@ def databases(stream: Stream) -> Path:
     return stream.root / "state"
 
 
-def test_a_local_directory_that_is_gone(stream: Stream):
+def test_a_missing_local_directory_is_restored(stream: Stream):
     scenario(stream)
     stream.run()
     assert kill_hosts()
@@ -482,7 +482,7 @@ def test_a_local_directory_that_is_gone(stream: Stream):
     assert values(stream.run()[2]) == EXPECTED_2
 
 
-def test_a_local_directory_of_an_older_epoch(stream: Stream):
+def test_an_older_local_directory_is_brought_up_to_date(stream: Stream):
     stream.batch(right=[(key, 1, f"{key}1") for key in KEYS])
     stream.run()
     assert kill_hosts()
@@ -499,7 +499,7 @@ def test_a_local_directory_of_an_older_epoch(stream: Stream):
     assert values(stream.run()[2]) == EXPECTED_2
 
 
-def test_databases_in_a_local_dir_of_their_own(stream: Stream):
+def test_databases_are_stored_in_local_dir(stream: Stream):
     scenario(stream)
     then(stream)
     elsewhere = stream.base / "elsewhere"
@@ -510,7 +510,7 @@ def test_databases_in_a_local_dir_of_their_own(stream: Stream):
     assert not databases(stream).exists()
 
 
-def test_a_log_object_cut_in_half(stream: Stream):
+def test_a_truncated_log_object_is_a_named_error(stream: Stream):
     scenario(stream)
     stream.run()
     assert kill_hosts()
@@ -533,7 +533,7 @@ def test_every_partition_of_every_epoch_is_in_the_log(stream: Stream):
     assert stream.log() == {0: 2, 1: 2, 2: 2}
 
 
-def test_many_partitions_and_rows_against_what_must_come_out(stream: Stream):
+def test_many_partitions_and_rows_give_the_expected_result(stream: Stream):
     stream.partitions = 5
     keys = [f"key{n}" for n in range(200)]
     for batch in range(4):
@@ -563,7 +563,7 @@ def test_large_values_pass_through_the_log(spark, tmp_path: Path):
     assert {len(value) for value in values(batches[1]).values()} == {len(big) + 1}
 
 
-def test_a_new_disk_begins_with_a_snapshot_and_the_log_stays_short(stream: Stream):
+def test_a_new_disk_restores_a_snapshot_and_the_log_stays_short(stream: Stream):
     def run() -> dict[int, list[Any]]:
         return stream.run(state=stream.state(snapshot_interval="0 seconds", retain_epochs=2))
 

@@ -107,7 +107,7 @@ def expected(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[
     return found
 
 
-def test_stores_in_memory_come_back_from_the_log(stream: Stream, expected: dict):
+def test_stores_in_memory_are_restored_from_the_log(stream: Stream, expected: dict):
     killed: list[int] = []
     assert (
         evaluate(stream, between=lambda: killed.extend(kill_hosts()), persistent=False) == expected
@@ -123,7 +123,7 @@ def test_stores_in_memory_come_back_from_the_log(stream: Stream, expected: dict)
     assert not (stream.root / "snapshots").exists()
 
 
-def test_rows_dated_too_far_ahead_are_set_aside(stream: Stream, expected: dict):
+def test_far_future_rows_are_set_aside(stream: Stream, expected: dict):
     assert evaluate(stream, ahead=[("a", FAR, 7), ("a", FAR, -5)], max_ahead="1 day") == expected
     aside: list[Path] = list((stream.root / "ahead").glob("*/*.arrow"))
     assert sorted((file.parent.name, file.name) for file in aside) == [

@@ -29,7 +29,7 @@ def demo(base: Path, *options: str) -> str:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("seed", [1])
-def test_a_driver_killed_in_mid_batch(tmp_path: Path, seed: int):
+def test_a_driver_killed_in_mid_batch_loses_nothing(tmp_path: Path, seed: int):
     said = demo(tmp_path / "demo", "--kill", "--seed", str(seed))
     assert "SIGKILL" in said
     assert said.endswith("20000 orders, 0 differences, 0 lost, 0 doubled\n")
@@ -53,7 +53,7 @@ def test_a_driver_killed_in_mid_batch(tmp_path: Path, seed: int):
         "state/query/sources/1/{next}",
     ],
 )
-def test_a_driver_killed_between_two_files(tmp_path: Path, moment: str):
+def test_a_driver_killed_between_two_files_loses_nothing(tmp_path: Path, moment: str):
     # Whoever looks for a file may come too late where the next one follows at once.
     for seed in range(1, 6):
         said = demo(tmp_path / f"demo{seed}", "--kill", "--seed", str(seed), "--kill-at", moment)

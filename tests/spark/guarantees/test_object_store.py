@@ -167,7 +167,7 @@ def test_epochs_outlive_the_host_and_its_disk(job: Job):
     )
 
 
-def test_a_new_disk_begins_with_a_snapshot_in_the_store(job: Job):
+def test_a_new_disk_restores_a_snapshot_from_the_store(job: Job):
     job.snapshot_interval = 0
     job.run((False, 1, "CHF", 95))
     deadline = time.monotonic() + 30
@@ -224,7 +224,9 @@ def retried(job: Job, rows: Any) -> tuple[list[str], list[tuple[int, int | None]
 
 
 @pytest.mark.parametrize("fault", ["busy", "late", "lost", "stalls"])
-def test_a_store_that_fails_one_time_in_ten_is_asked_again(port: int, tmp_path: Path, fault: str):
+def test_requests_to_a_store_that_fails_one_time_in_ten_are_retried(
+    port: int, tmp_path: Path, fault: str
+):
     wrong = [0]
 
     def one_in_ten(number: int, _method: str, _path: str) -> str | None:
@@ -274,7 +276,7 @@ def test_a_store_that_stalls_fails_the_task_and_not_the_query(port: int, tmp_pat
             job.kill()
 
 
-def test_a_store_that_lets_an_object_be_created_twice_is_refused(port: int):
+def test_a_store_without_conditional_puts_is_refused(port: int):
     with (
         s3_server.proxy(port, lambda _number, _method, _path: "careless") as front,
         pytest.raises(UnsupportedOperationError, match="choose another"),
@@ -294,7 +296,7 @@ def test_a_store_that_lets_an_object_be_created_twice_is_refused(port: int):
         ("s3://test/x", {"allow_http": "false"}, r"s3://test/x/probe.*URL scheme is not allowed"),
     ],
 )
-def test_a_store_that_cannot_be_used_says_why(
+def test_an_unusable_store_is_a_named_error(
     port: int, root: str, more: dict[str, str], message: str
 ):
     with pytest.raises(HoldfastError, match=message) as refused:
@@ -320,7 +322,7 @@ def test_a_wrong_address_or_option_is_named(
     assert "hidden" not in str(refused.value)
 
 
-def test_an_option_that_is_no_string_is_named():
+def test_a_non_string_option_is_named():
     options: Any = {"timeout": 30}
     with pytest.raises(TypeError, match=r"'timeout' has a int; names and values are strings"):
         hfs.State("s3://test/x", storage_options=options)
@@ -336,7 +338,7 @@ def test_an_option_that_is_no_string_is_named():
         ("az://container/a", "abfss://container@account.dfs.core.windows.net/a/query"),
     ],
 )
-def test_the_checkpoint_is_spelled_as_spark_wants(
+def test_the_checkpoint_location_has_sparks_scheme(
     root: str, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("holdfast._core.check_root", lambda *_: None)

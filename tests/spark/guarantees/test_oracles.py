@@ -123,7 +123,7 @@ NEAR = {"by": "k", "left_on": "t", "right_on": "since", "name": "op"}
 @given(
     drawn=arriving(), how=st.sampled_from(["left", "inner"]), tolerance=st.sampled_from([None, 7])
 )
-def test_join_asof(spark, tmp_path: Path, drawn, how: str, tolerance: int | None):
+def test_join_asof_equals_polars(spark, tmp_path: Path, drawn, how: str, tolerance: int | None):
     within = None if tolerance is None else f"{tolerance} seconds"
 
     def operator(left, right, state):
@@ -144,7 +144,7 @@ def test_join_asof(spark, tmp_path: Path, drawn, how: str, tolerance: int | None
 
 @RANDOM
 @given(drawn=arriving(), how=st.sampled_from(["inner", "left", "right", "outer"]))
-def test_join_window(spark, tmp_path: Path, drawn, how: str):
+def test_join_window_equals_polars(spark, tmp_path: Path, drawn, how: str):
     def operator(left, right, state):
         spans = {"before": "3 seconds", "after": "5 seconds", "grace": f"{GRACE} seconds"}
         return hfs.join_window(left, right, how=how, state=state, **spans, **NEAR)
@@ -171,7 +171,7 @@ def test_join_window(spark, tmp_path: Path, drawn, how: str):
 
 @RANDOM
 @given(drawn=arriving(), how=st.sampled_from(["inner", "left", "outer"]))
-def test_join_table(spark, tmp_path: Path, drawn, how: str):
+def test_join_table_equals_polars(spark, tmp_path: Path, drawn, how: str):
     def operator(left, right, state):
         return hfs.join_table(left, right, how=how, history_retention="1 hour", state=state, **NEAR)
 
@@ -200,7 +200,7 @@ def test_join_table(spark, tmp_path: Path, drawn, how: str):
 
 @RANDOM
 @given(drawn=arriving())
-def test_aggregate(spark, tmp_path: Path, drawn):
+def test_aggregate_equals_polars(spark, tmp_path: Path, drawn):
     functions = {
         "n": "count",
         "sum": ("sum", "x"),
@@ -229,7 +229,7 @@ def test_aggregate(spark, tmp_path: Path, drawn):
 
 @RANDOM
 @given(drawn=arriving(late=False))
-def test_drop_duplicates(spark, tmp_path: Path, drawn):
+def test_drop_duplicates_equals_polars(spark, tmp_path: Path, drawn):
     def operator(left, right, state):
         return hfs.drop_duplicates(left, by="k", on="t", within="4 seconds", state=state)
 
@@ -242,7 +242,7 @@ def test_drop_duplicates(spark, tmp_path: Path, drawn):
 
 @RANDOM
 @given(drawn=arriving())
-def test_materialize(spark, tmp_path: Path, drawn):
+def test_materialize_equals_polars(spark, tmp_path: Path, drawn):
     def operator(left, right, state):
         return hfs.materialize(left, by="k", on="t", name="op", state=state)
 

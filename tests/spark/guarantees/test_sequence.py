@@ -27,12 +27,12 @@ def right(sequence: Sequence) -> tuple[dict[int, list[Any]], dict[int, list[Any]
     return joined, totals
 
 
-def test_what_is_right_is_right_in_any_order(sequence: Sequence):
+def test_correct_results_pass_in_any_order(sequence: Sequence):
     joined, totals = right(sequence)
     assert sequence.differences({n: rows[::-1] for n, rows in joined.items()}, totals) == []
 
 
-def test_each_kind_of_mistake_is_told(sequence: Sequence):
+def test_each_kind_of_mistake_is_reported(sequence: Sequence):
     for mistake, words in {
         "lost": "1 rows lost, 0 doubled",
         "doubled": "0 rows lost, 1 doubled",
@@ -64,7 +64,7 @@ def test_each_kind_of_mistake_is_told(sequence: Sequence):
         assert words in told, mistake
 
 
-def test_the_model_against_every_rate_looked_at(sequence: Sequence):
+def test_the_model_equals_a_search_through_every_rate(sequence: Sequence):
     rates: list[tuple[str, int, int]] = []
     counts: dict[str, list[int | None]] = {}
     for batch, rows in enumerate(sequence.batches):

@@ -103,7 +103,9 @@ PASSING = {
 
 
 @pytest.mark.parametrize("operator", [*WAITING, *PASSING])
-def test_a_heartbeat_lets_go_in_every_partition_and_is_no_row(spark, tmp_path: Path, operator: str):
+def test_a_heartbeat_releases_waiting_rows_in_every_partition_and_is_no_row(
+    spark, tmp_path: Path, operator: str
+):
     stream = Stream(spark, tmp_path, left=BEAT)
     stream.partitions = 3
     keys = list("abcdef")
@@ -119,7 +121,7 @@ def test_a_heartbeat_lets_go_in_every_partition_and_is_no_row(spark, tmp_path: P
     assert metrics[0] == 0
 
 
-def test_rows_after_a_heartbeat_are_late_and_rows_beside_it_are_not(spark, tmp_path: Path):
+def test_rows_after_a_heartbeat_are_late_and_rows_of_its_batch_are_not(spark, tmp_path: Path):
     stream = Stream(spark, tmp_path, left=BEAT)
     stream.batch(left=[("a", 1, 1), (None, None, None, 100)])
     stream.batch(left=[("a", 2, 2), ("a", 120, 3)])
@@ -135,7 +137,7 @@ def test_rows_after_a_heartbeat_are_late_and_rows_beside_it_are_not(spark, tmp_p
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
-def test_a_time_without_a_zone_goes_on_where_the_sessions_clock_goes_back(spark, ansi: str):
+def test_a_time_without_a_zone_advances_while_the_sessions_clock_goes_back(spark, ansi: str):
     micros = [
         1_729_990_799_999_999,
         1_729_990_800_000_000,
@@ -161,7 +163,7 @@ def test_a_time_without_a_zone_goes_on_where_the_sessions_clock_goes_back(spark,
     assert [(time - epoch) // timedelta(microseconds=1) for time in times] == n == micros
 
 
-def test_the_clock_beats_and_its_beats_are_the_same_in_a_replay(stream: Stream):
+def test_heartbeats_are_the_same_in_a_replay(stream: Stream):
     left = stream.source("left").unionByName(
         hfs.heartbeat(stream.spark, "1 second"), allowMissingColumns=True
     )
@@ -202,12 +204,12 @@ def test_the_clock_beats_and_its_beats_are_the_same_in_a_replay(stream: Stream):
 
 
 @pytest.mark.parametrize("every", ["0 seconds", "1500 milliseconds"])
-def test_a_heartbeat_of_no_whole_seconds_is_refused(spark, every: str):
+def test_a_heartbeat_interval_in_part_seconds_is_refused(spark, every: str):
     with pytest.raises(ValueError, match="give a whole number of seconds"):
         hfs.heartbeat(spark, every)
 
 
-def test_one_row_dated_too_far_ahead_is_set_aside_and_expires_no_history(stream: Stream):
+def test_a_far_future_row_is_set_aside_and_expires_no_history(stream: Stream):
     stream.partitions = 1
     options = {"max_ahead": "1 day", "history_retention": "1 hour", "name": "join"}
     stream.batch(right=[("k", 1, "a"), ("k", 5, "b")])
@@ -248,7 +250,7 @@ def test_max_ahead_needs_a_time(stream: Stream, operator: str):
         call(state=stream.state(), max_ahead="1 day")
 
 
-def test_stores_in_memory_come_back_after_a_host_that_ended_in_order(tmp_path: Path):
+def test_stores_in_memory_are_restored_after_a_host_ended_cleanly(tmp_path: Path):
     """What was committed beside them is in files then, and they are gone. (`test_every_operator.py`
     kills hosts.)
     """
@@ -295,7 +297,7 @@ def test_stores_without_transactions_are_refused():
         hfs.Materialized(persistent="no")  # type: ignore[arg-type]
 
 
-def test_materialized_says_nothing_else_than_the_operators_own_options(stream: Stream):
+def test_materialized_must_not_contradict_the_operators_options(stream: Stream):
     state, left, right = stream.state(), stream.source("left"), stream.source("right")
     with pytest.raises(ValueError, match="name one operator differently"):
         hfs.materialize(left, by="k", name="a", materialized=hfs.Materialized("b"), state=state)

@@ -117,7 +117,7 @@ def query(spark, tmp_path: Path) -> Query:
 # --------------------------------------------------------------------------
 
 
-def test_finished_tasks_that_run_again_after_a_fetch_failure(query: Query):
+def test_tasks_repeated_after_a_fetch_failure_count_once(query: Query):
     query.arrive(3)
     marks = query.base / "marks"
     marks.mkdir()
@@ -147,7 +147,7 @@ def test_finished_tasks_that_run_again_after_a_fetch_failure(query: Query):
     query.check(totals=False)
 
 
-def test_a_count_and_then_two_sinks(query: Query):
+def test_a_count_and_two_sinks_of_one_result_agree(query: Query):
     query.arrive(3)
     out = query.base / "out"
 
@@ -184,7 +184,7 @@ def refused(query: Query, *words: str) -> None:
 
 
 @pytest.mark.survive
-def test_an_older_checkpoint_that_was_restored(query: Query):
+def test_a_restored_older_checkpoint_is_a_named_error(query: Query):
     query.arrive(2)
     query.run()
     checkpoint, older, newer = query.root / "query", query.base / "older", query.base / "newer"
@@ -207,7 +207,7 @@ def test_an_older_checkpoint_that_was_restored(query: Query):
 
 
 @pytest.mark.survive
-def test_sparks_checkpoint_is_gone_and_the_state_is_not(query: Query):
+def test_a_missing_checkpoint_beside_a_state_is_a_named_error(query: Query):
     query.arrive(2)
     query.run()
     checkpoint, kept = query.root / "query", query.base / "kept"
@@ -222,7 +222,7 @@ def test_sparks_checkpoint_is_gone_and_the_state_is_not(query: Query):
 
 @pytest.mark.survive
 @pytest.mark.parametrize("host", ["lives", "is killed"])
-def test_the_state_is_gone_and_sparks_checkpoint_is_not(query: Query, host: str):
+def test_a_missing_state_beside_a_checkpoint_is_a_named_error(query: Query, host: str):
     query.arrive(2)
     query.run()
     if host == "is killed":
@@ -241,7 +241,7 @@ def test_the_state_is_gone_and_sparks_checkpoint_is_not(query: Query, host: str)
 
 
 @pytest.mark.survive
-def test_a_log_object_that_is_missing(query: Query):
+def test_a_missing_log_object_is_a_named_error(query: Query):
     query.arrive(2)
     query.run()
     assert kill_hosts()
@@ -267,7 +267,7 @@ def cut_in_half(file: Path) -> None:
 
 @pytest.mark.survive
 @pytest.mark.parametrize("damage", [cut_in_half, flip_a_byte])
-def test_the_newest_snapshot_is_damaged(query: Query, damage: Callable[[Path], None]):
+def test_a_damaged_newest_snapshot_is_survived(query: Query, damage: Callable[[Path], None]):
     query.settings = {"snapshot_interval": "0 seconds", "retain_epochs": 2}
 
     def snapshots() -> list[tuple[Path, list[Path]]]:
@@ -324,7 +324,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.survive
 @pytest.mark.parametrize("full", ["root", "databases"])
-def test_a_disk_that_is_full(query: Query, small_disk: Path, full: str):
+def test_a_full_disk_is_a_named_error(query: Query, small_disk: Path, full: str):
     """The host says what to do; once there is room again, the query goes on."""
     if full == "root":
         if "HOLDFAST_TEST_S3" in os.environ:
@@ -370,7 +370,7 @@ def test_a_disk_that_is_full(query: Query, small_disk: Path, full: str):
 
 
 @pytest.mark.survive
-def test_new_code_of_a_processor_that_adds_a_value_column(stream: Stream):
+def test_new_processor_code_may_add_a_value_column(stream: Stream):
     stream.batch(left=[(key, 1, n) for n, key in enumerate("abcdefgh")])
 
     def run(**columns: pa.DataType) -> dict[int, list[Any]]:
@@ -399,7 +399,7 @@ def test_new_code_of_a_processor_that_adds_a_value_column(stream: Stream):
     }
 
 
-def test_two_queries_on_one_spark(spark, tmp_path: Path):
+def test_two_queries_on_one_spark_do_not_interfere(spark, tmp_path: Path):
     both = [Query(spark, tmp_path / name) for name in ("one", "other")]
     for query in both:
         query.base.mkdir()
@@ -472,7 +472,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.survive
-def test_hosts_killed_while_they_stage(spark, tmp_path: Path):
+def test_hosts_killed_while_staging_lose_nothing(spark, tmp_path: Path):
     query = Query(spark, tmp_path, rows=60_000, keys=30_000)
     query.arrive(4)
     log = query.root / "log"
@@ -498,7 +498,7 @@ def test_hosts_killed_while_they_stage(spark, tmp_path: Path):
 
 
 @pytest.mark.survive
-def test_hosts_killed_while_they_take_a_snapshot(spark, tmp_path: Path):
+def test_hosts_killed_during_a_snapshot_lose_nothing(spark, tmp_path: Path):
     query = Query(spark, tmp_path, rows=20_000, keys=10_000)
     query.settings = {"snapshot_interval": "0 seconds", "retain_epochs": 2}
     query.arrive(8)
@@ -531,7 +531,7 @@ def test_hosts_killed_while_they_take_a_snapshot(spark, tmp_path: Path):
 
 
 @pytest.mark.survive
-def test_hosts_killed_while_they_restore(spark, tmp_path: Path):
+def test_hosts_killed_during_a_restore_lose_nothing(spark, tmp_path: Path):
     query = Query(spark, tmp_path, rows=20_000, keys=10_000)
     query.settings = {"snapshot_interval": "0 seconds", "retain_epochs": 2}
     query.arrive(8)
@@ -561,7 +561,7 @@ def test_hosts_killed_while_they_restore(spark, tmp_path: Path):
 
 
 @pytest.mark.survive
-def test_python_workers_killed_in_mid_batch(spark, tmp_path: Path):
+def test_python_workers_killed_in_mid_batch_lose_nothing(spark, tmp_path: Path):
     query = Query(spark, tmp_path, rows=5_000, keys=500)
     query.arrive(8)
     killed: dict[int, int] = {}

@@ -36,7 +36,7 @@ def claims(folder: Path) -> int:
 
 
 @pytest.mark.timeout(3_600)
-def test_a_driver_killed_at_twenty_moments(tmp_path: Path, drive):
+def test_a_driver_killed_at_twenty_moments_loses_nothing(tmp_path: Path, drive):
     sequence, chance, at_work = Sequence(20), random.Random(20), 0
     for kill in range(20):
         for _ in range(3):
@@ -64,7 +64,7 @@ def test_a_driver_killed_at_twenty_moments(tmp_path: Path, drive):
 
 
 @pytest.mark.parametrize("older", ["lives", "is stopped and wakes"])
-def test_a_second_driver_beside_the_first(tmp_path: Path, drive, older: str):
+def test_a_second_driver_leaves_the_result_exact(tmp_path: Path, drive, older: str):
     """The newer run wins; the older one is told by whom it was superseded."""
     sequence = Sequence(2)
     for _ in range(3):
@@ -97,7 +97,7 @@ def test_a_second_driver_beside_the_first(tmp_path: Path, drive, older: str):
     assert differences(sequence, tmp_path) == []
 
 
-def test_a_driver_that_slept_in_mid_batch_is_told_by_whom_it_was_superseded(tmp_path: Path, drive):
+def test_a_driver_that_slept_in_mid_batch_reports_the_run_that_superseded_it(tmp_path: Path, drive):
     """Its tasks stage when another driver has committed their micro-batch: only the hosts can
     refuse that.
     """

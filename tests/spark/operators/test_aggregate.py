@@ -113,7 +113,7 @@ def _cut(stream: Stream, rows: list[tuple[Any, ...]], parts: int) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 4])
-def test_every_function_however_the_stream_is_cut(rows: Stream, parts: int):
+def test_every_function_is_independent_of_the_micro_batches(rows: Stream, parts: int):
     drawn = rows_of(parts, 120, late=20)
     _cut(rows, drawn, parts)
     frame = _sums(rows, on="t", aggs=ALL)
@@ -121,7 +121,7 @@ def test_every_function_however_the_stream_is_cut(rows: Stream, parts: int):
     assert rows.log("sums") == dict.fromkeys(range(parts), 2)
 
 
-def test_a_restart_goes_on_where_it_was(rows: Stream):
+def test_a_restart_continues(rows: Stream):
     drawn = rows_of(7, 90)
     _cut(rows, drawn[:60], 2)
 
@@ -134,7 +134,7 @@ def test_a_restart_goes_on_where_it_was(rows: Stream):
 
 
 @pytest.mark.parametrize(("length", "slide"), [(10, 10), (10, 4)])
-def test_windows_that_are_updated(rows: Stream, length: int, slide: int):
+def test_update_mode_returns_changed_windows(rows: Stream, length: int, slide: int):
     drawn = rows_of(length + slide, 100, late=30)
     _cut(rows, drawn, 3)
     window = hfs.window(timedelta(seconds=length), timedelta(seconds=slide))
@@ -146,7 +146,7 @@ def test_windows_that_are_updated(rows: Stream, length: int, slide: int):
     assert _last(rows.run(frame), windowed=True) == _expected(drawn, windows)
 
 
-def test_a_window_comes_out_once_when_it_closes(rows: Stream):
+def test_close_mode_returns_a_window_once(rows: Stream):
     rows.partitions = 1
     rows.batch(left=[("a", 1, 1, 0.0), ("b", 9, 2, 0.0), ("a", 11, 4, 0.0)])
     rows.batch(left=[("a", 5, 8, 0.0), ("a", 14, 16, 0.0)])
@@ -182,7 +182,7 @@ def test_a_row_behind_its_grace_is_dropped(rows: Stream):
     assert rows.run(frame) == {0: [("a", 1)], 1: [("a", 3)], 2: []}
 
 
-def test_windows_are_kept_for_their_retention(rows: Stream):
+def test_windows_are_stored_for_their_retention(rows: Stream):
     rows.partitions = 1
     rows.batch(left=[("a", 5, 1, 0.0), ("a", 29, 2, 0.0)])
     rows.batch(left=[("a", 6, 4, 0.0)])
@@ -218,7 +218,7 @@ TYPES: list[tuple[str, sql.DataType, list[Any]]] = [
 ]
 
 
-def test_results_have_the_types_and_values_of_spark(spark):
+def test_results_have_sparks_types_and_values(spark):
     """Every function over every type, against Spark's batch aggregation of the same rows."""
     schema = sql.StructType(
         [sql.StructField("k", sql.IntegerType()), *(sql.StructField(n, t) for n, t, _ in TYPES)]
@@ -252,7 +252,7 @@ def test_results_have_the_types_and_values_of_spark(spark):
     assert sorted(map(repr, got.collect())) == sorted(map(repr, expected.collect()))
 
 
-def test_averages_of_long_intervals_are_sparks(spark):
+def test_averages_of_long_intervals_equal_sparks(spark):
     """Beyond 2^53 microseconds, and halves of one, which are rounded away from zero."""
     rows = [("a", timedelta(days=3_000 * n, microseconds=1)) for n in range(-3, 40)]
     rows += [("b", timedelta(days=200_000, microseconds=n)) for n in (1, 2)]
@@ -363,7 +363,7 @@ def test_a_column_is_no_aggregator(spark):
         hfs.aggregate(frame, by="k", aggs={"n": F.sum("x")}, state=hfs.State.scratch())
 
 
-def test_two_operators_whose_state_is_thrown_away_need_no_names(spark):
+def test_two_scratch_operators_need_no_names(spark):
     frame = spark.createDataFrame([("a", 1), ("a", 2)], "k string, x long")
     one, other = (
         hfs.aggregate(
@@ -374,7 +374,7 @@ def test_two_operators_whose_state_is_thrown_away_need_no_names(spark):
     assert [tuple(row) for row in one.join(other, "k").collect()] == [("a", 3, 3)]
 
 
-def test_windows_are_checked_where_they_are_made():
+def test_window_arguments_are_checked_at_the_call():
     for length, slide in (
         ("0 seconds", None),
         ("-1 second", None),
@@ -397,7 +397,7 @@ def test_another_function_under_the_same_name_is_refused(rows: Stream):
         rows.run(frame("max"))
 
 
-def test_a_column_where_a_function_belongs_is_named(spark):
+def test_a_column_in_place_of_a_function_is_named(spark):
     frame = spark.createDataFrame([("a", 1)], "k string, x int")
     with pytest.raises(ValueError, match=r"aggs\['n'\]=.*give 'count' or a pair"):
         hfs.aggregate(frame, by="k", aggs={"n": (F.col("x"), "sum")}, state=hfs.State.scratch())

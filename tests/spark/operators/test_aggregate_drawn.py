@@ -207,7 +207,7 @@ def _operator(window: Any, emit: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("emit", ["close", "update"])
 @pytest.mark.parametrize("window", WINDOWS, ids=["tumbling", "hopping", "session", "sliding"])
-def test_however_rows_are_cut_windows_are_those_of_polars(host: Host, window: Any, emit: str):
+def test_windows_equal_polars_for_any_micro_batches(host: Host, window: Any, emit: str):
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(arrivals())
     def check(drawn: tuple[list[list[Row]], list[bool], int]) -> None:

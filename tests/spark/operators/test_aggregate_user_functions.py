@@ -58,7 +58,7 @@ def _comparable(found: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_an_aggregator_with_every_kind_of_window(spark, rows: Stream, window: str):
+def test_an_aggregator_works_with_every_kind_of_window(spark, rows: Stream, window: str):
     drawn = [row for row in rows_of(3, 45, late=8) if row[0] is not None]
     rows.batch(left=drawn[:25])
     rows.batch(left=drawn[25:])
@@ -111,7 +111,7 @@ def test_the_states_survive_a_kill_and_a_replay(rows: Stream):
     assert merged[-6] == 3
 
 
-def test_many_rows_come_in_batches(spark):
+def test_many_rows_are_passed_in_batches(spark):
     frame = spark.range(25_000).selectExpr(
         "'a' k", "timestamp_seconds(id) t", "id x", "id * 0.5D y"
     )
@@ -154,7 +154,7 @@ def test_many_rows_come_in_batches(spark):
     ],
 )
 @pytest.mark.usefixtures("spark")
-def test_what_an_aggregator_gives_wrongly_is_named(aggregator: Any, words: str):
+def test_an_invalid_result_of_an_aggregator_is_named(aggregator: Any, words: str):
     """In the worker alone: each failure of a task costs Spark a worker, and it tries four times."""
     declared = DeclaredAggregator("n", aggregator)
     in_worker = WorkerAggregator(*declared.for_worker)
@@ -198,9 +198,7 @@ def _changed(**attributes: Any) -> Any:
         (_changed(lock=__import__("threading").Lock()), "cannot be pickled"),
     ],
 )
-def test_what_an_aggregator_declares_wrongly_is_refused_at_the_call(
-    spark, aggregator: Any, words: str
-):
+def test_an_invalid_declaration_is_refused_at_the_call(spark, aggregator: Any, words: str):
     frame = spark.createDataFrame([("a", 1.0)], "k string, y double")
     with pytest.raises((TypeError, ValueError, UnsupportedOperationError), match=words):
         hfs.aggregate(frame, by="k", aggs={"n": aggregator}, state=hfs.State.scratch())

@@ -26,7 +26,7 @@ GAP = "5 seconds"
 END = ("end", 10_000, None, 0.0)
 
 
-def test_the_windows_that_the_page_draws():
+def test_windows_are_as_the_page_draws_them():
     page = (Path(__file__).parents[3] / "docs/spark/aggregate.md").read_text()
     drawn = re.findall(r"hfs\.\w*window\([^)]*\)", page)
     assert [eval(call, {"hfs": hfs}).length for call in drawn[1:4]] == [10_000_000] * 3
@@ -96,7 +96,7 @@ def _static(spark: Any, given: list[tuple[Any, ...]]) -> Any:
     )
 
 
-def test_sessions_are_those_of_sparks_batch_sql(spark, rows: Stream):
+def test_sessions_equal_sparks_batch_sql(spark, rows: Stream):
     drawn = rows_of(3, 60, late=20)
     for n in range(3):
         rows.batch(left=drawn[n * 20 : (n + 1) * 20])
@@ -119,7 +119,7 @@ def test_sessions_are_those_of_sparks_batch_sql(spark, rows: Stream):
     assert any(row[3] > 3 for row in found)
 
 
-def test_a_row_at_exactly_the_gap_is_of_the_session(spark):
+def test_a_row_at_exactly_the_gap_joins_the_session(spark):
     frame = _static(spark, [("a", 0, 1, 0.0), ("a", 5, 2, 0.0), ("a", 10.000001, 3, 0.0)])
     static = hfs.aggregate(
         frame, by="k", on="t", window=hfs.session_window(GAP), aggs=ALL, state=hfs.State.scratch()
@@ -131,7 +131,7 @@ def test_a_row_at_exactly_the_gap_is_of_the_session(spark):
     assert _windows(static.collect()) == _of_spark(frame)
 
 
-def test_sliding_windows_that_end_with_a_row_are_sqls_range_frames(spark, rows: Stream):
+def test_sliding_windows_that_end_with_a_row_equal_sqls_range_frames(spark, rows: Stream):
     drawn = sorted({(k, t, x, 0.0) for k, t, x, _ in rows_of(5, 40)}, key=repr)
     frame = _static(spark, drawn)
     static = hfs.aggregate(
@@ -210,7 +210,7 @@ MAP = ("map", sql.MapType(sql.StringType(), sql.LongType()), [{"a": 1}, None, {}
 
 
 @pytest.mark.parametrize("window", [None, hfs.session_window(GAP)], ids=["by key", "session"])
-def test_values_of_every_type(spark, window: Any):
+def test_values_of_every_type_are_aggregated(spark, window: Any):
     """Every function that takes a type, against Spark's."""
     columns = [*TYPES, MAP]
     schema = sql.StructType(
@@ -258,7 +258,7 @@ def test_values_of_every_type(spark, window: Any):
 
 
 @pytest.mark.parametrize("function", ["min", "max", "collect_set", "count_distinct", "sum", "avg"])
-def test_what_sql_cannot_do_with_a_map_is_refused_at_the_call(spark, function: str):
+def test_functions_that_sql_refuses_for_maps_are_refused_at_the_call(spark, function: str):
     frame = spark.createDataFrame([(1, {"a": 1})], "k int, m map<string,long>")
     with pytest.raises(
         ValueError, match=rf"aggs\['n'\]: {function} (cannot take column 'm'|needs numbers)"
@@ -266,7 +266,7 @@ def test_what_sql_cannot_do_with_a_map_is_refused_at_the_call(spark, function: s
         hfs.aggregate(frame, by="k", aggs={"n": (function, "m")}, state=hfs.State.scratch())
 
 
-def test_zeros_and_nans_are_told_apart_as_sql_does(spark):
+def test_zeros_and_nans_are_distinguished_as_in_sql(spark):
     frame = spark.createDataFrame(
         [(1, value) for value in (0.0, -0.0, float("nan"), float("nan"), 1.5)], "k int, x double"
     )
@@ -278,7 +278,7 @@ def test_zeros_and_nans_are_told_apart_as_sql_does(spark):
     ]
 
 
-def test_floats_within_values_are_told_apart_as_sql_does(spark):
+def test_nested_floats_are_distinguished_as_in_sql(spark):
     minus_nan = struct.unpack(">d", bytes.fromhex("fff8000000000000"))[0]
     values = [0.0, -0.0, float("nan"), minus_nan, 1.5]
     frame = spark.createDataFrame(pa.table({"k": [1] * len(values), "x": values})).select(
@@ -311,7 +311,7 @@ def test_floats_within_values_are_told_apart_as_sql_does(spark):
     assert (found["max_x"], found["set_list"]) == ("nan", ["[0.0]", "[1.5]", "[nan]"])
 
 
-def test_a_window_is_part_of_the_state(rows: Stream):
+def test_another_window_is_refused_for_the_same_state(rows: Stream):
     rows.batch(left=[("a", 1, 1, 0.0)])
     rows.run(_aggregated(rows, hfs.session_window(GAP)))
     rows.batch(left=[("a", 1, 1, 0.0)])
@@ -373,7 +373,7 @@ def test_retention_counts_from_a_sessions_last_row(rows: Stream):
     }
 
 
-def test_windows_are_checked_where_they_are_made():
+def test_window_durations_are_checked_at_the_call():
     for length in ("0 seconds", "-1 second", timedelta(0)):
         for window in (hfs.sliding_window, hfs.session_window):
             with pytest.raises(ValueError, match=r"length|gap"):

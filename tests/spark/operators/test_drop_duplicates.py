@@ -24,7 +24,7 @@ def kept(rows: list[tuple]) -> list[int]:
     return sorted(row[2] for row in rows)
 
 
-def test_a_stream_with_late_rows_and_a_restart(stream: Stream):
+def test_late_rows_are_compared_across_a_restart(stream: Stream):
     stream.batch(
         left=[("k", 0, 1), ("k", 8, 2), ("m", 8, 3), (None, 8, 4), (None, 9, 5), ("k", None, 6)]
     )
@@ -36,7 +36,7 @@ def test_a_stream_with_late_rows_and_a_restart(stream: Stream):
     assert stream.log("dedup") == dict.fromkeys(range(3), 2)
 
 
-def test_static_rows_against_polars(spark):
+def test_static_rows_equal_polars(spark):
     rng = random.Random(11)
     frame = pl.DataFrame(
         {
@@ -61,7 +61,7 @@ def test_static_rows_against_polars(spark):
     assert given.columns == ["k", "t"]
 
 
-def test_floating_keys_come_out_as_they_were(spark):
+def test_floating_keys_are_returned_unchanged(spark):
     rows = spark.sql(
         "select timestamp_seconds(id) t, case id when 0 then -0.0D when 1 then 0.0D else "
         "double('nan') end k from range(4)"

@@ -47,7 +47,7 @@ def changes(rows: list[tuple]) -> list[tuple]:
     )
 
 
-def test_either_sides_changes_and_a_left_row_that_moves_also_after_a_kill(spark, tmp_path: Path):
+def test_changes_of_either_side_reach_the_result_also_after_a_kill(spark, tmp_path: Path):
     stream = Stream(spark, tmp_path, left=ORDERS, right=CUSTOMERS)
     stream.partitions = 3
     stream.batch(
@@ -94,7 +94,7 @@ def table(stream: Stream, **options):
     )
 
 
-def test_the_result_as_a_table_by_left_time(spark, tmp_path: Path):
+def test_the_result_is_a_table_by_left_time(spark, tmp_path: Path):
     stream = Stream(spark, tmp_path, left=ORDERS, right=CUSTOMERS)
     # A change of the old customer first, then the order's older move to another one.
     stream.batch(left=[("o1", 2, "c1", 10)], right=[("c1", 1, "Al"), ("c2", 1, "Bo")])
@@ -111,7 +111,7 @@ def test_the_result_as_a_table_by_left_time(spark, tmp_path: Path):
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-def test_the_last_of_several_changes_of_a_right_row_in_one_micro_batch_holds_in_the_table(
+def test_the_last_of_several_right_changes_in_one_micro_batch_is_valid(
     spark, tmp_path: Path, how: str
 ):
     stream = Stream(spark, tmp_path, left=ORDERS, right=CUSTOMERS)
@@ -132,9 +132,7 @@ def test_the_last_of_several_changes_of_a_right_row_in_one_micro_batch_holds_in_
     assert found == {"o1": ("Amy", 10), "o2": without, "o3": ("Cy", 30)}
 
 
-def test_what_the_table_is_told_of_a_right_row_from_before_its_order_was_deleted(
-    spark, tmp_path: Path
-):
+def test_a_right_row_older_than_a_left_delete_reaches_the_table(spark, tmp_path: Path):
     stream = Stream(spark, tmp_path, left=ORDERS, right=CUSTOMERS)
     stream.batch(right=[("c1", 1, "Al")])
     stream.batch(left=[("o1", 2, "c1", 10)])
@@ -152,7 +150,7 @@ def test_what_the_table_is_told_of_a_right_row_from_before_its_order_was_deleted
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-def test_static_rows_against_a_join_of_spark(spark, how: str):
+def test_static_rows_equal_a_join_of_spark(spark, how: str):
     rng = random.Random(5)
     left = spark.createDataFrame(
         [(n, at(n), rng.choice([1, 2, 3, 4, None]), f"order {n}") for n in range(200)],

@@ -16,7 +16,7 @@ from streams import EPOCH, Stream, at, seconds, values
 import holdfast.spark as hfs
 
 
-def test_the_contracts_case_without_grace(stream: Stream):
+def test_the_contracts_case_holds_without_grace(stream: Stream):
     # J01, each step its own micro-batch.
     stream.batch(right=[("k", 4, "a")])
     stream.batch(left=[("k", 5, 1)])
@@ -31,7 +31,7 @@ def test_the_contracts_case_without_grace(stream: Stream):
     assert values(batches[7]) == {2: "b", 3: None, 4: "d", 5: "c", 6: None}
 
 
-def test_the_contracts_case_with_grace(stream: Stream):
+def test_the_contracts_case_holds_with_grace(stream: Stream):
     # J04, then J06: a left row that is late already is joined at once, and lets nobody go.
     stream.batch(right=[("k", n, f"y{n}") for n in range(4)])
     stream.batch(left=[("k", n, n) for n in range(4)])
@@ -47,7 +47,7 @@ def test_the_contracts_case_with_grace(stream: Stream):
     ]
 
 
-def test_grace_holds_nothing_back_of_static_frames(spark):
+def test_grace_delays_no_rows_of_static_frames(spark):
     left = spark.createDataFrame([("k", at(10), 1)], "k string, t timestamp, x int")
     right = spark.createDataFrame([("k", at(9), "a")], "k string, since timestamp, v string")
     joined = hfs.join_asof(
@@ -69,7 +69,7 @@ def test_inner_leaves_out_left_rows_without_a_match(stream: Stream):
     assert values(stream.run(how="inner")[0]) == {2: "a"}
 
 
-def test_columns_come_out_under_their_names(stream: Stream):
+def test_columns_have_their_names(stream: Stream):
     stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a", 7)])
     frame = stream.joined(
         right=stream.source("right").withColumnRenamed("n", "x").withColumnRenamed("since", "t"),
@@ -91,7 +91,7 @@ def test_a_late_left_row_is_joined_as_of_its_own_time(stream: Stream):
     assert values(batches[2]) == {2: "old", 3: None}
 
 
-def test_a_late_right_row_counts_from_when_it_arrives(stream: Stream):
+def test_a_late_right_row_counts_from_its_arrival(stream: Stream):
     stream.batch(left=[("k", 60, 1)], right=[("k", 1, "old"), ("k", 100, "new")])
     stream.batch(right=[("k", 50, "late")])
     stream.batch(left=[("k", 60, 2), ("k", 49, 3), ("k", 100, 4)])
@@ -139,7 +139,7 @@ def test_a_right_row_of_nulls_is_a_value(stream: Stream):
     assert (seconds(row[3]), row[4]) == (4, None)
 
 
-def test_rows_with_a_null_key_or_time(stream: Stream):
+def test_rows_with_a_null_key_or_time_match_nothing(stream: Stream):
     stream.batch(
         left=[(None, 5, 1), ("k", None, 2), (None, None, 3), ("k", 5, 4)],
         right=[(None, 4, "no key"), ("k", None, "no time"), ("k", 4, "a")],
@@ -154,7 +154,7 @@ def test_an_inner_join_leaves_out_null_keys_and_times(stream: Stream):
     assert values(stream.run(how="inner")[0]) == {4: "a"}
 
 
-def test_times_before_1970(stream: Stream):
+def test_times_before_1970_are_joined(stream: Stream):
     before = [datetime(year, 7, 1, tzinfo=UTC) for year in (1900, 1950, 1969)]
     stream.batch(
         left=[
@@ -180,7 +180,7 @@ def test_right_rows_older_than_history_retention_are_dropped(stream: Stream):
     }
 
 
-def test_what_was_in_force_at_the_edge_of_the_history_still_is(stream: Stream):
+def test_the_row_in_force_at_the_edge_of_the_history_is_found(stream: Stream):
     # Where other stores expire by the time of writing, this answers nothing
     # (reference/python-peers.md).
     stream.batch(right=[("k", 0, "old")])
@@ -196,7 +196,7 @@ def test_tolerance_is_the_greatest_age_of_a_match(stream: Stream):
     assert [row[3] for row in rows if row[2] == 2] == [None]
 
 
-def test_tolerance_of_an_inner_join(stream: Stream):
+def test_tolerance_drops_rows_of_an_inner_join(stream: Stream):
     stream.batch(left=[("k", 5, 1), ("k", 6, 2)], right=[("k", 0, "a")])
     assert values(stream.run(tolerance=timedelta(seconds=5), how="inner")[0]) == {1: "a"}
 
@@ -216,7 +216,7 @@ def test_a_micro_batch_without_rows_has_all_its_tasks(stream: Stream, nothing: s
     assert stream.log() == dict.fromkeys(range(3), stream.partitions)
 
 
-def test_state_is_there_after_a_restart(stream: Stream):
+def test_state_is_found_after_a_restart(stream: Stream):
     stream.batch(right=[("k", 1, "a"), ("m", 1, "b")])
     stream.run()
     stream.batch(left=[("k", 2, 1)], right=[("m", 3, "c")])
@@ -236,7 +236,7 @@ def test_a_restart_in_another_time_zone_finds_its_state(stream: Stream):
     assert (seconds(row[1]), seconds(row[3]), row[4]) == (2, 1, "a")
 
 
-def test_times_without_a_zone(spark, tmp_path):
+def test_times_without_a_zone_are_joined(spark, tmp_path):
     left = pa.schema([("k", pa.string()), ("t", pa.timestamp("us")), ("x", pa.int32())])
     right = pa.schema([("k", pa.string()), ("since", pa.timestamp("us")), ("v", pa.string())])
     stream = Stream(spark, tmp_path, left, right)
@@ -251,7 +251,7 @@ def test_times_without_a_zone(spark, tmp_path):
     ]
 
 
-def test_several_key_columns(spark, tmp_path):
+def test_several_key_columns_are_compared(spark, tmp_path):
     left = pa.schema(
         [("k", pa.string()), ("y", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())]
     )
@@ -276,7 +276,7 @@ def test_several_key_columns(spark, tmp_path):
     }
 
 
-def test_floating_keys_are_compared_by_value_and_come_out_as_they_were(spark, tmp_path):
+def test_floating_keys_are_compared_by_value_and_returned_unchanged(spark, tmp_path):
     left = pa.schema([("k", pa.float64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())])
     right = pa.schema(
         [("k", pa.float64()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string())]
@@ -332,7 +332,7 @@ def test_all_kinds_of_columns_pass_unchanged(spark):
         ("cast(timestamp_seconds(id % 3) as timestamp_ntz)", datetime(1970, 1, 1, 0, 0, 1)),
     ],
 )
-def test_kinds_of_keys(spark, expression: str, value: Any):
+def test_all_kinds_of_keys_are_compared(spark, expression: str, value: Any):
     left = spark.range(6).select(
         F.expr(expression).alias("k"), F.expr("timestamp_seconds(100 + id)").alias("t"), "id"
     )
@@ -357,7 +357,7 @@ def test_kinds_of_keys(spark, expression: str, value: Any):
         assert {(row["id"] % 3) == row["v"] for row in rows} == {True}
 
 
-def test_static_frames_with_a_scratch_state_against_polars(spark):
+def test_static_frames_with_a_scratch_state_equal_polars(spark):
     rng = random.Random(7)
     rights = sorted(
         {(rng.choice("abcdef"), rng.randrange(2_000)) for _ in range(600)}, key=lambda row: row[1]
@@ -397,7 +397,7 @@ def test_static_frames_with_a_scratch_state_against_polars(spark):
     assert joined.count() == left.height
 
 
-def test_two_operators_in_one_query(stream: Stream):
+def test_two_operators_run_in_one_query(stream: Stream):
     stream.batch(left=[("k", 5, 1), ("m", 5, 2)], right=[("k", 4, "a")])
     stream.batch(left=[("k", 6, 3), ("m", 6, 4)], right=[("m", 4, "b")])
     state = stream.state()

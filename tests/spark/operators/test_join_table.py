@@ -29,7 +29,7 @@ def changes(rows: list[tuple]) -> list[tuple]:
     )
 
 
-def test_the_contracts_cases_of_late_rows(stream: Stream):
+def test_the_contracts_cases_of_late_rows_hold(stream: Stream):
     # J10, J13, J14, J15, each step its own micro-batch.
     stream.batch(left=[("k", 5, 1)])
     stream.batch(right=[("k", 1, "x")])
@@ -92,7 +92,7 @@ def test_a_late_delete_changes_no_aggregate_of_the_join(stream: Stream):
         ),
     ],
 )
-def test_kinds_of_joins_of_static_tables(spark, how: str, expected: list[tuple]):
+def test_static_tables_are_joined_in_all_ways(spark, how: str, expected: list[tuple]):
     left = spark.sql("select * from values ('k', 1L, 1), ('m', 2L, 3), ('k', 4L, 2) as l(k, s, x)")
     right = spark.sql("select * from values ('k', 3L, 'a'), ('z', 2L, 'b') as r(k, s, v)")
     given = hfs.join_table(

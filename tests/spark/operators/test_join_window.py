@@ -31,7 +31,7 @@ def pairs(rows: list[tuple]) -> list[tuple]:
     return sorted(((row[2], row[4]) for row in rows), key=str)
 
 
-def test_a_stream_with_late_rows_and_a_restart(stream: Stream):
+def test_late_rows_are_dropped_across_a_restart(stream: Stream):
     stream.partitions = 1
     stream.batch(
         left=[("k", 10, 1), ("m", 10, 2)],
@@ -51,7 +51,7 @@ def test_a_stream_with_late_rows_and_a_restart(stream: Stream):
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
-def test_static_rows_against_a_join_of_spark(spark, how: str):
+def test_static_rows_equal_a_join_of_spark(spark, how: str):
     rng = random.Random(3)
     left = spark.createDataFrame(
         [(rng.choice(["a", "b", "c", None]), at(rng.randrange(400)), n) for n in range(300)],

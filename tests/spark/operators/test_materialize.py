@@ -19,20 +19,20 @@ def taken(rows: list[tuple]) -> list[int | None]:
     return sorted((row[2] for row in rows), key=str)
 
 
-def test_without_a_time_all_rows_with_a_key_go_on(stream: Stream):
+def test_without_a_time_all_rows_with_a_key_are_returned(stream: Stream):
     stream.batch(left=[("k", 5, 1), (None, 5, 2), ("k", None, 3)])
     assert taken(stream.run(table(stream))[0]) == [1, 3]
     assert stream.log("table") == {0: 2}
 
 
-def test_with_a_time_rows_older_than_the_one_kept_do_not(stream: Stream):
+def test_with_a_time_older_rows_are_dropped(stream: Stream):
     stream.batch(left=[("k", 5, 1), ("m", 1, 2), ("k", None, 3)])
     stream.batch(left=[("k", 4, 4), ("k", 5, 5), ("m", 2, None)])
     batches = stream.run(table(stream, on="t"))
     assert [taken(batches[epoch]) for epoch in range(2)] == [[1, 2], [5, None]]
 
 
-def test_with_a_history_late_rows_within_it_do(stream: Stream):
+def test_with_a_history_late_rows_within_it_are_returned(stream: Stream):
     stream.batch(left=[("k", 100, 1)])
     stream.run(table(stream, on="t", history_retention="10 seconds"))
     stream.batch(left=[("k", 90, 2), ("k", 89.999, 3)])
@@ -67,7 +67,7 @@ def test_order_by_decides_between_rows_of_one_key_and_time(stream: Stream, optio
     }
 
 
-def test_order_by_of_a_delete_is_seen_in_the_table(stream: Stream):
+def test_order_by_decides_between_a_delete_and_a_row(stream: Stream):
     stream.batch(right=[("k", 5, None, 2), ("k", 5, "z", 1)])
     stream.batch(right=[("k", 4, "old", 1)])
     kept = hfs.materialize(

@@ -35,7 +35,7 @@ def processed(stream: Stream, processor, **options):
     return hfs.process(stream.source("left"), processor, **asked)
 
 
-def test_counts_by_key_over_micro_batches_and_restarts(stream: Stream):
+def test_counts_continue_over_micro_batches_and_restarts(stream: Stream):
     stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("a", 3, 3)])
     stream.batch(left=[("a", 4, 4), (None, 5, 5)])
     with pytest.raises(Exception, match="store hits: the key is None"):
@@ -43,7 +43,7 @@ def test_counts_by_key_over_micro_batches_and_restarts(stream: Stream):
     assert stream.batches == {0: [("a", 1), ("a", 2), ("b", 1)]}
 
 
-def test_batch_calls_and_a_restart(stream: Stream):
+def test_batch_calls_continue_after_a_restart(stream: Stream):
     stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("a", 3, 3)])
     stream.run(processed(stream, Sums()))
     stream.batch(left=[("a", 4, 4)])
@@ -70,7 +70,7 @@ def test_another_serde_of_a_store_is_refused_after_a_restart(stream: Stream):
 
 
 @pytest.mark.parametrize("how", ["raise", "kill"])
-def test_a_retry_sees_nothing_of_the_attempt_that_failed(stream: Stream, tmp_path, how: str):
+def test_a_retry_does_not_see_the_failed_attempt(stream: Stream, tmp_path, how: str):
     stream.batch(left=[("a", 1, 1), ("a", 2, 2)])
     stream.batch(left=[("a", 3, 3)])
     batches = stream.run(processed(stream, Fails(tmp_path / "failed", how), on=None))
@@ -78,7 +78,7 @@ def test_a_retry_sees_nothing_of_the_attempt_that_failed(stream: Stream, tmp_pat
     assert batches == {0: [("a", 1), ("a", 2)], 1: [("a", 3)]}
 
 
-def test_what_cannot_be_repeated_is_given_again(stream: Stream):
+def test_stored_output_of_a_nondeterministic_processor_is_returned_again(stream: Stream):
     """Each batch is evaluated twice, and one more time by a new run after the driver has lost its
     last commit.
     """
@@ -121,12 +121,12 @@ def two_draws(stream: Stream, guarantee: str) -> dict[int, list[list]]:
     return seen
 
 
-def test_an_evaluation_that_comes_to_other_results_is_refused(stream: Stream):
+def test_an_evaluation_with_other_results_is_refused(stream: Stream):
     with pytest.raises(Exception, match="own code is not repeatable"):
         two_draws(stream, "exactly_once")
 
 
-def test_an_evaluation_that_comes_to_other_results_counts_once_under_at_least_once(stream: Stream):
+def test_an_evaluation_with_other_results_counts_once_under_at_least_once(stream: Stream):
     seen = two_draws(stream, "at_least_once")
     [[first], [second]] = seen[0]
     assert first != second
@@ -134,7 +134,7 @@ def test_an_evaluation_that_comes_to_other_results_counts_once_under_at_least_on
     assert [row[:3] for [row] in seen[1]] == [("a", 2, first[3])] * 2
 
 
-def test_output_that_was_kept_under_another_schema_is_named(stream: Stream):
+def test_output_stored_under_another_schema_is_named(stream: Stream):
     stream.batch(left=[("a", 1, 1), ("b", 2, 2)])
     stream.run(processed(stream, Chance(), deterministic=False))
     stream.forget_commit(0)
@@ -166,7 +166,7 @@ def test_a_table_or_batch_may_be_returned(spark, how):
 @pytest.mark.parametrize(
     "given", [pa.array([7]), pa.chunked_array([[7]]), 7], ids=["array", "chunked", "number"]
 )
-def test_what_is_no_batch_is_named(given):
+def test_a_result_that_is_no_batch_is_named(given):
     with pytest.raises(
         TypeError, match=f"the processor gave a {type(given).__name__}; wanted: record batches"
     ):
@@ -188,7 +188,7 @@ def test_the_users_traceback_reaches_the_user(spark):
     assert "in process" in str(caught.value)
 
 
-def test_a_processor_may_catch_what_is_wrong_with_a_read(spark):
+def test_a_processor_may_catch_a_read_error(spark):
     frame = spark.createDataFrame([("a", 1)], "k string, n int")
     got = hfs.process(
         frame, Catches(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1)
@@ -219,7 +219,7 @@ def keep_order(stream: Stream):
 
 
 @pytest.mark.parametrize("processor", [Hits(), Sums()])
-def test_static_rows_and_any_cut_of_them_come_to_the_same(stream: Stream, processor):
+def test_static_rows_and_any_micro_batches_give_equal_results(stream: Stream, processor):
     rows = [(f"k{n % 7}", n, n) for n in range(60)]
     for start in range(0, 60, 25):
         stream.batch(left=rows[start : start + 25])
@@ -242,7 +242,7 @@ def test_static_rows_and_any_cut_of_them_come_to_the_same(stream: Stream, proces
     assert last == expected == (dict(counts) if isinstance(processor, Hits) else sums)
 
 
-def test_every_method_of_every_store_gives_what_it_gives_in_a_task(spark, tmp_path):
+def test_every_store_method_gives_the_same_as_in_a_database(spark, tmp_path):
     frame = spark.createDataFrame([("a", 1)], "k string, x int")
     state = hfs.State.scratch(partitions=1)
     given = hfs.process(frame, EveryMethod(), by="k", schema="line string", state=state).collect()
@@ -260,7 +260,7 @@ def test_every_method_of_every_store_gives_what_it_gives_in_a_task(spark, tmp_pa
     assert rest[4:] == ["0 0 None 1", "None"]
 
 
-def test_the_example_of_the_docs(stream: Stream):
+def test_the_example_of_the_docs_runs(stream: Stream):
     page = (Path(__file__).parents[3] / "docs/spark/process.md").read_text()
     example = page.split("```python\n")[1].split("```")[0]
     visits = stream.source("left").selectExpr("k customer", "t at")
@@ -276,7 +276,7 @@ def test_the_example_of_the_docs(stream: Stream):
     ]
 
 
-def test_the_contracts_case_of_a_join_with_what_is_current_on_arrival(stream: Stream):
+def test_a_processor_joins_with_the_current_value_on_arrival(stream: Stream):
     # J03 on J01's input, each step its own micro-batch, by the example of the docs.
     page = (Path(__file__).parents[3] / "docs/spark/process.md").read_text()
     processor, joins = (page.split("```python\n")[index].split("```")[0] for index in (1, 3))
@@ -303,7 +303,7 @@ def test_the_contracts_case_of_a_join_with_what_is_current_on_arrival(stream: St
     }
 
 
-def test_the_contracts_case_of_a_late_update_of_a_table_that_is_not_versioned(stream: Stream):
+def test_a_late_update_overwrites_a_table_without_versions(stream: Stream):
     # J12: a versioned table stays red at 5, this one is blue since the late row came.
     stream.batch(right=[("k", 5, "red")])
     stream.batch(right=[("k", 3, "blue")])
@@ -435,7 +435,7 @@ def test_a_column_that_its_type_cannot_hold_is_named(spark, given, schema, messa
         call.collect()
 
 
-def test_a_timer_that_cannot_be_is_named(spark):
+def test_an_invalid_timer_is_named(spark):
     class Silent:
         stores = ()
 

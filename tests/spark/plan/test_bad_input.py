@@ -204,7 +204,7 @@ def test_names_fold_as_spark_folds_them(spark):
     assert result.columns == ["k", "n"]
 
 
-def test_time_columns_of_two_kinds(frames):
+def test_time_columns_of_two_types_are_refused(frames):
     with pytest.raises(
         ValueError,
         match=r"left_on 't' is timestamp and right_on 'since' is timestamp_ntz: cast one",
@@ -212,12 +212,12 @@ def test_time_columns_of_two_kinds(frames):
         join(frames, right=frames[1].withColumn("since", F.col("since").cast("timestamp_ntz")))
 
 
-def test_a_frame_with_two_columns_of_one_name(frames):
+def test_a_frame_with_two_columns_of_one_name_is_refused(frames):
     with pytest.raises(ValueError, match=r"the left frame has two columns named 'X'"):
         join(frames, left=frames[0].withColumnRenamed("f", "y").select("*", F.lit(1).alias("X")))
 
 
-def test_a_column_that_the_state_cannot_keep(frames):
+def test_a_column_that_the_state_cannot_store_is_refused(frames):
     with pytest.raises(
         UnsupportedOperationError, match=r"column 'odd' is variant, which the state cannot keep"
     ):
@@ -231,9 +231,7 @@ def test_a_column_that_the_state_cannot_keep(frames):
         ("odd", "column 'odd' is varchar.*: cast it or drop it"),
     ],
 )
-def test_a_varchar_that_spark_takes_back_from_no_python_function(
-    spark, frames, column: str, message: str
-):
+def test_a_varchar_column_is_refused(spark, frames, column: str, message: str):
     spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
     try:
         given = [frame.withColumn(column, F.lit("a").cast("varchar(9)")) for frame in frames]
@@ -275,12 +273,12 @@ def test_a_wrong_option_of_a_state_is_named(tmp_path: Path, options, message):
         hfs.State(str(tmp_path), **options)
 
 
-def test_an_empty_root():
+def test_an_empty_root_is_refused():
     with pytest.raises(ValueError, match="root is empty"):
         hfs.State("")
 
 
-def test_a_root_of_another_scheme():
+def test_a_root_of_another_scheme_is_refused():
     with pytest.raises(
         UnsupportedOperationError,
         match=r"give a local folder or an address of s3://, gs:// or az://",
@@ -292,25 +290,25 @@ def test_a_root_of_another_scheme():
         hfs.State("/tmp/unused", local_dir="s3://b/s")
 
 
-def test_a_root_that_cannot_be_written(tmp_path: Path):
+def test_a_root_that_cannot_be_written_is_refused(tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(HoldfastError, match=r"root .*file/state cannot be written"):
         hfs.State(str(tmp_path / "file" / "state"))
 
 
-def test_a_root_without_permission():
+def test_a_root_without_permission_is_refused():
     # Even root may not write here.
     with pytest.raises(HoldfastError, match=r"root /proc/1/state cannot be written"):
         hfs.State("/proc/1/state")
 
 
 @pytest.mark.parametrize(("argument", "given"), [("root", None), ("root", True), ("local_dir", 7)])
-def test_a_folder_that_is_none(tmp_path: Path, argument, given):
+def test_an_argument_that_is_no_folder_is_named(tmp_path: Path, argument, given):
     with pytest.raises(TypeError, match=f"{argument}={given}: give a folder"):
         hfs.State(**{"root": str(tmp_path), argument: given})
 
 
-def test_a_local_dir_is_the_executors(stream: Stream):
+def test_a_local_dir_is_checked_by_executors(stream: Stream):
     """The driver need not have it; where it cannot be written, the first task says so."""
     stream.root.mkdir(exist_ok=True)
     (stream.root / "file").write_text("in the way")
@@ -323,7 +321,7 @@ def test_a_local_dir_is_the_executors(stream: Stream):
         stream.run(hfs.materialize(stream.source("left"), by="k", name="op", state=stream.state()))
 
 
-def test_an_isolation_level_that_is_none(tmp_path: Path):
+def test_an_invalid_isolation_level_is_named(tmp_path: Path):
     with pytest.raises(
         TypeError,
         match=r"default_isolation_level='x': give one of hf.IsolationLevel.READ_UNCOMMITTED, hf",
@@ -331,7 +329,7 @@ def test_an_isolation_level_that_is_none(tmp_path: Path):
         hfs.State(str(tmp_path), default_isolation_level="x")
 
 
-def test_a_string_that_is_no_text(spark):
+def test_a_string_that_is_not_utf8_is_named(spark):
     """Spark's strings may have any bytes."""
     frame = spark.sql("select 'a' k, timestamp'2024-01-01' t, cast(x'ff' as string) s")
     state = hfs.State.scratch(partitions=2)
@@ -350,12 +348,12 @@ def test_a_string_that_is_no_text(spark):
     assert [row["s"] for row in valid.collect()] == ["\ufffd"]
 
 
-def test_open_epochs_hold_no_more_than_their_part_of_the_memory(tmp_path: Path):
+def test_uncommitted_bytes_are_capped_at_a_quarter_of_the_memory(tmp_path: Path):
     assert hfs.State(str(tmp_path), memory="64m").settings["uncommitted_max_bytes"] == 16 << 20
     assert hfs.State(str(tmp_path), memory="512m").settings["uncommitted_max_bytes"] == 64 << 20
 
 
-def test_a_root_is_made_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_root_is_created_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     state = hfs.State("some/where")
     assert state.checkpoint_location == str(tmp_path / "some" / "where" / "query")
@@ -363,7 +361,7 @@ def test_a_root_is_made_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert hfs.State(f"file://{tmp_path}/some/where").root == state.root
 
 
-def test_two_operators_of_one_name(stream: Stream):
+def test_two_operators_of_one_name_are_refused(stream: Stream):
     state = stream.state()
     stream.joined(state, name="rates")
     with pytest.raises(
@@ -374,7 +372,7 @@ def test_two_operators_of_one_name(stream: Stream):
     stream.joined(state, name="others")
 
 
-def test_default_names_are_of_the_keys(stream: Stream):
+def test_default_names_contain_the_keys(stream: Stream):
     state = stream.state()
     stream.joined(state, name=None)
     with pytest.raises(ValueError, match="an operator named 'join_asof_k' already"):
@@ -388,12 +386,12 @@ def test_a_refused_call_takes_no_name(stream: Stream):
     stream.joined(state)
 
 
-def test_a_scratch_state_has_no_names(frames):
+def test_a_scratch_state_takes_no_names(frames):
     scratch = hfs.State.scratch(partitions=2)
     assert join(frames, state=scratch).columns == join(frames, state=scratch).columns
 
 
-def test_a_scratch_state_is_not_for_streams(stream: Stream):
+def test_a_scratch_state_refuses_streams(stream: Stream):
     with pytest.raises(UnsupportedOperationError, match=r"State.scratch\(\) keeps nothing"):
         stream.joined(hfs.State.scratch(partitions=2))
     with pytest.raises(UnsupportedOperationError, match=r"State.scratch\(\) keeps nothing"):
@@ -407,7 +405,7 @@ def test_a_persistent_state_needs_an_epoch(stream: Stream, frames):
         join(frames, state=stream.state())
 
 
-def test_a_static_left_side_beside_a_streaming_right_one(stream: Stream, spark):
+def test_a_static_left_side_beside_a_stream_is_refused(stream: Stream, spark):
     static = spark.createDataFrame([], "k string, t timestamp, x int")
     with pytest.raises(ValueError, match="left is a static frame and right a stream"):
         stream.joined(left=static)
@@ -416,7 +414,7 @@ def test_a_static_left_side_beside_a_streaming_right_one(stream: Stream, spark):
 @pytest.mark.parametrize(
     "kind", ["join_asof", "join_window", "join_table", "join_table by a foreign key"]
 )
-def test_a_static_right_side_beside_a_streaming_left_one(stream: Stream, spark, kind: str):
+def test_a_static_right_side_beside_a_stream_is_refused(stream: Stream, spark, kind: str):
     static = spark.createDataFrame([], "k string, since timestamp, v string")
     asked = {"by": "k", "left_on": "t", "right_on": "since", "state": stream.state()}
     call, options = {
@@ -447,7 +445,7 @@ def test_adaptive_execution_is_refused(stream: Stream):
         stream.joined()
 
 
-def test_adaptive_execution_does_a_scratch_state_no_harm(spark, frames):
+def test_adaptive_execution_is_accepted_with_a_scratch_state(spark, frames):
     spark.conf.set("spark.sql.adaptive.enabled", "true")
     assert join(frames).collect() == []
 
@@ -457,12 +455,12 @@ def test_foreach_batch_wraps_functions_only():
         hfs.foreach_batch("not a function")
 
 
-def test_foreach_batch_outside_a_query(spark):
+def test_foreach_batch_outside_a_query_is_refused(spark):
     with pytest.raises(HoldfastError, match="no streaming query is running it"):
         hfs.foreach_batch(lambda frame, batch_id: None)(spark.range(1), 3)
 
 
-def test_another_partition_count(stream: Stream):
+def test_another_partition_count_is_refused(stream: Stream):
     stream.batch(right=[("k", 4, "a")])
     stream.run()
     stream.batch(left=[("k", 5, 1)])
@@ -473,7 +471,7 @@ def test_another_partition_count(stream: Stream):
     assert values(stream.run()[1]) == {1: "a"}
 
 
-def test_another_querys_root(stream: Stream, tmp_path: Path):
+def test_another_querys_root_is_refused(stream: Stream, tmp_path: Path):
     stream.batch(right=[("k", 4, "a")])
     stream.run()
     stream.batch(left=[("k", 5, 1)])
@@ -482,7 +480,7 @@ def test_another_querys_root(stream: Stream, tmp_path: Path):
     assert values(stream.run()[1]) == {1: "a"}
 
 
-def test_another_querys_checkpoint_in_the_root(stream: Stream):
+def test_another_querys_checkpoint_in_the_root_is_refused(stream: Stream):
     stream.batch(right=[("k", 4, "a")])
     stream.run()
     (stream.root / "query").rename(stream.root / "gone")
@@ -496,7 +494,7 @@ def test_another_querys_checkpoint_in_the_root(stream: Stream):
     assert values(stream.run()[1]) == {1: "a"}
 
 
-def test_another_schema(stream: Stream):
+def test_another_schema_is_refused(stream: Stream):
     stream.batch(right=[("k", 4, "a")])
     stream.run()
     stream.batch(left=[("k", 5, 1)])
@@ -505,7 +503,7 @@ def test_another_schema(stream: Stream):
     assert values(stream.run()[1]) == {1: "a"}
 
 
-def test_a_union_above_an_operator(stream: Stream):
+def test_a_union_above_an_operator_is_refused(stream: Stream):
     stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a")])
     other = stream.source("left").select(
         "*", F.lit(None).cast("timestamp"), F.lit("other"), F.lit(0)
@@ -518,14 +516,14 @@ def test_a_union_above_an_operator(stream: Stream):
 
 
 @pytest.mark.parametrize("keys", ["abcdefgh", ""])
-def test_a_coalesce_above_an_operator(stream: Stream, keys: str):
+def test_a_coalesce_above_an_operator_is_refused(stream: Stream, keys: str):
     stream.batch(left=[(key, 5, 1) for key in keys])
     said = r"operator join, epoch 0: .*computes partition 0 twice.*coalesce above.*repartition\(\)"
     with pytest.raises(StreamingQueryException, match=said):
         stream.run(stream.joined().coalesce(1))
 
 
-def test_a_shuffle_between_an_operator_and_a_union_is_the_way_out(stream: Stream):
+def test_a_shuffle_between_an_operator_and_a_union_is_accepted(stream: Stream):
     stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a")])
     other = stream.source("left").select(
         "*", F.lit(None).cast("timestamp"), F.lit("other"), F.lit(0)

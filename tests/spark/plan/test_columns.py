@@ -13,7 +13,7 @@ def stream(spark, tmp_path: Path) -> Stream:
     return Stream(spark, tmp_path)
 
 
-def test_columns_that_come_and_go_on_both_sides(stream: Stream):
+def test_columns_may_be_added_and_dropped_on_both_sides(stream: Stream):
     out: list[dict[str, Any]] = []
 
     def start(left: list[Any], right: list[str]) -> list[dict[str, Any]]:
@@ -67,7 +67,7 @@ def test_a_column_of_another_type_is_refused_by_name(stream: Stream):
         stream.run(right=stream.source("right").select("k", "since", F.col("n").cast("long")))
 
 
-def test_what_may_be_null_inside_of_a_column_may_change_and_the_times_type_may_not(stream: Stream):
+def test_nested_nullability_may_change_and_the_times_type_may_not(stream: Stream):
     def start(inner: Any, time: str = "timestamp") -> Any:
         right = stream.source("right").withColumn("since", F.col("since").cast(time))
         right = right.select(

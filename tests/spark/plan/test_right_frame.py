@@ -40,7 +40,7 @@ def matches(batches: dict[int, list[tuple]]) -> dict[int, dict[int, int | None]]
     return {batch: {row[2]: row[4] for row in rows} for batch, rows in batches.items()}
 
 
-def test_one_operator_on_both_sides_of_an_as_of_join(stream: Stream):
+def test_one_operator_may_feed_both_sides_of_an_as_of_join(stream: Stream):
     state = stream.state()
     in_two_batches(stream)
     # Under a view's name, which Spark Connect's client knows nothing more of.
@@ -48,14 +48,14 @@ def test_one_operator_on_both_sides_of_an_as_of_join(stream: Stream):
     assert matches(stream.run(split(stream.spark.table("deduplicated"), state))) == JOINED
 
 
-def test_a_join_in_foreach_batch_of_what_an_operator_before_it_gave(stream: Stream):
+def test_an_operators_result_may_be_joined_in_foreach_batch(stream: Stream):
     state = stream.state()
     in_two_batches(stream)
     each = hfs.foreach_batch(lambda frame, batch: stream.collect(split(frame, state), batch))
     assert matches(stream.run(deduplicated(stream.source("left"), state), each=each)) == JOINED
 
 
-def test_two_aggregations_joined_as_tables(stream: Stream):
+def test_two_aggregations_may_be_joined_as_tables(stream: Stream):
     state = stream.state()
     in_two_batches(stream)
     rows = stream.source("left")

@@ -1,6 +1,6 @@
 """The cases of `test_connect.py`, each in a process with a Spark Connect session.
 
-    python tests/spark/support/connect.py FOLDER CASE
+python tests/spark/support/connect.py FOLDER CASE
 """
 
 from __future__ import annotations

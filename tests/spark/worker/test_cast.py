@@ -87,7 +87,7 @@ NOON = 19_675 * 24 * HOUR + 12 * HOUR
         ),
     ],
 )
-def test_what_would_be_lost_is_named(given: pa.Array, wanted: pa.DataType, words: str):
+def test_a_cast_that_would_lose_data_is_named(given: pa.Array, wanted: pa.DataType, words: str):
     with pytest.raises(ValueError, match=words):
         cast(given, wanted, "x")
 
@@ -133,7 +133,7 @@ def test_what_would_be_lost_is_named(given: pa.Array, wanted: pa.DataType, words
         ),
     ],
 )
-def test_what_loses_nothing_is_taken(
+def test_a_lossless_cast_is_accepted(
     given: pa.Array, wanted: pa.DataType, expected: list[Any] | None
 ):
     found = cast(given, wanted, "x")

@@ -54,7 +54,7 @@ BATCH = pa.record_batch(
         (hf.serde.struct(pa.schema([("k", pa.string()), ("n", pa.int32())])), ["k", "n"], ("a", 1)),
     ],
 )
-def test_the_keys_of_a_batch_are_fetched_at_once_and_puts_are_sent_at_its_end(
+def test_keys_of_a_batch_are_prefetched_and_puts_are_sent_at_its_end(
     key: Any, by: list[str], given: Any
 ):
     host = Host()
@@ -71,7 +71,7 @@ def test_the_keys_of_a_batch_are_fetched_at_once_and_puts_are_sent_at_its_end(
     assert stores["kv"].get(given) == b"2"
 
 
-def test_a_batch_whose_keys_are_of_another_kind_is_read_key_by_key():
+def test_keys_of_another_type_are_read_one_by_one():
     host = Host()
     spec = hf.stores.key_value("kv", key=hf.serde.TIMESTAMP)
     stores = ProcessorStores(host, [spec], ["k"])  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def test_a_batch_whose_keys_are_of_another_kind_is_read_key_by_key():
 LARGE = b"x" * (100 << 10)
 
 
-def test_what_is_fetched_ahead_is_cut_by_its_bytes():
+def test_a_prefetch_is_bounded_by_its_bytes():
     host = Host()
     host.rows = dict.fromkeys((str(n).encode() for n in range(5_000)), LARGE)
     spec = hf.stores.key_value("kv", key=hf.serde.STRING)
@@ -105,7 +105,7 @@ def test_what_is_fetched_ahead_is_cut_by_its_bytes():
 
 
 @pytest.mark.parametrize("builder", [hf.stores.key_value, hf.stores.timestamped_key_value])
-def test_an_answer_that_is_a_message_before_its_end_is_asked_on(builder: Any):
+def test_keys_that_do_not_fit_a_message_are_fetched_later(builder: Any):
     host = Host()
     few, many = b"x" * (4 << 20), b"x" * (17 << 20)
     host.rows = {
@@ -123,7 +123,7 @@ def test_an_answer_that_is_a_message_before_its_end_is_asked_on(builder: Any):
     assert len(host.answered) < 90
 
 
-def test_few_messages_fetch_what_is_small():
+def test_small_entries_need_few_messages():
     host = Host()
     host.rows = {str(n).encode(): b"small" for n in range(10_000)}
     spec = hf.stores.key_value("kv", key=hf.serde.STRING)
@@ -144,7 +144,7 @@ STORES = [
 
 
 @pytest.mark.parametrize("builder", STORES, ids=lambda builder: builder.name)
-def test_writes_that_wait_are_sent_when_they_are_large(builder: Any):
+def test_large_buffered_writes_are_sent_early(builder: Any):
     host = Host()
     store = ProcessorStores(host, [builder], [])[builder.name]  # type: ignore[arg-type]
     more = {"key_value": (), "timestamped": (5,), "window": (5,), "session": (5, 6)}[builder.name]
@@ -171,9 +171,7 @@ def test_writes_that_wait_are_sent_when_they_are_large(builder: Any):
 @pytest.mark.parametrize(
     ("count", "value"), [(60_000, b"small"), (100, b"x" * (1 << 20))], ids=["many", "large"]
 )
-def test_what_is_known_of_keys_is_forgotten_where_it_is_much(
-    builder: Any, does: str, count: int, value: bytes
-):
+def test_a_large_cache_is_cleared(builder: Any, does: str, count: int, value: bytes):
     # As while timers fire, where no batch begins.
     host, more = Host(), (5,) if builder.name == "timestamped" else ()
     for is_get in [False, True] if does == "gets" else [False]:

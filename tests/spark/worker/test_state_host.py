@@ -21,7 +21,7 @@ def _files(folder: Path, stem: str) -> HostFiles:
 
 
 @pytest.mark.parametrize("held", ["host", "lock"])
-def test_a_sweep_leaves_what_is_held_in_another_container(tmp_path: Path, held: str) -> None:
+def test_a_sweep_leaves_files_locked_in_another_container(tmp_path: Path, held: str) -> None:
     # A process id that is none here: an executor that is gone, or one in another container with the
     # same TMPDIR.
     gone = subprocess.Popen([sys.executable, "-c", ""])
@@ -38,7 +38,7 @@ def test_a_sweep_leaves_what_is_held_in_another_container(tmp_path: Path, held: 
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
+def test_a_host_that_refuses_briefly_is_not_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
     """It may be out of handles, and others are served by it; or it ends, and the next one may only
@@ -70,7 +70,7 @@ def test_a_host_that_refuses_for_a_moment_is_left_where_it_is(
 
 
 @pytest.mark.parametrize("refusal", [ConnectionRefusedError, TimeoutError, PermissionError])
-def test_a_host_that_goes_on_refusing_is_killed_first(
+def test_a_host_that_keeps_refusing_is_killed_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: type[OSError]
 ) -> None:
     files = _files(tmp_path, "1-aaaaaaaaaaaa")

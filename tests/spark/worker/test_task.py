@@ -48,7 +48,7 @@ assert "pandas" not in sys.modules, "a worker waits a second for pandas, and nee
 """
 
 
-def test_a_worker_tells_the_columns_first_and_imports_no_pandas():
+def test_a_worker_sends_an_empty_batch_first_and_imports_no_pandas():
     done = subprocess.run(
         [sys.executable, "-c", _WORKER], capture_output=True, text=True, timeout=120
     )

@@ -48,7 +48,7 @@ def due(monkeypatch) -> timers.Timers:
     return timers.Timers(None, KEYS)  # type: ignore[arg-type]
 
 
-def test_timers_fire_once_in_order_however_small_the_pages_are(due: timers.Timers):
+def test_timers_fire_once_in_order_with_pages_of_any_size(due: timers.Timers):
     for at in (3, 1, 5, 4, 2, 9):
         due.set("a", at)
     due.advance(5)
@@ -70,7 +70,7 @@ def test_timers_fire_once_in_order_however_small_the_pages_are(due: timers.Timer
     assert list(due.fire()) == [("b", 7), ("a", 9)]
 
 
-def test_timers_set_while_others_fire_ask_for_no_page_of_their_own(due: timers.Timers):
+def test_timers_set_while_others_fire_need_no_extra_page(due: timers.Timers):
     due.set("a", 1)
     due.advance(100)
     for _, at in due.fire():
