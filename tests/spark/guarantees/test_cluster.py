@@ -1,6 +1,4 @@
-"""Jobs on clusters of several executors, and what may be killed of them: the result is exact,
-whatever dies.
-"""
+"""Jobs on clusters of several executors give the exact result, whatever is killed."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ FIRST, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"
 
 @pytest.fixture
 def run(tmp_path: Path):
-    """Starts jobs; none outlives its test."""
+    """Starts jobs and stops them after the test."""
     jobs: list[Job] = []
 
     def start(master: str, **options) -> Job:
@@ -38,7 +36,7 @@ def base(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cluster(tmp_path: Path):
-    """A standalone cluster of two workers, each with an address of its own."""
+    """A standalone cluster of two workers, each with its own address."""
     cluster = Cluster(tmp_path / "cluster")
     try:
         cluster.worker(FIRST)

@@ -1,5 +1,6 @@
-"""Spark Connect: every operator in every way, in a process of its own, since a process has one kind
-of session.
+"""Every operator under Spark Connect.
+
+Each case is a process of its own, since a process has one kind of session.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ pytestmark = pytest.mark.timeout(1_200)
 
 
 def run(script: str, folder: Path, *arguments: str) -> str:
-    """What a script says under Spark Connect; its server takes a free port, as Spark's own tests
-    have it.
-    """
+    """Returns a program's output; its Connect server listens on a free port."""
     for attempt in range(6):
         folder.joinpath(str(attempt)).mkdir()
         done = subprocess.run(
@@ -39,7 +38,7 @@ def run(script: str, folder: Path, *arguments: str) -> str:
 
 
 def test_every_operator_works_in_foreach_batch(tmp_path: Path):
-    """The way that Connect takes into a process of its own; `make survive` has all of them."""
+    """Connect runs it in another process; `make survive` runs the other ways, too."""
     assert run("smoke.py", tmp_path, "--connect", "--way", "in foreachBatch").endswith(
         "Connect: 7 operators in 1 ways\n"
     )

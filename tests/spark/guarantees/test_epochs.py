@@ -1,4 +1,4 @@
-"""Exactly once: what happens when work is repeated, lost, half done or done by somebody else."""
+"""Exactly once, when work is repeated, lost, done in part or done by another run."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ def three_batches(stream: Stream) -> dict[int, dict[int, Any]]:
 
 
 def refusal(work) -> str:
-    """What `work` is refused with. (Not pytest.raises: its failure is no Exception, and py4j would
-    wait for ever.)
+    """Returns the error that `work` fails with.
+
+    Not pytest.raises: its failure is no Exception, and py4j would wait forever.
     """
     try:
         work()

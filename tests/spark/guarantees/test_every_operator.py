@@ -1,4 +1,4 @@
-"""What every operator takes alike: stores in memory, and rows that are dated too far ahead."""
+"""What all operators share: stores in memory, and far-future rows."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def evaluate(
     persistent: bool = True,
     **options: Any,
 ) -> dict[int, dict[str, list[Any]]]:
-    """What each operator gives in two micro-batches, of which the second stands on what it kept of
-    the first.
-    """
+    """Returns each operator's results of two micro-batches; the second depends on the state."""
     stream.partitions = 1
     stream.batch(
         left=[

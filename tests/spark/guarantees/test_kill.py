@@ -1,4 +1,4 @@
-"""A driver killed at any moment: a whole job in processes of its own, checked row by row."""
+"""A driver killed at any moment: the demo's job in processes, checked row by row."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A root in an object store, without Spark: what a state proves first, and sessions of a state host
-over S3.
+"""A root in an object store, without Spark: what a state checks first, and sessions over S3.
 
 The suites of the root, of sessions and of epochs run on an S3 server with `make s3`.
 """
@@ -211,9 +210,7 @@ def test_a_log_object_that_is_missing_is_named(job: Job):
 
 
 def retried(job: Job, rows: Any) -> tuple[list[str], list[tuple[int, int | None]]]:
-    """A task with as many attempts as Spark gives it: what they were refused with, and what it gave
-    at last.
-    """
+    """Runs a task as often as Spark would; returns its errors and its result."""
     told: list[str] = []
     for attempt in range(4):
         try:

@@ -1,8 +1,7 @@
-"""Operators on random streams against polars, and against the static frame of the same rows: rows
-are drawn, delayed by less than the grace, and cut into micro-batches.
+"""Operators on random streams against polars, and against the static frame of the same rows.
 
-The state host's own tests (`rust/host/tests/operators`) draw thousands of them, later rows too,
-against models.
+Rows are drawn, delayed by less than the grace, and divided into micro-batches. The state host's
+own tests (`rust/host/tests/operators`) draw thousands of them, later rows too, against models.
 """
 
 from __future__ import annotations
@@ -37,8 +36,9 @@ TIMES = st.integers(0, 40)
 
 @st.composite
 def arriving(draw, *, late: bool = True):
-    """Left rows (k, t, x) and right ones (k, t, v) of distinct keys and times, by micro-batch; and
-    how many partitions.
+    """Left rows (k, t, x) and right rows (k, t, v) with distinct keys and times, by micro-batch.
+
+    The last value is the number of partitions.
     """
     sides = [
         draw(st.lists(st.tuples(KEYS, TIMES), min_size=1, max_size=25, unique=True)),
@@ -84,9 +84,7 @@ def run(stream: Stream, operator):
 
 
 def appended(stream: Stream, operator):
-    """All that an operator gives that takes nothing back; the static frame of the same rows gives
-    the same.
-    """
+    """All rows of an operator that retracts nothing; equal to the static frame's result."""
     left, right = (stream.spark.read.parquet(str(stream.base / side)) for side in ("left", "right"))
     state = hfs.State.scratch(partitions=stream.partitions)
     static = [

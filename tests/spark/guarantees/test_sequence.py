@@ -1,4 +1,4 @@
-"""What jobs that are killed are checked against notices each kind of mistake."""
+"""The check of killed jobs notices each kind of mistake."""
 
 from __future__ import annotations
 

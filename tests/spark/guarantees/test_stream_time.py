@@ -1,6 +1,4 @@
-"""What moves the stream time beside rows, and what must not: heartbeats, and rows dated too far
-ahead.
-"""
+"""What moves the stream time besides rows, and what must not: heartbeats and far-future rows."""
 
 from __future__ import annotations
 
@@ -251,9 +249,7 @@ def test_max_ahead_needs_a_time(stream: Stream, operator: str):
 
 
 def test_stores_in_memory_are_restored_after_a_host_ended_cleanly(tmp_path: Path):
-    """What was committed beside them is in files then, and they are gone. (`test_every_operator.py`
-    kills hosts.)
-    """
+    """The database's files remain, the stores are lost; `test_every_operator.py` kills hosts."""
 
     def rows(*given: tuple[bool, int, int]) -> list[list[pa.RecordBatch]]:
         """Of one currency: left?, time, id or rate."""
@@ -291,7 +287,7 @@ def test_stores_in_memory_are_restored_after_a_host_ended_cleanly(tmp_path: Path
 
 
 def test_stores_without_transactions_are_refused():
-    with pytest.raises(UnsupportedOperationError, match="a retry must find the state"):
+    with pytest.raises(UnsupportedOperationError, match="it must find the state of the micro-batch before"):
         hfs.Materialized(transactional=False)
     with pytest.raises(TypeError, match=r"Materialized\(persistent='no'\): give True or False"):
         hfs.Materialized(persistent="no")  # type: ignore[arg-type]

@@ -1,6 +1,4 @@
-"""What a query survives, on the session that all tests share; each is checked against what must
-come of its input.
-"""
+"""What a query survives, on the session that all tests share, checked against its input."""
 
 from __future__ import annotations
 
@@ -174,7 +172,7 @@ def test_a_count_and_two_sinks_of_one_result_agree(query: Query):
 
 
 def refused(query: Query, *words: str) -> None:
-    """The query fails with these words, and what lies in the root is as it was."""
+    """The query fails with these words and leaves the root unchanged."""
     log = sorted(query.root.glob("log/*/*"))
     with pytest.raises(StreamingQueryException) as refusal:
         query.run()
@@ -325,7 +323,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.survive
 @pytest.mark.parametrize("full", ["root", "databases"])
 def test_a_full_disk_is_a_named_error(query: Query, small_disk: Path, full: str):
-    """The host says what to do; once there is room again, the query goes on."""
+    """The error says what to do; after space is freed, the query continues."""
     if full == "root":
         if "HOLDFAST_TEST_S3" in os.environ:
             pytest.skip("an S3 server's disk is its own matter")
@@ -478,8 +476,9 @@ def test_hosts_killed_while_staging_lose_nothing(spark, tmp_path: Path):
     log = query.root / "log"
 
     def staging() -> bool:
-        """Some object of the newest epoch is being written: it has a temporary name, or a chunk and
-        no head.
+        """Whether an object of the newest epoch is being written.
+
+        It has a temporary name, or a chunk and no head.
         """
         epochs = sorted(names(log))
         objects = names(log / epochs[-1]) if epochs else []

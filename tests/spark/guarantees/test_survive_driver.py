@@ -1,6 +1,4 @@
-"""Drivers that are killed, stopped, or not alone: jobs in processes of their own, checked against
-their input.
-"""
+"""Drivers that are killed or stopped, or run twice, checked against their input."""
 
 from __future__ import annotations
 
@@ -65,7 +63,7 @@ def test_a_driver_killed_at_twenty_moments_loses_nothing(tmp_path: Path, drive):
 
 @pytest.mark.parametrize("older", ["lives", "is stopped and wakes"])
 def test_a_second_driver_leaves_the_result_exact(tmp_path: Path, drive, older: str):
-    """The newer run wins; the older one is told by whom it was superseded."""
+    """The newer run continues; the older one's error names the run that superseded it."""
     sequence = Sequence(2)
     for _ in range(3):
         sequence.write(tmp_path / "in")
@@ -98,9 +96,7 @@ def test_a_second_driver_leaves_the_result_exact(tmp_path: Path, drive, older: s
 
 
 def test_a_driver_that_slept_in_mid_batch_reports_the_run_that_superseded_it(tmp_path: Path, drive):
-    """Its tasks stage when another driver has committed their micro-batch: only the hosts can
-    refuse that.
-    """
+    """Its tasks stage after another driver's commit of the batch: only hosts can refuse it."""
     sequence = Sequence(3)
     for _ in range(3):
         sequence.write(tmp_path / "in")

@@ -1,6 +1,4 @@
-"""What an aggregation answers: against Spark's own on static frames, and on streams however they
-are cut.
-"""
+"""Aggregations against Spark's on static frames, and on streams with any micro-batches."""
 
 from __future__ import annotations
 
@@ -36,8 +34,9 @@ ALL = {
 
 
 def rows_of(seed: int, count: int, late: int = 0) -> list[tuple[Any, ...]]:
-    """Rows over 100 seconds with nulls in every column but the time, each at most `late` seconds
-    behind the one before.
+    """Rows over 100 seconds, each at most `late` seconds behind the one before.
+
+    Every column except the time has nulls.
     """
     draw = random.Random(seed)
     rows = []

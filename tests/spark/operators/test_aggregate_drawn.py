@@ -1,8 +1,7 @@
-"""Windows of every kind on rows as Hypothesis draws them, cut into micro-batches in any way,
-against polars.
+"""Windows of every kind over rows that Hypothesis draws, in any micro-batches, against polars.
 
-The state host does the work without Spark, epochs, log, replays and all. Rows later than the grace
-have their model in `rust/host/tests/operators/aggregate.rs`.
+The state host runs without Spark, with epochs, log and replays. The model of rows later than the
+grace is in `rust/host/tests/operators/aggregate.rs`.
 """
 
 from __future__ import annotations
@@ -68,9 +67,7 @@ def host() -> Iterator[Host]:
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> tuple[list[list[Row]], list[bool], int]:
-    """Micro-batches of rows that are no later than the grace, which of them are replayed, and how
-    many partitions.
-    """
+    """Micro-batches of rows within the grace, those that are replayed, and the partitions."""
     row = st.tuples(
         st.sampled_from([None, "", "a", "b"]),
         st.integers(-20, 40),

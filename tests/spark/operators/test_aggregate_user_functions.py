@@ -1,4 +1,4 @@
-"""Aggregators of a user's own, with every kind of window, beside built-in functions."""
+"""Aggregators of the user's, with every kind of window, beside built-in functions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sessions and sliding windows in real queries: against Spark's own batch SQL, over restarts,
-replays and kills.
-"""
+"""Sessions and sliding windows in queries with restarts, replays and kills, against Spark's SQL."""
 
 from __future__ import annotations
 
@@ -320,9 +318,7 @@ def test_another_window_is_refused_for_the_same_state(rows: Stream):
 
 
 def test_a_shorter_grace_closes_the_windows_that_were_open(spark, rows: Stream):
-    """Each row comes out once, although the windows' state lives by another grace after the
-    restart.
-    """
+    """Each row is returned once, although the windows have another grace after the restart."""
     rows.partitions = 1
     given = [("a", 1, 1, 0.0), ("a", 2, 2, 0.0), ("a", 40, 3, 0.0), ("a", 45, 4, 0.0)]
     window = hfs.window("10 seconds")

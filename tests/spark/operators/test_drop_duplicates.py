@@ -1,6 +1,4 @@
-"""What a drop_duplicates answers; the state host's own tests compare it with its definition on
-random streams.
-"""
+"""`drop_duplicates`; the state host's tests compare it with its definition on random streams."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a join_table by a foreign key answers; the state host's own tests compare it with the
-tables' join at any time.
-"""
+"""`join_table` by a foreign key; the state host's tests compare it with the tables' join."""
 
 from __future__ import annotations
 
@@ -80,8 +78,9 @@ def test_changes_of_either_side_reach_the_result_also_after_a_kill(spark, tmp_pa
 
 
 def table(stream: Stream, **options):
-    """The result as a table, as docs/spark/join_table.md has it; the values first, so that content
-    decides by them.
+    """The result as a table, as in docs/spark/join_table.md.
+
+    The values come first, so that content decides by them.
     """
     return hfs.materialize(
         orders(stream, **options).select("id", "name", "amount", "customer", "t", "since"),

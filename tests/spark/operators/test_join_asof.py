@@ -1,4 +1,4 @@
-"""What a join_asof answers, in a streaming plan."""
+"""`join_asof` in a streaming plan."""
 
 from __future__ import annotations
 
@@ -431,9 +431,7 @@ def test_a_watermark_of_the_left_side_lasts(stream: Stream):
 
 
 def test_left_rows_that_wait_have_no_watermark_and_may_be_null(stream: Stream):
-    """Spark would drop them as late; and a column of another start may be null in rows that waited
-    from before.
-    """
+    """Spark would drop them as late; rows of an earlier start may have nulls in new columns."""
     left = stream.source("left").withWatermark("t", "0 seconds").withColumn("always", F.lit(1))
     for joined, waits in (
         (stream.joined(left=left), False),

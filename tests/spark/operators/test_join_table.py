@@ -1,6 +1,4 @@
-"""What a join_table answers; the state host's own tests compare it with the tables' join at any
-time.
-"""
+"""`join_table`; the state host's tests compare it with the tables' join at any time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a join_window answers; the state host's own tests compare it with its definition on random
-streams.
-"""
+"""`join_window`; the state host's tests compare it with its definition on random streams."""
 
 from __future__ import annotations
 

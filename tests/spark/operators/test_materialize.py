@@ -1,6 +1,4 @@
-"""What a materialize hands on; the state host's own tests compare the tables with models on random
-streams.
-"""
+"""`materialize`; the state host's tests compare its tables with models on random streams."""
 
 from __future__ import annotations
 

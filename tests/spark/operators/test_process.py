@@ -1,4 +1,4 @@
-"""Processors in real queries; `processors.py` has them."""
+"""Processors in queries; they are in `processors.py`."""
 
 from __future__ import annotations
 
@@ -79,9 +79,7 @@ def test_a_retry_does_not_see_the_failed_attempt(stream: Stream, tmp_path, how: 
 
 
 def test_stored_output_of_a_nondeterministic_processor_is_returned_again(stream: Stream):
-    """Each batch is evaluated twice, and one more time by a new run after the driver has lost its
-    last commit.
-    """
+    """Each batch is evaluated twice, and again by a run after the last commit was lost."""
     seen: dict[int, list] = {}
 
     def twice(frame, batch_id: int) -> None:
@@ -101,9 +99,7 @@ def test_stored_output_of_a_nondeterministic_processor_is_returned_again(stream:
 
 
 def two_draws(stream: Stream, guarantee: str) -> dict[int, list[list]]:
-    """What each of two evaluations of a micro-batch gives, of a processor that draws another number
-    each time.
-    """
+    """The results of two evaluations of a micro-batch by a processor that draws random numbers."""
     stream.batch(left=[("a", 1, 1)])
     stream.batch(left=[("a", 2, 2)])
     state = stream.state(processing_guarantee=guarantee)

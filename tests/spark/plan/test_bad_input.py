@@ -1,4 +1,4 @@
-"""What is refused, and whether the message names the thing and says what to do."""
+"""Bad input is refused with a message that names it and says what to do."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ def test_an_argument_that_is_no_folder_is_named(tmp_path: Path, argument, given)
 
 
 def test_a_local_dir_is_checked_by_executors(stream: Stream):
-    """The driver need not have it; where it cannot be written, the first task says so."""
+    """The driver need not have the folder; if it cannot be written, the first task fails."""
     stream.root.mkdir(exist_ok=True)
     (stream.root / "file").write_text("in the way")
     stream.options["local_dir"] = str(stream.root / "file")

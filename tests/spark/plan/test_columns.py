@@ -1,4 +1,4 @@
-"""Columns of rows that the state keeps, added and dropped between two starts of a query."""
+"""Columns of stored rows may be added and dropped between two starts of a query."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Numbers that Spark's own hash sends where they shall go."""
+"""Spark's hash sends each number to the partition that it was computed for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""An operator's result as the right frame of another operator: its tasks stay what their partitions
-are.
-"""
+"""An operator's result as the right frame of another operator, whose tasks stay its partitions."""
 
 from __future__ import annotations
 

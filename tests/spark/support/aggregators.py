@@ -1,4 +1,4 @@
-"""Aggregators of a user's own, for the tests; a module, since Python workers load them."""
+"""Aggregators of the user's for tests; a module, since Python workers import it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standalone Spark clusters from the pip package, jobs on them, and what may be killed of both."""
+"""Standalone Spark clusters from the pip package, jobs on them, and ways to kill parts of both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE = 600.0
 
 
 class Cluster:
-    """A master and workers of one core each, every worker under an address of its own."""
+    """A master, and workers of one core each with their own addresses."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -102,7 +102,7 @@ class Paused(NamedTuple):
 
 
 class Job:
-    """`cluster_job.py` in a process of its own."""
+    """A process that runs `cluster_job.py`."""
 
     def __init__(self, master: str, base: Path, partitions: int = 2, **conf: Any) -> None:
         self.base = base
@@ -127,7 +127,7 @@ class Job:
             )
 
     def pause_in(self, epoch: int) -> Paused:
-        """Let the first task that comes to the processor in this epoch wait there."""
+        """Makes the first task that reaches the processor in this epoch wait there."""
         (self.base / "next").write_text(str(epoch))
         (self.base / "next").replace(self.base / "pause")
         file = self.base / f"paused.{epoch}"
@@ -135,7 +135,7 @@ class Job:
         return Paused(*map(int, file.read_text().split()))
 
     def go_on(self) -> None:
-        """Let all tasks go on."""
+        """Lets all tasks continue."""
         (self.base / "pause").unlink()
 
     def epoch(self, number: int) -> None:

@@ -1,8 +1,7 @@
-"""A whole job on a cluster: an as-of join, an aggregation of its result, a processor above; and
-what it must give.
+"""A job on a cluster: an as-of join, an aggregation and a processor, with its expected result.
 
-As a script it is the driver, in a process of its own since a process has one Spark:
-`cluster_job.py MASTER BASE PARTITIONS [CONF=VALUE ...]` runs until all that arrived is processed.
+As a program it is the driver: `cluster_job.py MASTER BASE PARTITIONS [CONF=VALUE ...]` runs until
+all input is processed. It is a process of its own, since a process has one Spark.
 """
 
 from __future__ import annotations
@@ -29,12 +28,10 @@ STRING, INT64 = hf.serde.STRING, hf.serde.INT64
 
 
 class Updates:
-    """Counts how often a group has changed, writes down where each task runs, and waits where it is
-    told to.
+    """Counts the changes of each group, records where each task runs, and can pause a task.
 
-    `<base>/pause` holds an epoch: the first task of it that comes here writes
-    `<base>/paused.<epoch>` and waits until that is so no more. Its session is open meanwhile, with
-    writes of its own.
+    If `<base>/pause` holds an epoch, its first task writes `<base>/paused.<epoch>` and waits until
+    the file changes. Its session stays open meanwhile, with uncommitted writes.
     """
 
     stores = (hf.stores.key_value("updates", key=STRING, value=INT64),)
@@ -85,9 +82,7 @@ class Updates:
 
 
 def arrive(base: Path, seed: int, batches: int) -> list[list[tuple[Any, ...]]]:
-    """Write the input of so many micro-batches; returns what each must give, computed without Spark
-    and without state.
-    """
+    """Writes the micro-batches; returns their results, computed without Spark or state."""
     chance = random.Random(seed)
     stream = Stream(None, base, LEFT, RIGHT)  # type: ignore[arg-type]
     rates: dict[str, dict[int, int]] = {}
@@ -125,7 +120,7 @@ def arrive(base: Path, seed: int, batches: int) -> list[list[tuple[Any, ...]]]:
 
 
 def given(base: Path) -> list[list[tuple[Any, ...]]]:
-    """What the job has given, by micro-batch."""
+    """The job's results, by micro-batch."""
     files = sorted((base / "out").glob("*.json"), key=lambda file: int(file.stem))
     return [sorted(map(tuple, json.loads(file.read_text()))) for file in files]
 

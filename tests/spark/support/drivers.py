@@ -1,4 +1,4 @@
-"""Drivers of `job.py` in processes of their own."""
+"""Processes that run `job.py` as a driver."""
 
 from __future__ import annotations
 
@@ -47,14 +47,12 @@ class Driver:
         return self.process.poll() is not None
 
     def kill(self) -> None:
-        """SIGKILL it, with its JVM; its workers and its host are left to notice."""
+        """Kills the driver and its JVM; its workers and its host have to notice."""
         self.signal(signal.SIGKILL)
         self.process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the driver and to its JVM: pyspark starts that in the driver's process
-        group.
-        """
+        """Sends a signal to the driver and to its JVM, which is in the driver's process group."""
         for pid in (*self.jvms(), *(() if self.ended else (self.process.pid,))):
             try:
                 os.kill(pid, number)
@@ -75,7 +73,7 @@ class Driver:
         return found
 
     def reason(self) -> str:
-        """The last error that it told of, in a line."""
+        """The last line of its log with an error."""
         told = [
             line
             for line in self.words(40_000).splitlines()
@@ -84,7 +82,7 @@ class Driver:
         return told[-1][:300] if told else f"code {self.process.returncode}"
 
     def words(self, last: int = 4_000) -> str:
-        """The end of what it said."""
+        """The end of its log."""
         return self.log.read_text(errors="replace")[-last:]
 
 
@@ -106,7 +104,7 @@ def committed(folder: Path) -> int:
 
 
 def wait_commits(folder: Path, batches: int, driver: Driver) -> None:
-    """Wait until so many micro-batches are committed."""
+    """Waits until that many micro-batches are committed."""
     wait(
         lambda: committed(folder) >= batches or driver.ended,
         f"micro-batch {batches} was not committed",
@@ -115,7 +113,7 @@ def wait_commits(folder: Path, batches: int, driver: Driver) -> None:
 
 
 def wait(until: Callable[[], bool], what: str, seconds: float = 600) -> None:
-    """Wait for a condition; fails with `what` if it does not come about."""
+    """Waits for a condition; fails with `what` if it is not met in time."""
     end = time.monotonic() + seconds
     while not until():
         assert time.monotonic() < end, what
@@ -123,8 +121,9 @@ def wait(until: Callable[[], bool], what: str, seconds: float = 600) -> None:
 
 
 def files_read(folder: Path) -> list[int]:
-    """How many files each micro-batch has read. Two, where a driver was killed between Spark's log
-    of files and that of offsets.
+    """The number of files that each micro-batch has read.
+
+    It is two if a driver was killed between Spark's log of files and that of offsets.
     """
     offsets = root(folder) / "query" / "offsets"
     logs = sorted(

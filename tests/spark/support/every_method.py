@@ -1,5 +1,6 @@
-"""One script a kind of store: every method, and what it gave. It runs over a processor's context
-and over a task alike.
+"""One script per kind of store that calls every method.
+
+It runs on a processor's context and on a database, with equal results.
 """
 
 from __future__ import annotations

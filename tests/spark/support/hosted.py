@@ -1,6 +1,4 @@
-"""A query's micro-batches without Spark: a state host, the driver's files, and one session a
-partition.
-"""
+"""A query without Spark: a state host, the driver's files, and a session per partition."""
 
 from __future__ import annotations
 
@@ -121,8 +119,9 @@ class Query:
     def epoch(
         self, batches: Sequence[Sequence[pa.RecordBatch]], *, commit: bool = True
     ) -> list[dict[str, Any]]:
-        """One micro-batch; without `commit` the driver dies before it notes the end, and the next
-        one is the same again.
+        """Runs one micro-batch.
+
+        Without `commit` the driver dies before its commit, and the next call repeats it.
         """
         (self.root / f"query/offsets/{self.next}").write_text("v1\n{}\n0")
         rows = [

@@ -2,10 +2,10 @@
 
     python tests/spark/support/job.py FOLDER MASTER [NAME=VALUE ...]
 
-It joins and adds up what `sequence.py` writes into FOLDER/in, micro-batch by micro-batch, into
-FOLDER/joined/N-... and FOLDER/totals/N-..., and ends once FOLDER/last exists and all is done. Where
-FOLDER/raise exists, a task raises; where FOLDER/wait exists, a task makes FOLDER/waiting of it and
-stays in mid-batch, its session open, as long as that is there.
+It joins and sums the rows that `sequence.py` writes into FOLDER/in, micro-batch by micro-batch,
+into FOLDER/joined/N-... and FOLDER/totals/N-..., and ends when FOLDER/last exists and all rows are
+processed. If FOLDER/raise exists, a task raises. If FOLDER/wait exists, a task renames it to
+FOLDER/waiting and waits in mid-batch, with its session open, until that file is removed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ SETTINGS = {
 
 
 class Results:
-    """The rows of each micro-batch that a sink has; a micro-batch that was replayed it has more
-    than once.
-    """
+    """The rows of each micro-batch in a sink; a replayed micro-batch is there more than once."""
 
     def __init__(self, folder: Path) -> None:
         self.rows: dict[int, list[Any]] = {}
@@ -59,7 +57,7 @@ class Results:
 
 
 class Marked:
-    """Hands rows on; a task of it does what a mark in the folder says, and takes the mark away."""
+    """Passes rows on; a task does what a file in the folder requests, and removes the file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -77,7 +75,7 @@ class Marked:
 
 
 def main() -> int:
-    """Run until all is done."""
+    """Runs until all rows are processed."""
     folder, master = Path(sys.argv[1]), sys.argv[2]
     from pyspark.sql import SparkSession
     from sequence import DDL

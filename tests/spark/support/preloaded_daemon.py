@@ -1,8 +1,7 @@
-"""Spark's Python daemon with the imports of a worker done before it forks.
+"""Spark's Python daemon, which does the imports of a worker before it forks.
 
-A task that raises ends its worker, and the next one would spend a second of processor time on
-imports, again and again in tests that ask for errors. Nothing else is different: Spark starts
-`pyspark.daemon` as it starts this.
+A task that raises ends its worker, and the next worker would spend a second on imports. Otherwise
+it is the same as `pyspark.daemon`.
 """
 
 from importlib import import_module

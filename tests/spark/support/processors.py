@@ -1,4 +1,4 @@
-"""Processors for tests; workers import this module, so that what they do is pickled by name."""
+"""Processors for tests; a module, since Python workers import it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(*found: tuple[Any, ...], **types: pa.DataType) -> pa.RecordBatch:
 
 
 class Hits:
-    """Counts the rows of a key, one by one, and gives the count at each."""
+    """Counts the rows of a key one by one, and returns the count at each."""
 
     stores = (hf.stores.key_value("hits", key=STRING, value=INT64),)
 
@@ -41,8 +41,9 @@ class Hits:
 
 
 class Recount:
-    """A table that is not versioned, as changes of how many keys have a value: what came last
-    holds, whatever its time.
+    """A table without versions, as changes of the number of keys that have a value.
+
+    The last row wins, whatever its time.
     """
 
     stores = (hf.stores.key_value("table", key=STRING, value=STRING),)
@@ -73,9 +74,7 @@ class Chance:
 
 
 class Tickets:
-    """Counts the rows of a key, and gives with the count what was drawn for the key before and what
-    is drawn for it now.
-    """
+    """Counts the rows of a key; returns the count, the key's last random number and a new one."""
 
     stores = (
         hf.stores.key_value("hits", key=STRING, value=INT64),
@@ -141,8 +140,9 @@ class Fails(Hits):
 
 
 class Reminders:
-    """Gives a key back `delay` seconds after each of its rows, and once more a second after that
-    for keys that say so.
+    """Returns a key `delay` seconds after each of its rows.
+
+    For some keys it returns it again a second later.
     """
 
     stores = (hf.stores.key_value("fired", key=STRING, value=INT64),)
@@ -214,9 +214,7 @@ class Catches:
 
 
 class Columns:
-    """Counts in the column `n` of a struct, and in each other column since it came to be, as
-    hundreds.
-    """
+    """Counts in the column `n` of a struct, and by hundreds in each column that was added later."""
 
     def __init__(self, **columns: pa.DataType) -> None:
         value = hf.serde.struct(pa.schema([pa.field(name, of) for name, of in columns.items()]))

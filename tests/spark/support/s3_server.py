@@ -1,7 +1,7 @@
-"""An S3 server in memory (moto) for tests, and a proxy in front of it that can misbehave.
+"""An S3 server in memory (moto) for tests, and a proxy for it that injects faults.
 
-Two racing conditional puts can both win on this server: no test of races here, those run on
-versitygw (`scripts/s3`).
+On this server two racing conditional puts can both succeed, so tests of races run on versitygw
+(`scripts/s3`).
 """
 
 from __future__ import annotations

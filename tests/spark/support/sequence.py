@@ -1,6 +1,4 @@
-"""Numbered rows in numbered micro-batches, and what must come of them: what jobs are checked
-against that were killed.
-"""
+"""Numbered rows in numbered micro-batches, with the expected results of a killed job."""
 
 from __future__ import annotations
 
@@ -20,12 +18,10 @@ DDL = "k string, t timestamp, x long"
 
 
 class Sequence:
-    """Rows (key, seconds, x). Those with x >= 0 are numbered without a gap; the others are rates, a
-    number each, too.
+    """Rows (key, seconds, x): those with x >= 0 are numbered without a gap, the others are rates.
 
-    A row's rate is the newest one of its key up to its time, of those that have come by then; rows
-    and rates come late now and then. Totals are the count of a key's rows and the sum of their
-    rates.
+    A row's rate is the newest one of its key up to its time, of those that arrived by then. Some
+    rows and rates are late. Totals are the count of a key's rows and the sum of their rates.
     """
 
     def __init__(self, seed: int, *, rows: int = 200, keys: int = 20) -> None:
@@ -81,9 +77,7 @@ class Sequence:
         hidden.replace(folder / f"{number:06}.parquet")
 
     def differences(self, joined: dict[int, list[Any]], totals: dict[int, list[Any]]) -> list[str]:
-        """What is lost, doubled or wrong, in words; of rows (x, v) and (k, count, sum) by
-        micro-batch.
-        """
+        """Describes what is lost, doubled or wrong in rows (x, v) and (k, count, sum)."""
         found = []
         for batch, (rates, groups) in enumerate(zip(self.joined, self.totals, strict=True)):
             got = sorted(joined.get(batch, []), key=str)

@@ -1,10 +1,8 @@
-"""Every operator once: in a streaming plan, in `foreachBatch`, and on a static frame, against plain
-Python.
+"""Every operator in a stream, in `foreachBatch` and on a static frame, against plain Python.
 
     python tests/spark/support/smoke.py FOLDER [--connect] [--way "in foreachBatch"]
 
-It runs on any PySpark that Holdfast supports, Classic or Connect, and needs nothing but what a user
-has.
+It runs on any PySpark that Holdfast supports, Classic or Connect, and needs only what a user has.
 """
 
 from __future__ import annotations
@@ -111,7 +109,7 @@ def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
 
 
 def expected() -> dict[str, Any]:
-    """What must come out, computed without any of it."""
+    """The expected rows, computed without Spark and Holdfast."""
 
     def in_force(key: str, time: int) -> int:
         return max((since, v) for k, since, v in RIGHT if k == key and since <= time)[1]
@@ -133,9 +131,7 @@ def expected() -> dict[str, Any]:
 
 
 def found(rows: list[Any]) -> dict[str, Any]:
-    """The rows of `everything` in the form of `expected`; of rows that replace each other the last
-    one.
-    """
+    """The rows of `everything` in the form of `expected`, without replaced rows."""
     by: dict[str, list[dict[str, Any]]] = {}
     for name, row in rows:
         by.setdefault(name, []).append(json.loads(row))
@@ -198,7 +194,7 @@ WAYS: dict[str, Callable[[streams.Stream], list[Any]]] = {
 
 
 def main() -> int:
-    """Run all of it; 0 when every row is right."""
+    """Runs all of it; returns 0 if every row is right."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--connect", action="store_true", help="through Spark Connect")

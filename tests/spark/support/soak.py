@@ -1,13 +1,14 @@
-"""All faults, drawn by a seed, for as long as asked: on a standalone cluster with two workers.
+"""All faults in random order on a standalone cluster with two workers.
 
     make soak                       # 30 minutes
     make soak SOAK_MINUTES=10 SEED=7
 
-A new micro-batch of numbered rows comes every half second; a driver (`job.py`) joins and adds them
-up, and whatever runs is killed, stopped, or robbed of its files. At the end every row must have
-come out once, with the right rate, and every total must be exact. A seed repeats the faults and the
-pauses between them, not the moments at which they hit. Each fault comes once before any comes
-twice; one that has met nothing in a soak long enough for all of them fails it.
+A new micro-batch of numbered rows arrives every half second; a driver (`job.py`) joins and sums
+them. Its processes are killed or stopped, and files are removed. At the end every row must have
+been returned once, with the right rate, and every total must be exact. A seed repeats the faults
+and the pauses between them, but not the moments at which they happen. Each fault occurs once before
+any occurs twice. A fault that affected nothing in a soak long enough for all of them fails the
+soak.
 """
 
 from __future__ import annotations
@@ -181,8 +182,9 @@ class Soak:
 
     @property
     def faults(self) -> list[Callable[[], bool]]:
-        """What may happen, each says whether it has met something; what needs a cluster only where
-        there is one.
+        """The possible faults; each returns whether it affected something.
+
+        Those that need a cluster are only there if there is one.
         """
         found = [
             self._kill_python_worker,
@@ -250,9 +252,7 @@ class Soak:
         return lived
 
     def _start_second_driver(self) -> bool:
-        """Both are at the same query, with a core each: the newer run wins, and the older one's
-        tasks are refused.
-        """
+        """Both run the query, with a core each: the newer continues, the older one's tasks fail."""
         self._restart_with_one_executor()
         said = self.driver.log.stat().st_size
         older, self.driver = self.driver, self._driver(cores_max="1")
@@ -366,7 +366,7 @@ class Soak:
 
 
 def main() -> int:
-    """Soak; 0 when nothing is lost, doubled or wrong."""
+    """Runs the soak; returns 0 if nothing is lost, doubled or wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Streams for tests: what arrives in which micro-batch, as data."""
+"""Streams for tests: the rows of each micro-batch, as data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SPARK = {
 
 
 def at(seconds: float | None) -> datetime | None:
-    """The time that many seconds after 2024 began; None is no time."""
+    """The time that many seconds after the start of 2024; None for None."""
     return None if seconds is None else EPOCH + timedelta(seconds=seconds)
 
 
@@ -50,8 +50,9 @@ def seconds(time: datetime | None) -> float | None:
 
 
 class Root:
-    """Where a state is: a folder, or under `scripts/s3` the prefix of the same name, which every
-    process of a test finds.
+    """The root of a state: a folder, or under `scripts/s3` the prefix of that name.
+
+    Every process of a test finds it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -73,7 +74,7 @@ class Root:
 
 
 class Stream:
-    """Two parquet sources that hand out one file each a micro-batch, and a query over them.
+    """Two parquet sources that return one file per micro-batch, and a query over them.
 
     A left row is (k, seconds, x), a right row (k, seconds, v) or (k, seconds, v, n).
     """
@@ -161,10 +162,9 @@ class Stream:
         checkpoint: str | None = None,
         **options: Any,
     ) -> dict[int, list[Any]]:
-        """Run the query until all that arrived is processed; returns the rows of every micro-batch
-        so far.
+        """Runs the query until all input is processed; returns the rows of every micro-batch.
 
-        `each` is what is done with a micro-batch; without it, its rows are collected.
+        `each` is called for a micro-batch; by default its rows are collected.
         """
         frame = self.joined(**options) if frame is None else frame
         query = (
@@ -185,9 +185,7 @@ class Stream:
         self.batches[batch_id] = sorted(map(tuple, frame.collect()), key=str)
 
     def last_of_each(self, frame: DataFrame) -> dict[Any, tuple[Any, ...]]:
-        """Run the query; of each key (the first column) the last row, in the order in which an
-        operator hands its rows on.
-        """
+        """Runs the query; returns the last row of each key (the first column), in order."""
         found: dict[Any, tuple[Any, ...]] = {}
 
         def keep(frame: DataFrame, _: int) -> None:
@@ -232,9 +230,7 @@ def s3_options() -> dict[str, str]:
 
 
 def sides(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """The rows (k, t, x) of one frame as those of a stream and, with a negative `x`, of a table:
-    (k, since, v).
-    """
+    """Splits rows (k, t, x) into a stream and, for a negative `x`, a table (k, since, v)."""
     from pyspark.sql import functions as F
 
     return frame.where("x >= 0"), frame.where("x < 0").select(
@@ -243,9 +239,7 @@ def sides(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def joined_by_sign(frame: DataFrame, state: hfs.State, **options: Any) -> DataFrame:
-    """The as-of join of a frame's rows with those of a negative `x`, over a history longer than any
-    test's.
-    """
+    """The as-of join of a frame's rows with those of a negative `x`, over an unlimited history."""
     asked = {
         "by": "k",
         "left_on": "t",
@@ -280,7 +274,7 @@ def workers() -> list[int]:
 
 
 def kill_hosts() -> list[int]:
-    """SIGKILL the state hosts of this process's Spark, and wait until they are gone."""
+    """Kills the state hosts of this process's Spark, and waits until they have ended."""
     killed = hosts()
     for pid in killed:
         os.kill(pid, signal.SIGKILL)

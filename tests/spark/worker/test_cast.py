@@ -1,4 +1,4 @@
-"""What a processor or an aggregator may give for its declared types, and what is refused."""
+"""Results of processors and aggregators that can be cast to their declared types, and others."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_lossless_cast_is_accepted(
 
 
 def test_a_list_view_is_cast_or_refused():
-    """pyarrow 26 loses its elements."""
+    """pyarrow 26 drops its elements."""
     try:
         found = cast(pa.array([[1, 2]], pa.list_view(I8)), pa.list_(F32), "x")
     except ValueError as error:

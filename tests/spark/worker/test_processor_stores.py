@@ -1,4 +1,4 @@
-"""How many messages the scalar calls of a processor's stores are."""
+"""How many messages the scalar calls of a processor's stores send."""
 
 from __future__ import annotations
 

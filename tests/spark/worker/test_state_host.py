@@ -41,9 +41,7 @@ def test_a_sweep_leaves_files_locked_in_another_container(tmp_path: Path, held: 
 def test_a_host_that_refuses_briefly_is_not_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
-    """It may be out of handles, and others are served by it; or it ends, and the next one may only
-    begin then.
-    """
+    """It may be out of handles while it serves others, or be about to end."""
     files = _files(tmp_path, "1-aaaaaaaaaaaa")
     holder = (tmp_path / "1-aaaaaaaaaaaa.host").open("rb")
     fcntl.flock(holder, fcntl.LOCK_EX)

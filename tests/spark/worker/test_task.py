@@ -1,4 +1,4 @@
-"""What a task does in Spark's Python worker, without Spark."""
+"""A task in Spark's Python worker, without Spark."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Timers on a store that answers in pages of its own size, as a state host's are where keys are
-large.
-"""
+"""Timers on a store with small pages, as a state host's are for large keys."""
 
 from __future__ import annotations
 
