@@ -65,15 +65,14 @@ def test_two_executors_share_a_job_and_give_the_exact_result(run, base: Path):
 def test_kills_in_mid_batch_leave_the_result_exact(run, base: Path, cluster: Cluster):
     expected = arrive(base, seed=2, batches=7)
     job = run(cluster.url)
-    # Its executor's own host may own nothing: the session is open in the partition's owner.
+    # The session runs at the partition's owner; the executor's host may own no partition.
     os.kill(job.owner("updates", job.pause_in(1).partition), signal.SIGKILL)
     os.kill(job.pause_in(2).executor, signal.SIGKILL)
     worker = parent(job.pause_in(3).executor)
     cluster.kill_worker(
         next(address for address, process in cluster.workers.items() if process.pid == worker)
     )
-    # An executor that is added, and then one that is removed: its worker is told to end, and ends
-    # it.
+    # Add an executor, then remove one by terminating its worker.
     cluster.worker(THIRD)
     worker = parent(job.pause_in(5).executor)
     cluster.workers.pop(
@@ -81,7 +80,7 @@ def test_kills_in_mid_batch_leave_the_result_exact(run, base: Path, cluster: Clu
     ).terminate()
     job.go_on()
     assert job.finish() == expected
-    # It has paused in epoch 5, or the other one has, was removed, and left it alone.
+    # Either it paused in epoch 5, or the other one did and was removed, which left only this one.
     assert job.epochs_at(THIRD), "the executor that was added has run nothing"
     assert any(terms != ["1.1"] for terms in job.owners().values()), (
         "what the dead ones owned has moved"
@@ -116,7 +115,7 @@ def test_a_restart_with_other_executors_continues(run, base: Path, cluster: Clus
     job.go_on()
     job.pause_in(4)
     job.stop()
-    # Three executors, of which any two may have had the tasks; then one, the one that was added.
+    # Three executors, of which any two may have run the tasks; then only the added one.
     cluster.kill_worker(FIRST)
     cluster.kill_worker(SECOND)
     job = run(cluster.url)

@@ -28,8 +28,7 @@ def run(script: str, folder: Path, *arguments: str) -> str:
             text=True,
             env={**os.environ, "SPARK_TESTING": "1"},
         )
-        # Spark gives the process for foreachBatch ten seconds to start, whatever else the machine
-        # is doing.
+        # The process for foreachBatch has ten seconds to start, which a busy machine may exceed.
         if done.returncode == 0 or "Python worker failed to connect back" not in done.stderr:
             break
         time.sleep(20)

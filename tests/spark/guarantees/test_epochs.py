@@ -152,9 +152,9 @@ def test_is_empty_is_complete_without_rows_and_a_named_error_with_many(stream: S
     got: dict[int, Any] = {}
 
     def is_empty(frame: DataFrame, batch: int) -> None:
-        # Each task is asked for one row. Where there is none, it goes to its end. Of rows that are
-        # larger than what the sockets hold, most are still with the host when Spark has had enough.
-        # (Few small ones go through before: that is Spark's matter.)
+        # Spark reads one row of each task. A task without rows runs to its end. If the rows are
+        # larger than the sockets' buffers, most are still in the host when Spark stops reading. Few
+        # small rows are all sent before that.
         padded = frame.withColumn("pad", F.repeat("k", 8 << 20 if batch == 1 else 1))
         got[batch] = joined_by_sign(padded, stream.state()).isEmpty()
 
@@ -202,31 +202,31 @@ def test_a_result_may_be_evaluated_in_another_thread(stream: Stream):
 def test_an_operator_called_in_another_thread_is_refused(stream: Stream):
     three_batches(stream)
     state = stream.state()
-    told: list[str] = []
+    refusals: list[str] = []
 
     def fn(frame: DataFrame, batch: int) -> None:
-        told.append(refusal(lambda: in_thread(lambda: joined_by_sign(frame, state))))
+        refusals.append(refusal(lambda: in_thread(lambda: joined_by_sign(frame, state))))
 
     run(stream, fn)
-    assert len(told) == 3
-    assert all("needs an epoch" in message for message in told), told
+    assert len(refusals) == 3
+    assert all("needs an epoch" in message for message in refusals), refusals
 
 
 def test_a_user_job_group_is_refused_without_the_wrapper(stream: Stream):
     three_batches(stream)
     state = stream.state()
-    told: list[str] = []
+    refusals: list[str] = []
 
     def fn(frame: DataFrame, batch: int) -> None:
         for group in ("mine", "0f0a8f2e-54f2-4d9a-9d9b-2f2b8a0f7a11"):
             stream.spark.sparkContext.setJobGroup(group, "a group of my own")
-            told.append(refusal(lambda: joined_by_sign(frame, state)))
+            refusals.append(refusal(lambda: joined_by_sign(frame, state)))
 
     run(stream, fn)
-    assert len(told) == 6
-    assert all("the job group" in message and "is not the run id" in message for message in told), (
-        told
-    )
+    assert len(refusals) == 6
+    assert all(
+        "the job group" in message and "is not the run id" in message for message in refusals
+    ), refusals
 
 
 def test_a_user_job_group_is_ignored_inside_the_wrapper(stream: Stream):
@@ -246,32 +246,32 @@ def test_a_user_job_group_is_ignored_inside_the_wrapper(stream: Stream):
 def test_one_name_twice_in_an_epoch_is_refused(stream: Stream):
     three_batches(stream)
     state = stream.state()
-    told: list[str] = []
+    refusals: list[str] = []
 
     def fn(frame: DataFrame, batch: int) -> None:
         joined_by_sign(frame, state).collect()
-        told.append(refusal(lambda: joined_by_sign(frame, state)))
+        refusals.append(refusal(lambda: joined_by_sign(frame, state)))
 
     run(stream, hfs.foreach_batch(fn))
-    assert len(told) == 3
-    assert all("an operator named 'join' already" in message for message in told), told
+    assert len(refusals) == 3
+    assert all("an operator named 'join' already" in message for message in refusals), refusals
 
 
 def test_a_result_of_another_epoch_is_refused(stream: Stream):
     three_batches(stream)
     state = stream.state()
     kept: list[DataFrame] = []
-    told: list[str] = []
+    refusals: list[str] = []
 
     def fn(frame: DataFrame, batch: int) -> None:
         kept.append(joined_by_sign(frame, state))
         kept[-1].collect()
         if batch == 1:
-            told.append(refusal(kept[0].collect))
+            refusals.append(refusal(kept[0].collect))
 
     run(stream, hfs.foreach_batch(fn))
-    assert len(told) == 1
-    assert "call it again in every micro-batch" in told[0]
+    assert len(refusals) == 1
+    assert "call it again in every micro-batch" in refusals[0]
 
 
 # --- replay
@@ -344,7 +344,7 @@ def test_a_rewound_query_continues_with_other_code(
 ):
     scenario(stream)
     then(stream)
-    # So many that the databases are ahead by more than a lost commit explains.
+    # The databases are then ahead by more epochs than one lost commit can explain.
     then(stream)
     stream.run()
     assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0
@@ -353,7 +353,7 @@ def test_a_rewound_query_continues_with_other_code(
     later = stream.source("right").withColumn("v", F.concat("v", F.lit("!")))
     again = stream.run(right=later)
     assert sorted(again) == [1, 2]
-    # Epoch 0 was computed by the old code, and 1 had its rows again: 6 comes from it.
+    # Epoch 0 was computed by the old code, and epoch 1 got the same rows: so 6 is expected.
     assert values(again[2]) == {n: v if v.endswith("1") else f"{v}!" for n, v in EXPECTED_2.items()}
 
 
@@ -363,7 +363,7 @@ def test_a_replay_with_other_rows_stops_before_it_is_acknowledged(stream: Stream
     stream.forget_commit(1)
     with pytest.raises(StreamingQueryException, match="holdfast epoch drop"):
         stream.run(stream.joined(left=stream.source("left").withColumn("x", F.col("x") + 1)))
-    # With the old code it goes on.
+    # With the old code the query continues.
     then(stream)
     assert values(stream.run()[2]) == EXPECTED_2
 
@@ -390,8 +390,7 @@ def test_at_least_once_continues_from_the_first_of_two_different_replays(
     again = replay_with_other_code(stream, "at_least_once")
     assert sorted(again) == [1, 2]
     assert values(again[1]) == EXPECTED_1
-    # Epoch 1's rows of the table are in the state as the first run had them, whatever the second
-    # one's host came to.
+    # The state has epoch 1's table rows of the first run, not those of the second.
     assert values(again[2]) == EXPECTED_2
 
 
@@ -441,8 +440,8 @@ def test_a_host_killed_in_mid_epoch_loses_nothing(stream: Stream):
         mark = Path(marks) / f"{context.getLocalProperty('streaming.sql.batchId')}"
         for batch in batches:
             if batch.num_rows and context.getLocalProperty("streaming.sql.batchId") == "2":
-                # The first of the two workers only: the other one, at the same moment, would find
-                # no host to kill.
+                # Only the first of the two workers kills it: the other one, at the same moment,
+                # would find no host to kill.
                 with suppress(FileExistsError), mark.open("x") as file:
                     file.write(str(kill_host_of_worker()))
             yield batch
@@ -568,8 +567,8 @@ def test_a_new_disk_restores_a_snapshot_and_the_log_stays_short(stream: Stream):
     def run() -> dict[int, list[Any]]:
         return stream.run(state=stream.state(snapshot_interval="0 seconds", retain_epochs=2))
 
-    # Snapshots are taken beside the epochs: how many epochs pass until the log is shortened is up
-    # to the disk.
+    # Snapshots run beside the epochs, so the disk decides how many epochs pass until the log is
+    # shortened.
     batches = 0
     while not batches or min(stream.log()) == 0:
         assert batches < 200, "no epoch of the log was removed"
@@ -579,7 +578,7 @@ def test_a_new_disk_restores_a_snapshot_and_the_log_stays_short(stream: Stream):
         run()
     assert kill_hosts()
     shutil.rmtree(databases(stream))
-    # Rates of epochs that the log does not hold any more, too.
+    # Also rates of epochs that are no longer in the log.
     stream.batch(
         left=[
             (key, 10 * batch + 5, 100 * batch + n)

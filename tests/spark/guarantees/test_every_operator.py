@@ -123,7 +123,7 @@ def test_stores_in_memory_are_restored_from_the_log(stream: Stream, expected: di
 
 def test_far_future_rows_are_set_aside(stream: Stream, expected: dict):
     assert evaluate(stream, ahead=[("a", FAR, 7), ("a", FAR, -5)], max_ahead="1 day") == expected
-    aside: list[Path] = list((stream.root / "ahead").glob("*/*.arrow"))
-    assert sorted((file.parent.name, file.name) for file in aside) == [
+    objects: list[Path] = list((stream.root / "ahead").glob("*/*.arrow"))
+    assert sorted((file.parent.name, file.name) for file in objects) == [
         (name, f"{0:020}.0.arrow") for name in sorted(NAMES)
     ]

@@ -35,9 +35,8 @@ def test_a_driver_killed_in_mid_batch_loses_nothing(tmp_path: Path, seed: int):
     assert said.endswith("20000 orders, 0 differences, 0 lost, 0 doubled\n")
 
 
-# Each of these moments lies between two files that Spark writes one after the other. A case takes
-# half a minute and more, so they are not in `make test`; `make crash-demo` and `make survive` have
-# them.
+# Each of these moments is between two files that Spark writes in sequence. A case takes half a
+# minute or more, so they are not in `make test` but in `make crash-demo` and `make survive`.
 @pytest.mark.crash
 @pytest.mark.survive
 @pytest.mark.parametrize(
@@ -45,16 +44,16 @@ def test_a_driver_killed_in_mid_batch_loses_nothing(tmp_path: Path, seed: int):
     [
         # The sink has the rows, Spark's commit log does not.
         "enriched/_spark_metadata/{victim}",
-        # The host has not heard of the commit.
+        # The host does not know of the commit.
         "state/query/commits/{victim}",
-        # One source is a file further than the other.
+        # One source is a file ahead of the other.
         "state/query/sources/0/{next}",
-        # Both are, and Spark's offset log does not know.
+        # Both are ahead of Spark's offset log.
         "state/query/sources/1/{next}",
     ],
 )
 def test_a_driver_killed_between_two_files_loses_nothing(tmp_path: Path, moment: str):
-    # Whoever looks for a file may come too late where the next one follows at once.
+    # The file may be gone before it is seen, if the next one follows at once.
     for seed in range(1, 6):
         said = demo(tmp_path / f"demo{seed}", "--kill", "--seed", str(seed), "--kill-at", moment)
         assert said.endswith("20000 orders, 0 differences, 0 lost, 0 doubled\n")

@@ -211,13 +211,13 @@ def test_a_log_object_that_is_missing_is_named(job: Job):
 
 def retried(job: Job, rows: Any) -> tuple[list[str], list[tuple[int, int | None]]]:
     """Runs a task as often as Spark would; returns its errors and its result."""
-    told: list[str] = []
+    refusals: list[str] = []
     for attempt in range(4):
         try:
-            return told, job.attempt(*rows, attempt=attempt)
+            return refusals, job.attempt(*rows, attempt=attempt)
         except HoldfastError as error:
-            told.append(str(error))
-    pytest.fail(f"four attempts failed: {told}")
+            refusals.append(str(error))
+    pytest.fail(f"four attempts failed: {refusals}")
 
 
 @pytest.mark.parametrize("fault", ["busy", "late", "lost", "stalls"])
@@ -239,8 +239,10 @@ def test_requests_to_a_store_that_fails_one_time_in_ten_are_retried(
                 job.epoch = epoch
                 job.put(f"query/offsets/{epoch}", b"v1\n{}\n0")
                 rows = ((False, 10 * epoch, "CHF", epoch), (True, 10 * epoch + 1, "CHF", epoch))
-                told, got = retried(job, rows)
-                assert all("nothing that was committed is lost" in error for error in told), told
+                refusals, got = retried(job, rows)
+                assert all("nothing that was committed is lost" in error for error in refusals), (
+                    refusals
+                )
                 assert got == [(epoch, epoch)]
                 job.put(f"query/commits/{epoch}", b"v1\n{}")
         finally:
@@ -262,7 +264,7 @@ def test_a_store_that_stalls_fails_the_task_and_not_the_query(port: int, tmp_pat
         job = Job(front, tmp_path, behind=port, timeout="1s")
         try:
             job.run((False, 1, "CHF", 95))
-            # The put took place, its answer came too late: the object is found to be our own.
+            # The put succeeded, but its answer was late: the retry finds its own object.
             assert job.run((True, 2, "CHF", 1)) == [(1, 95)]
             assert stalled[0] == 1
             assert (

@@ -180,7 +180,7 @@ def test_join_table_equals_polars(spark, tmp_path: Path, drawn, how: str):
     newest = (left.sort("t").group_by("k").last(), right.sort("since").group_by("k").last())
     given = {}
     for rows in run(arrived(spark, tmp_path, drawn), operator):
-        # At equal times the right side comes first, and the left side's rows in the order of time.
+        # At equal times the right side comes first; left rows are ordered by time.
         for row in sorted(
             rows,
             key=lambda row: (

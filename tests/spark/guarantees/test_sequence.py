@@ -59,9 +59,9 @@ def test_each_kind_of_mistake_is_reported(sequence: Sequence):
                 totals[2].append(totals[2][0])
             case "totals skipped":
                 del totals[2]
-        (told,) = sequence.differences(joined, totals)
-        assert told.startswith("micro-batch 2: "), mistake
-        assert words in told, mistake
+        (difference,) = sequence.differences(joined, totals)
+        assert difference.startswith("micro-batch 2: "), mistake
+        assert words in difference, mistake
 
 
 def test_the_model_equals_a_search_through_every_rate(sequence: Sequence):
@@ -100,7 +100,6 @@ def test_a_micro_batch_that_read_two_files_has_the_rows_of_both(sequence: Sequen
         {*sequence.joined[1], *sequence.joined[2]},
         set(sequence.joined[3]),
     ]
-    # Rates of the second file were there for the rows of the first one, and came before what is
-    # joined later.
+    # Rates of the second file are joined with rows of the first one, and precede later rows.
     assert cut.joined[1] != {**sequence.joined[1], **sequence.joined[2]}
     assert cut.joined[2] == sequence.joined[3]

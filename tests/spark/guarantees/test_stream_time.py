@@ -73,7 +73,7 @@ def joined(stream: Stream, state: hfs.State, join=hfs.join_asof, **options):
     )
 
 
-# What waits for the stream time, and what does not, in each operator.
+# For each operator what waits for the stream time, and what does not.
 WAITING = {
     "aggregate": counted,
     "join_asof": lambda stream, state: joined(stream, state, grace="1 hour"),
@@ -189,11 +189,11 @@ def test_heartbeats_are_the_same_in_a_replay(stream: Stream):
 
     run(lambda: any(stream.batches.values()))
     assert [row[0] for rows in stream.batches.values() for row in rows] == ["a"]
-    # Until it is stopped between two of them.
+    # Repeat until the query is stopped between two heartbeats.
     while stream.numbers("offsets")[-1] > (last := stream.numbers("commits")[-1]):
         run(lambda last=last: stream.numbers("commits")[-1] > last + 1)
-    # The driver died before it noted the end of the last one: other beats would be other input, and
-    # the hosts refuse that.
+    # The driver died before it committed the last one. Other heartbeats would be other input, which
+    # the hosts refuse.
     first = stream.batches.pop(last)
     stream.forget_commit(last)
     run(lambda: last + 1 in stream.batches)

@@ -97,13 +97,13 @@ class Query:
 
     def check(self, *, totals: bool = True) -> None:
         """Everything is as the sequence says, in every micro-batch so far."""
-        told = self.totals
+        found = self.totals
         if not totals:
-            told = {
+            found = {
                 n: [(key, *group) for key, group in groups.items()]
                 for n, groups in enumerate(self.sequence.totals)
             }
-        assert self.sequence.differences(self.joined, told) == []
+        assert self.sequence.differences(self.joined, found) == []
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_tasks_repeated_after_a_fetch_failure_count_once(query: Query):
         if batch != 1:
             query.keep(batch, joined.collect())
             return
-        # An RDD finds its shuffle files again, as a stage does that waits for another one.
+        # An RDD reuses its shuffle files, like a stage that waits for another one.
         shuffled = joined.mapInArrow(mark, joined.schema).repartition(3).rdd
         shuffled.count()
         for file in Path(query.spark.conf.get("spark.local.dir")).glob(
@@ -167,7 +167,7 @@ def test_a_count_and_two_sinks_of_one_result_agree(query: Query):
         query.check(totals=False)
 
 
-# --- what lies in the root
+# --- the root's contents
 # --------------------------------------------------------------------------------------------
 
 
@@ -187,7 +187,7 @@ def test_a_restored_older_checkpoint_is_a_named_error(query: Query):
     query.run()
     checkpoint, older, newer = query.root / "query", query.base / "older", query.base / "newer"
     shutil.copytree(checkpoint, older)
-    # One epoch would be taken for a commit that was lost, and come out again as it was.
+    # An age of one epoch would look like a lost commit, and give the same result again.
     query.arrive(4)
     query.run()
     checkpoint.rename(newer)
@@ -271,13 +271,13 @@ def test_a_damaged_newest_snapshot_is_survived(query: Query, damage: Callable[[P
     def snapshots() -> list[tuple[Path, list[Path]]]:
         """The folder of each partition with its snapshots, newest first."""
         folders = query.root.glob("snapshots/*/*")
-        # One with a # is being put.
+        # A name with a # is of a put in progress.
         return [
             (folder, sorted((f for f in folder.glob("*.*") if "#" not in f.name), reverse=True))
             for folder in folders
         ]
 
-    # They are taken beside the epochs, so how many epochs that takes is up to the disk.
+    # Snapshots run beside the epochs, so the disk decides how many epochs it takes.
     while len(taken := snapshots()) < 4 or min(len(files) for _, files in taken) < 2:
         assert len(query.sequence.batches) < 100, f"no two snapshots of each partition: {taken}"
         query.arrive(8)
@@ -287,7 +287,7 @@ def test_a_damaged_newest_snapshot_is_survived(query: Query, damage: Callable[[P
     for folder, files in snapshots():
         newest, *older = (json.loads(file.read_text())["files"] for file in files)
         shared = {file["digest"] for files in older for file in files}
-        # RocksDB looks at few of a file's bytes when it opens it.
+        # RocksDB reads few of a file's bytes when it opens it.
         tables = [
             file
             for file in newest
@@ -345,11 +345,11 @@ def test_a_full_disk_is_a_named_error(query: Query, small_disk: Path, full: str)
 
     def each(frame: DataFrame, batch: int, joined: DataFrame) -> None:
         if batch == 2 and thread.ident is None:
-            # From here on the driver writes nothing before its tasks have ended.
+            # From now on the driver writes nothing until its tasks have ended.
             thread.start()
             wait(lambda: shutil.disk_usage(small_disk).free == 0, "the disk does not become full")
             if full == "databases":
-                kill_hosts()  # the next one opens them anew
+                kill_hosts()  # the next one opens them again
         query.keep(batch, joined.collect())
 
     try:
@@ -388,7 +388,7 @@ def test_new_processor_code_may_add_a_value_column(stream: Stream):
     run(n=pa.int64())
     stream.batch(left=[(key, 2, n) for n, key in enumerate("abcdefgh")])
     stream.batch(left=[(key, 3, n) for n, key in enumerate("abcdefgh")])
-    # The first row finds nothing in the new column, the second what the first has put there.
+    # The first row finds the new column empty, the second finds the first one's value.
     given = run(n=pa.int64(), m=pa.int64())
     assert given == {
         0: [(key, 1) for key in "abcdefgh"],
@@ -434,14 +434,14 @@ class Watch:
     def _watch(self) -> None:
         known, looked = list[int](), 0.0
         while not self._ended and self.kills < self._times:
-            # Known before they are wanted: to look for them takes longer than some moments last.
+            # Found in advance: the search takes longer than some of the moments.
             if time.monotonic() > looked + 0.05:
                 known, looked = hosts(), time.monotonic()
             if not self._holds():
                 time.sleep(0.0005)
                 continue
             stopped = signal_all(known, signal.SIGSTOP)
-            # Looked at again while nothing moves: too late is not aimed.
+            # Checked again while all are stopped, in case the moment has passed.
             aimed = self._holds()
             signal_all(stopped, signal.SIGKILL if aimed else signal.SIGCONT)
             if aimed and stopped:
@@ -483,8 +483,7 @@ def test_hosts_killed_while_staging_lose_nothing(spark, tmp_path: Path):
         epochs = sorted(names(log))
         objects = names(log / epochs[-1]) if epochs else []
         if "HOLDFAST_TEST_S3" in os.environ:
-            # Objects come as a whole there: that of one partition is, and that of the other one is
-            # not.
+            # Objects appear as a whole there: one partition's exists, and the other one's does not.
             return len(objects) % 2 == 1
         heads = {tuple(name.split(".")[:3]) for name in objects if name.count(".") == 2}
         return any("#" in name or tuple(name.split(".")[:3]) not in heads for name in objects)
@@ -521,7 +520,7 @@ def test_hosts_killed_during_a_snapshot_lose_nothing(spark, tmp_path: Path):
     with watch:
         query.run()
     assert watch.kills > 0
-    # A new disk begins with what the snapshots are.
+    # A new disk restores the snapshots.
     kill_hosts()
     shutil.rmtree(query.root / "state")
     query.arrive(1)
@@ -546,7 +545,7 @@ def test_hosts_killed_during_a_restore_lose_nothing(spark, tmp_path: Path):
         )
 
     kills = 0
-    # A restore may be over by the time that the hosts stand still: so as many as it takes.
+    # A restore may have ended before the hosts are stopped: repeat until one has not.
     while kills < 2:
         assert len(query.sequence.batches) < 30, f"{kills} kills while a snapshot was fetched"
         assert kill_hosts()
@@ -570,7 +569,7 @@ def test_python_workers_killed_in_mid_batch_lose_nothing(spark, tmp_path: Path):
     def kill() -> None:
         while not ended.wait(0.3):
             batch = max((int(name) for name in names(offsets) if name.isdecimal()), default=-1)
-            # Once a micro-batch, since Spark tries a task four times.
+            # Once per micro-batch, since Spark tries a task four times.
             for pid in workers()[:1] if batch >= 0 and batch not in killed else ():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -42,13 +42,13 @@ def test_a_driver_killed_at_twenty_moments_loses_nothing(tmp_path: Path, drive):
         before, runs = committed(tmp_path), claims(tmp_path)
         driver = drive()
         if kill % 2:
-            # Where it goes on behind the last one: it claims a run, replays, and its hosts restore.
+            # In its start: it claims a run, replays, and its hosts restore.
             wait(
                 lambda runs=runs, driver=driver: claims(tmp_path) > runs or driver.ended,
                 "nothing claimed a run",
             )
         else:
-            # Somewhere in the micro-batches that have just come.
+            # Somewhere in the newest micro-batches.
             wait_commits(tmp_path, before + 1, driver)
         time.sleep(chance.uniform(0, 2))
         assert not driver.ended, driver.words()
@@ -83,11 +83,11 @@ def test_a_second_driver_leaves_the_result_exact(tmp_path: Path, drive, older: s
         sequence.write(tmp_path / "in")
         time.sleep(1)
     ended, left = (first, second) if first.ended else (second, first)
-    # The host refuses its tasks, or Spark notices before that somebody else has written its log, in
-    # one of two places.
-    told = ("superseded by run", "another driver runs the same query")
-    told += ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected")
-    assert any(words in ended.words(100_000) for words in told), ended.words()
+    # Either a host refuses its tasks, or Spark finds first, in one of two places, that another
+    # driver wrote its log.
+    reasons = ("superseded by run", "another driver runs the same query")
+    reasons += ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected")
+    assert any(words in ended.words(100_000) for words in reasons), ended.words()
     (tmp_path / "last").touch()
     if left.process.wait() != 0:
         left = drive()

@@ -165,14 +165,14 @@ def test_close_mode_returns_a_window_once(rows: Stream):
         for n, found in rows.run(frame).items()
     }
     assert batches[0] == batches[1] == []
-    # [0, 10) is closed when 15 has been seen; the row of 9 that comes after is dropped.
+    # 15 closes [0, 10); the later row of 9 is dropped.
     assert batches[2] == [("a", 0, 9, [1, 8]), ("b", 0, 2, [2])]
     assert batches[3] == [("a", 10, 52, [4, 16, 32])]
     assert batches[4] == [("c", 40, 128, [128])]
 
 
 def test_a_row_behind_its_grace_is_dropped(rows: Stream):
-    # J14, without windows: not stored, not forwarded. Both borders count as in time.
+    # J14, without windows: a late row is neither stored nor returned. Both bounds are in time.
     rows.partitions = 1
     rows.batch(left=[("a", 100, 1, 0.0)])
     rows.batch(left=[("a", 90, 2, 0.0), ("a", 89, 4, 0.0)])

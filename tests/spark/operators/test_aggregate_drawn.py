@@ -24,7 +24,7 @@ import holdfast.spark as hfs
 
 GRACE = 9
 EXAMPLES = int(os.environ.get("HOLDFAST_EXAMPLES", "4"))
-"""Of each kind of window and each emit; more of them for whoever has the time."""
+"""The number of examples of each kind of window and each emit."""
 LAYOUT = pa.schema(
     [
         ("pid", pa.int32()),
@@ -211,8 +211,8 @@ def test_windows_equal_polars_for_any_micro_batches(host: Host, window: Any, emi
         batches, replays, partitions = drawn
         rows = [row for batch in batches for row in batch]
         expected = _of_polars(rows, window)
-        # The host has the databases open still: RocksDB may write a file in a folder that is just
-        # being emptied.
+        # The host still has the databases open: RocksDB may write a file into a folder that is
+        # being removed.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
             query = Query(host, Path(root), _operator(window, emit), partitions)
             assert _known(query.static(_batches(rows, partitions))) == expected

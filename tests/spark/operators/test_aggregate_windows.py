@@ -98,7 +98,7 @@ def test_sessions_equal_sparks_batch_sql(spark, rows: Stream):
     drawn = rows_of(3, 60, late=20)
     for n in range(3):
         rows.batch(left=drawn[n * 20 : (n + 1) * 20])
-    # One row in every partition ends the stream there.
+    # A row in every partition moves its stream time to the end.
     rows.partitions = 1
     rows.batch(left=[END])
     batches = rows.run(_aggregated(rows, hfs.session_window(GAP)))
@@ -147,7 +147,7 @@ def test_sliding_windows_that_end_with_a_row_equal_sqls_range_frames(spark, rows
     ]
     expected = frame.select("k", "t", *over[:2], F.sort_array(over[2])).distinct().collect()
     assert {(row[0], seconds(row[1])): tuple(row[2:]) for row in expected}.items() <= found.items()
-    # And as many again, less those that fall out of nothing: the windows behind each row.
+    # Each row also has a window after it, unless that window would be empty.
     assert len(found) > len(expected)
 
 
@@ -166,7 +166,7 @@ def test_the_state_survives_kills_restarts_and_replays(rows: Stream, window: Any
         rows.batch(left=batch)
     rows.run(_aggregated(rows, window, grace="15 seconds"))
     kept = dict(rows.batches)
-    # The driver had not yet heard that the sink has batch 1: Spark replays it.
+    # The driver lost the commit of batch 1, which the sink has: Spark replays it.
     rows.forget_commit(1)
     rows.batches.clear()
     assert kill_hosts()
@@ -294,7 +294,7 @@ def test_nested_floats_are_distinguished_as_in_sql(spark):
         getattr(F, function)(name).alias(result) for result, (function, name) in aggs.items()
     )
     found, expected = (
-        # Which of two equal zeros it is, and the order of a set, Spark does not say.
+        # Spark does not define which of two equal zeros it returns, nor the order of a set.
         {
             name: sorted(map(str, value)) if name == "set_list" else str(value)
             for name, value in answer.items()
@@ -360,7 +360,7 @@ def test_retention_counts_from_a_sessions_last_row(rows: Stream):
         n: [(row[0], seconds(row[1]), row[3]) for row in batch]
         for n, batch in rows.run(frame).items()
     }
-    # At 30 the session of 3 and 0 stays, and it takes 4 and 1.
+    # At 30 the session of 3 and 0 is still stored, and 4 and 1 join it.
     assert found == {
         0: [("a", 0, 1), ("a", 20, 2)],
         1: [("b", 29, 4)],

@@ -115,7 +115,7 @@ def test_the_last_of_several_right_changes_in_one_micro_batch_is_valid(
 ):
     stream = Stream(spark, tmp_path, left=ORDERS, right=CUSTOMERS)
     stream.batch(left=[("o1", 2, "c1", 10), ("o2", 2, "c2", 20), ("o3", 2, "c3", 30)])
-    # By content it were the other way round: Zoe last, and what deletes first.
+    # Content would order them the other way: the delete first, Zoe last.
     stream.batch(
         right=[
             ("c1", 1, "Zoe"),
@@ -138,8 +138,8 @@ def test_a_right_row_older_than_a_left_delete_reaches_the_table(spark, tmp_path:
     stream.batch(left=[("o1", 5, None, None)])
     stream.batch(right=[("c1", 3, "Ann")])
     batches = stream.run(table(stream, how="left"))
-    # The last one is older than the delete: it would bring the order back in a table without
-    # history, which the state host's tests look into.
+    # The last one is older than the delete. In a table without history it would bring the order
+    # back; the state host's tests cover that.
     assert [[(row[1], seconds(row[4])) for row in batches[epoch]] for epoch in range(4)] == [
         [],
         [("Al", 2)],
@@ -155,7 +155,7 @@ def test_static_rows_equal_a_join_of_spark(spark, how: str):
         [(n, at(n), rng.choice([1, 2, 3, 4, None]), f"order {n}") for n in range(200)],
         "id int, t timestamp, boss int, x string",
     )
-    # Its own key is called as the left frame's: `by` of both.
+    # Its key has the name of the left frame's: `by` names both.
     right = spark.createDataFrame(
         [(n, at(0), f"name {n}") for n in (1, 2, 3)], "id int, t timestamp, x string"
     )

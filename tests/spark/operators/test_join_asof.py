@@ -32,7 +32,7 @@ def test_the_contracts_case_holds_without_grace(stream: Stream):
 
 
 def test_the_contracts_case_holds_with_grace(stream: Stream):
-    # J04, then J06: a left row that is late already is joined at once, and lets nobody go.
+    # J04, then J06: a left row that is already late is joined at once and releases no other row.
     stream.batch(right=[("k", n, f"y{n}") for n in range(4)])
     stream.batch(left=[("k", n, n) for n in range(4)])
     stream.run(grace="2 seconds")
@@ -181,8 +181,7 @@ def test_right_rows_older_than_history_retention_are_dropped(stream: Stream):
 
 
 def test_the_row_in_force_at_the_edge_of_the_history_is_found(stream: Stream):
-    # Where other stores expire by the time of writing, this answers nothing
-    # (reference/python-peers.md).
+    # Stores that expire rows by the time of writing would find nothing here.
     stream.batch(right=[("k", 0, "old")])
     stream.batch(right=[("k", 200, "new")])
     stream.batch(left=[("k", 170, 1), ("k", 199, 2)])
@@ -241,7 +240,7 @@ def test_times_without_a_zone_are_joined(spark, tmp_path):
     right = pa.schema([("k", pa.string()), ("since", pa.timestamp("us")), ("v", pa.string())])
     stream = Stream(spark, tmp_path, left, right)
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    # An hour that New York's clocks skip is an hour like any other here.
+    # New York's clocks skip this hour; without a zone it is like any other.
     stream.batch(
         left=[("k", datetime(2024, 3, 10, 3, 30), 1)],
         right=[("k", datetime(2024, 3, 10, 2, 30), "a")],
@@ -393,7 +392,7 @@ def test_static_frames_with_a_scratch_state_equal_polars(spark):
     assert {row["x"]: row["v"] for row in joined.collect()} == dict(
         expected.select("x", "v").iter_rows()
     )
-    # Each evaluation starts empty, so it answers alike.
+    # Each evaluation starts empty, so results are equal.
     assert joined.count() == left.height
 
 

@@ -51,8 +51,7 @@ def test_the_contracts_cases_of_late_rows_hold(stream: Stream):
 
 
 def test_a_late_delete_changes_no_aggregate_of_the_join(stream: Stream):
-    # J13, each step its own micro-batch: late on both sides, and what comes after it goes on from
-    # what was there.
+    # J13, each step its own micro-batch: late rows on both sides, and later rows that continue.
     stream.batch(left=[("k", 5, 1)])
     stream.batch(right=[("k", 2, "x")])
     stream.batch(left=[("k", 4, None)], right=[("k", 1, None)])
@@ -61,7 +60,7 @@ def test_a_late_delete_changes_no_aggregate_of_the_join(stream: Stream):
     batches = stream.run(
         hfs.aggregate(tables(stream), by="k", aggs=aggs, state=stream.state(), name="totals")
     )
-    # A row of the join, were it one of nulls, would change its group, which goes out then.
+    # A result row of nulls would change its group, which would then be returned.
     assert batches == {0: [], 1: [("k", 1, 1, ["x"])], 2: [], 3: [("k", 2, 3, ["x", "x"])]}
 
 
@@ -112,7 +111,7 @@ def test_static_tables_are_joined_in_all_ways(spark, how: str, expected: list[tu
 def test_the_result_as_a_table_has_the_last_of_several_rows_of_one_key_and_time(
     stream: Stream, history: dict
 ):
-    # As docs/spark/join_table.md has it; the values first, so that content decides by them.
+    # As in docs/spark/join_table.md; the values come first, so that content decides by them.
     stream.batch(left=[("k", 1, 9), ("m", 1, 1), ("n", 1, 1)])
     stream.batch(left=[("k", 5, 2)], right=[("k", 5, "x"), ("m", 5, "a"), ("n", 3, "a")])
     stream.batch(left=[("m", 5, None)], right=[("n", 3, None)])

@@ -42,7 +42,7 @@ def test_with_a_history_late_rows_within_it_are_returned(stream: Stream):
     "options", [{}, {"on": "since"}, {"on": "since", "history_retention": "10 seconds"}]
 )
 def test_order_by_decides_between_rows_of_one_key_and_time(stream: Stream, options: dict):
-    # A delete comes first by content, and has its column to order by all the same.
+    # A delete sorts first by content, but it still has its order_by column.
     stream.batch(
         right=[
             ("k", 5, None, 2),
@@ -76,7 +76,7 @@ def test_order_by_decides_between_a_delete_and_a_row(stream: Stream):
         name="table",
         state=stream.state(),
     )
-    # A table without history forgets when it deleted: an older row is taken if nothing is there.
+    # A table without history forgets the time of a delete, so it then accepts an older row.
     assert [row[2] for row in stream.run(kept)[1]] == ["old"]
 
 

@@ -110,7 +110,7 @@ def two_draws(stream: Stream, guarantee: str) -> dict[int, list[list]]:
 
     def each(frame, epoch):
         first = list(map(tuple, frame.collect()))
-        assert kill_hosts()  # the second one's host holds nothing of the first
+        assert kill_hosts()  # the second one's host has nothing of the first
         seen[epoch] = [first, list(map(tuple, frame.collect()))]
 
     stream.run(frame, each=each)
@@ -126,7 +126,7 @@ def test_an_evaluation_with_other_results_counts_once_under_at_least_once(stream
     seen = two_draws(stream, "at_least_once")
     [[first], [second]] = seen[0]
     assert first != second
-    # Both of the next epoch stand on the same state, the first one's.
+    # Both evaluations of the next epoch start from the same state, the first one's.
     assert [row[:3] for [row] in seen[1]] == [("a", 2, first[3])] * 2
 
 
@@ -201,7 +201,7 @@ def test_timers_fire_in_order_once_over_batches_and_restarts(stream: Stream):
     batches = stream.run(processed(stream, Reminders()), each=keep_order(stream))
     assert batches == {
         0: [],
-        # Reached by 12: what was set for 10 (late), 11, and 12; by time, then key.
+        # At 12 the timers for 10 (late), 11 and 12 fire, ordered by time, then key.
         1: [("late", 10), ("a", 11), ("b", 11), ("again", 12)],
         2: [("again", 13), ("c", 15)],
     }
@@ -300,7 +300,7 @@ def test_a_processor_joins_with_the_current_value_on_arrival(stream: Stream):
 
 
 def test_a_late_update_overwrites_a_table_without_versions(stream: Stream):
-    # J12: a versioned table stays red at 5, this one is blue since the late row came.
+    # J12: a versioned table would stay red at 5; this one is blue after the late row.
     stream.batch(right=[("k", 5, "red")])
     stream.batch(right=[("k", 3, "blue")])
     state = stream.state()

@@ -427,7 +427,7 @@ def test_a_static_right_side_beside_a_stream_is_refused(stream: Stream, spark, k
         "right is a static frame and left a stream, so .*: read the right frame with "
         "spark.readStream, too"
     )
-    # Only as-of joins do no harm with a table that is put anew in each micro-batch.
+    # Only an as-of join gives the same result with a table that is put again in each micro-batch.
     said += (
         r", or call join_asof inside foreachBatch\(hfs.foreach_batch\(fn\)\)"
         if kind == "join_asof"

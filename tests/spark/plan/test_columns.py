@@ -32,8 +32,8 @@ def test_columns_may_be_added_and_dropped_on_both_sides(stream: Stream):
             for row in sorted(out, key=lambda row: row["t"])
         ]
 
-    # Each start lets the left row of the one before go: one that the state keeps, joined with a
-    # right row that it keeps.
+    # Each start releases the left row of the one before: a stored row, joined with a stored right
+    # row.
     stream.batch([("a", 5, 1)], [("a", 1, "one", 10)])
     assert start(["k", "t", "x"], ["k", "since", "v"]) == []
 
@@ -79,7 +79,7 @@ def test_nested_nullability_may_change_and_the_times_type_may_not(stream: Stream
 
     stream.batch([("a", 5, 1)], [("a", 1, "none", None)])
     assert start(F.col("n")) == [([None], None)]
-    # Spark knows of no nulls in this plan, and the state still has them.
+    # This plan has no nulls for Spark, but the state still has them.
     stream.batch([("a", 6, 1)], [("b", 1, "one", 1)])
     assert start(F.coalesce("n", F.lit(0))) == [([None], None)]
     stream.batch([("b", 6, 1)])

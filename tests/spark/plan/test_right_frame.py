@@ -41,7 +41,7 @@ def matches(batches: dict[int, list[tuple]]) -> dict[int, dict[int, int | None]]
 def test_one_operator_may_feed_both_sides_of_an_as_of_join(stream: Stream):
     state = stream.state()
     in_two_batches(stream)
-    # Under a view's name, which Spark Connect's client knows nothing more of.
+    # Through a view, of which Spark Connect's client knows only the name.
     deduplicated(stream.source("left"), state).createOrReplaceTempView("deduplicated")
     assert matches(stream.run(split(stream.spark.table("deduplicated"), state))) == JOINED
 
@@ -66,7 +66,7 @@ def test_two_aggregations_may_be_joined_as_tables(stream: Stream):
     joined = hfs.join_table(
         sums, counts, by="k", left_on="t", right_on="since", state=state, name="table"
     )
-    # By key, then by time: the last row of a key holds.
+    # By key, then by time: the last row of a key is valid.
     batches = stream.run(joined)
     assert {
         batch: {k: (total, n) for k, _, total, _, n in rows} for batch, rows in batches.items()

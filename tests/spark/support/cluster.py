@@ -131,7 +131,7 @@ class Job:
         (self.base / "next").write_text(str(epoch))
         (self.base / "next").replace(self.base / "pause")
         file = self.base / f"paused.{epoch}"
-        self._until(lambda: file.exists() and file.read_text(), "nobody has paused")
+        self._until(lambda: file.exists() and file.read_text(), "no task has paused")
         return Paused(*map(int, file.read_text().split()))
 
     def go_on(self) -> None:

@@ -95,12 +95,12 @@ def unwrapped(folder: Path) -> None:
 
 
 def server_killed(folder: Path) -> None:
-    """The server dies between the sink's write and Spark's commit; another one goes on."""
+    """The server dies between the sink's write and Spark's commit; another one continues."""
     client = subprocess.Popen([sys.executable, __file__, str(folder), "server_dies"])
     while not (folder / "killed").exists():
         assert client.poll() is None, "the client ended before its server"
         time.sleep(0.1)
-    # It would try to reach its server again for minutes.
+    # It would retry connecting to its server for minutes.
     client.kill()
     client.wait()
     spark = session(folder, connect=True)

@@ -74,12 +74,12 @@ class Driver:
 
     def reason(self) -> str:
         """The last line of its log with an error."""
-        told = [
+        errors = [
             line
             for line in self.words(40_000).splitlines()
             if "Error" in line or "Exception" in line
         ]
-        return told[-1][:300] if told else f"code {self.process.returncode}"
+        return errors[-1][:300] if errors else f"code {self.process.returncode}"
 
     def words(self, last: int = 4_000) -> str:
         """The end of its log."""

@@ -32,7 +32,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.pollingDelay": "5ms",
-    # its logs tell which files a micro-batch has read
+    # its logs name the files that a micro-batch read
     "spark.sql.streaming.minBatchesToRetain": "10000",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
@@ -103,7 +103,7 @@ def main() -> int:
         totals = hfs.aggregate(
             joined, by="k", aggs={"n": "count", "total": ("sum", "v")}, state=state, name="totals"
         )
-        # The join is evaluated twice. No attempt takes away what another one has written.
+        # The join is evaluated twice. No attempt removes the files of another one.
         attempt = f"{batch_id}-{uuid.uuid4().hex}"
         joined.select("x", "v").write.parquet(str(folder / "joined" / attempt))
         totals.write.parquet(str(folder / "totals" / attempt))

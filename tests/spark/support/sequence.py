@@ -39,7 +39,7 @@ class Sequence:
     def next(self) -> list[tuple[str, int, int]]:
         """The rows of the next micro-batch."""
         now = 1_000 * len(self.batches)
-        # No two rates of a key have one time, so that it does not matter in which order they come.
+        # No two rates of a key have the same time, so their order does not matter.
         rates = [
             (key, now - late * 1_000 + 10 * self._random.randrange(100), -1 - self._number("rate"))
             for late in (0, 0, 3)
@@ -72,7 +72,7 @@ class Sequence:
         )
         hidden = folder.parent / f".{number:06}.parquet"
         pq.write_table(table, hidden)
-        # Spark's file source takes files in the order of their times.
+        # Spark's file source reads files in the order of their times.
         os.utime(hidden, (1_700_000_000 + number,) * 2)
         hidden.replace(folder / f"{number:06}.parquet")
 
@@ -90,12 +90,12 @@ class Sequence:
                     f"micro-batch {batch}: {lost} rows lost, {doubled} doubled, {wrong} with a "
                     "wrong rate"
                 )
-            told = {(key, *rest) for key, *rest in totals.get(batch, [])}
-            if told != {(key, *group) for key, group in groups.items()} or len(told) != len(
+            reported = {(key, *rest) for key, *rest in totals.get(batch, [])}
+            if reported != {(key, *group) for key, group in groups.items()} or len(reported) != len(
                 totals.get(batch, [])
             ):
                 found.append(
-                    f"micro-batch {batch}: totals {sorted(told, key=str)[:3]}..., wanted "
+                    f"micro-batch {batch}: totals {sorted(reported, key=str)[:3]}..., wanted "
                     f"{sorted(groups.items())[:3]}..."
                 )
         return found

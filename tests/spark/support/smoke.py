@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEYS = "abcdefgh"
-# (key, seconds, x) by micro-batch, in the order of time; rows with a negative x are the right
-# side's.
+# (key, seconds, x) by micro-batch, ordered by time; rows with a negative x are right rows.
 BATCHES = [
     [(key, 1, -1 - n) for n, key in enumerate(KEYS)] + [(key, 5, n) for n, key in enumerate(KEYS)],
     [(key, 6, -11 - n) for n, key in enumerate(KEYS[:4])]
@@ -73,7 +72,7 @@ def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
 
     left, right = streams.sides(frame)
     times = {"by": "k", "left_on": "t", "right_on": "since", "state": state}
-    # An operator's result as the right frame of another one: all of its rows, as they came.
+    # An operator's result as the right frame of another one keeps all of its rows.
     kept = hfs.materialize(right, by="k", state=state, name="right")
     results = {
         "join_asof": hfs.join_asof(
@@ -96,7 +95,7 @@ def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
             left, Hits(), by="k", on="t", state=state, schema=OUT, name="process"
         ),
     }
-    # A union would number the tasks of an operator anew, a shuffle between keeps them as they are.
+    # A union would renumber the operator's tasks; a shuffle between them prevents that.
     return reduce(
         lambda one, other: one.union(other),
         (

@@ -42,7 +42,7 @@ CLUSTER = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.cores": "1",
     "spark.shuffle.reduceLocality.enabled": "false",
-    # A task fails as often as it is killed here, and no executor is given up for that.
+    # Tasks fail as often as they are killed here, which must not exclude executors.
     "spark.task.maxFailures": "50",
     "spark.stage.maxConsecutiveAttempts": "50",
     "spark.deploy.maxExecutorRetries": "-1",
@@ -87,8 +87,8 @@ class Soak:
         writer.start()
         try:
             while time.monotonic() - self.began < self.minutes * 60:
-                # Most faults meet a query that goes on, some of them one that recovers from the
-                # fault before.
+                # Most faults hit a running query, some of them one that recovers from the last
+                # fault.
                 alone, pause = self.random.random() < 0.75, self.random.uniform(0, 5)
                 if alone:
                     self._wait_for_progress()
@@ -157,7 +157,7 @@ class Soak:
 
     def _write(self, ended: threading.Event) -> None:
         while not ended.is_set():
-            # No more than the query can take: what waits only makes the end longer.
+            # No more than the query can process: a backlog only delays the end.
             if len(self.sequence.batches) - committed(self.folder) < 20:
                 self.sequence.write(self.folder / "in")
             ended.wait(0.5)
@@ -168,7 +168,7 @@ class Soak:
             self._pause(0.1)
 
     def _pause(self, seconds: float) -> None:
-        """Wait, and start a driver that has ended anew."""
+        """Waits, and restarts a driver that has ended."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.driver.ended and self.driver.process.returncode != 0:

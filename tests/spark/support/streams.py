@@ -65,7 +65,7 @@ class Root:
             prefix = str(folder).lstrip("/")
             self.files = Path(os.environ["HOLDFAST_TEST_S3_FOLDER"]) / prefix
             self.address = f"s3://test/{prefix}"
-            # Among the objects, as a root in a folder has its databases.
+            # Beside the objects, like the databases of a root in a folder.
             self.options = {"storage_options": s3_options(), "local_dir": str(self.files / "state")}
 
     def state(self, **options: Any) -> hfs.State:
@@ -118,7 +118,7 @@ class Stream:
                 ),
                 file,
             )
-            # Spark's file source takes files in the order of their times.
+            # Spark's file source reads files in the order of their times.
             os.utime(file, (self._clock + self._files,) * 2)
         self._files += 1
 
@@ -320,7 +320,7 @@ def executors_hosts() -> list[tuple[int, int]]:
     """All state hosts of this machine: id, and that of the executor."""
     found = []
     for pid, _, command in processes():
-        # Not the ones that have ended and that nobody has waited for yet.
+        # Processes that ended and were not waited for are left out.
         if "holdfast.host" in command and "--executor-pid" in command:
             found.append((pid, int(command[command.index("--executor-pid") + 1])))
     return found

@@ -109,7 +109,7 @@ def test_a_cast_that_would_lose_data_is_named(given: pa.Array, wanted: pa.DataTy
             CENTS,
             [*map(Decimal, ("1.23", "6.52", "-873.18", "56004.70")), None],
         ),
-        # As SQL's cast has them, a double is near a decimal only.
+        # As in SQL's cast, a double only approximates a decimal.
         (pa.array([3.3000000000000003, 1.23456]), CENTS, [Decimal("3.30"), Decimal("1.23")]),
         (pa.array([1.23], F32), CENTS, [Decimal("1.23")]),
         (pa.array([4], pa.time32("s")), pa.time64("us"), None),

@@ -91,8 +91,8 @@ def test_a_prefetch_is_bounded_by_its_bytes():
     store = stores["kv"]
     for batch in range(2):
         stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
-        # Keys that have nothing say nothing of how large the others are; 5,000 times 100 KiB would
-        # be 500 MiB.
+        # Keys without entries do not show how large others are; 5,000 times 100 KiB would be 500
+        # MiB.
         for key in [*range(9_999, 4_999, -1), *range(5_000)]:
             assert (store.get(str(key)) is None) == (key >= 5_000)
         asked, host.asked = [keys for _, keys in host.asked], []
@@ -161,8 +161,8 @@ def test_large_buffered_writes_are_sent_early(builder: Any):
     store = ProcessorStores(host, [builder], [])[builder.name]  # type: ignore[arg-type]
     for _ in range(400):
         put(1, LARGE)
-    # One key's entry is one, however often it was written; of windows and sessions all writes are
-    # sent.
+    # A key's entry is sent once, however often it was written; all writes of windows and sessions
+    # are sent.
     assert len(host.asked) == (2 if builder.name in ("key_value", "timestamped") else 4)
 
 
@@ -172,7 +172,7 @@ def test_large_buffered_writes_are_sent_early(builder: Any):
     ("count", "value"), [(60_000, b"small"), (100, b"x" * (1 << 20))], ids=["many", "large"]
 )
 def test_a_large_cache_is_cleared(builder: Any, does: str, count: int, value: bytes):
-    # As while timers fire, where no batch begins.
+    # No batch begins, as while timers fire.
     host, more = Host(), (5,) if builder.name == "timestamped" else ()
     for is_get in [False, True] if does == "gets" else [False]:
         stores = ProcessorStores(host, [builder], [])  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def test_a_large_cache_is_cleared(builder: Any, does: str, count: int, value: by
     assert (found.value if more else found) == value
     assert host.asked == [("get_ahead", 1)]
     if does == "gets":
-        # What the host does not know yet is not forgotten.
+        # Writes that the host does not have yet stay in the cache.
         found = store.get(-1)
         assert (found.value if more else found) == b"waits"
         assert host.asked == [("get_ahead", 1)]

@@ -22,8 +22,8 @@ def _files(folder: Path, stem: str) -> HostFiles:
 
 @pytest.mark.parametrize("held", ["host", "lock"])
 def test_a_sweep_leaves_files_locked_in_another_container(tmp_path: Path, held: str) -> None:
-    # A process id that is none here: an executor that is gone, or one in another container with the
-    # same TMPDIR.
+    # A process id without a process: an executor that has ended, or one in another container with
+    # the same TMPDIR.
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     stem = f"{gone.pid}-aaaaaaaaaaaa"

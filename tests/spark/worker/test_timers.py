@@ -37,7 +37,7 @@ class Store:
         for at in range(0, len(keys), size):
             self.messages += 1
             yield pa.record_batch({"key": keys[at : at + size]})
-        self.messages += 1  # that there are no more is an answer, too
+        self.messages += 1  # the answer that there are no more is a message, too
 
 
 @pytest.fixture
