@@ -1,4 +1,4 @@
-"""Fixtures of all tests, those of the documentation included."""
+"""Fixtures of all tests, including those in the documentation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ import pytest
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-# Workers import what lies beside the tests on Spark, too.
-_SPARK = str(Path(__file__).parent / "tests" / "spark")
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_SPARK, os.environ.get("PYTHONPATH"))))
+# Tests and Spark's Python workers import the helpers in support/ by name, and workers also import
+# the tests whose classes they get.
+_SPARK = Path(__file__).parent / "tests" / "spark"
+_ROOMS = sorted({str(file.parent) for file in _SPARK.glob("*/*.py")})
+sys.path.insert(0, str(_SPARK / "support"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*_ROOMS, os.environ.get("PYTHONPATH"))))
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory):
-    """The one local session: who asks first would else decide the settings of all."""
+    """The only local session, with the settings of all tests."""
     from pyspark.sql import SparkSession
 
-    # Two slots, and three retries of a task: what a cluster does, a local master must be asked for.
+    # Two slots, and three retries of a task, as on a cluster.
     spark = (
         SparkSession.builder.master("local[2,4]")
         .appName("holdfast-tests")
@@ -34,7 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.local.dir", str(tmp_path_factory.mktemp("shuffles")))
         .config("spark.python.daemon.module", "preloaded_daemon")
-        # The host must see micro-batches as fast as Spark can start them.
+        # Micro-batches start as fast as Spark can start them.
         .config("spark.sql.streaming.pollingDelay", "5ms")
         .getOrCreate()
     )
@@ -45,6 +48,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(autouse=True)
 def _examples(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) -> None:
-    """The examples of the pages on Spark have a session named `spark`, as in PySpark's shell."""
+    """Gives examples of the pages on Spark a session named `spark`, as in PySpark's shell."""
     if "docs/spark" in request.path.as_posix():
         doctest_namespace["spark"] = request.getfixturevalue("spark")

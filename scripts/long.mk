@@ -50,14 +50,14 @@ crash-demo: build ## tests that kill Spark, and the demo killed ROUNDS=10 times
 	@$(ENV) for seed in $$(seq 1 $(ROUNDS)); do python examples/ecb_orders.py --kill --seed $$seed $(ARGS) | tail -n 1; done
 
 soak: build ## SOAK_MINUTES=30 of all faults on a standalone cluster; SEED= repeats one
-	@$(ENV) python tests/spark/soak.py --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(ENV) python tests/spark/support/soak.py --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 s3: build ## roots and queries on an S3 server (needs go and Maven); ARGS=tests/... selects
 	@$(ENV) scripts/s3 $(PROOF) --test root --test session
-	@$(ENV) scripts/s3 pytest -m "" --timeout 1200 $(or $(ARGS),$(addprefix tests/spark/,test_epochs.py test_survive.py test_cluster.py))
+	@$(ENV) scripts/s3 pytest -m "" --timeout 1200 $(or $(ARGS),$(addprefix tests/spark/guarantees/,test_epochs.py test_survive.py test_cluster.py))
 
 oracles: build ## EXAMPLES=20 random streams an operator, against polars and the static frame
-	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/test_oracles.py tests/spark/test_aggregate_drawn.py
+	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/guarantees/test_oracles.py tests/spark/operators/test_aggregate_drawn.py
 
 ##@ Benchmarks (on a quiet machine)
 

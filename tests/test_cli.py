@@ -1,4 +1,4 @@
-"""`holdfast` on the command line; tests/spark/test_epochs.py rewinds a query with it."""
+"""`holdfast` on the command line; tests/spark/guarantees/test_epochs.py rewinds a query with it."""
 
 import json
 from pathlib import Path

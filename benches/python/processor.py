@@ -83,7 +83,13 @@ def _pair(
         client.push(pa.record_batch(columns, schema=SCHEMA))
     calls = client.end_input()
     context = ProcessorContext(
-        calls, [builder], epoch=0, partition=0, keys=pa.schema([("k", pa.string())]), timed=False
+        calls,
+        [builder],
+        epoch=0,
+        partition=0,
+        keys=pa.schema([("k", pa.string())]),
+        timed=False,
+        fires=False,
     )
     clock = busy = 0.0
     while len((rows := calls.rows())[0]):

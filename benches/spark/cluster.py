@@ -16,7 +16,7 @@ import numpy as np
 from _streams import LEFT, left_file, middle, session, source
 from figure import Figure
 
-from holdfast.spark.worker.state_host import Executor
+from holdfast.spark.worker.executor import Executor
 from holdfast.spark.worker.task import OperatorTask
 
 if TYPE_CHECKING:

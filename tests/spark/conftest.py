@@ -1,4 +1,4 @@
-"""Streams for the tests here, on the one Spark session."""
+"""Fixtures of the tests on Spark: streams on the one Spark session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _same_settings(request: pytest.FixtureRequest):
-    """No test leaves a setting behind."""
+    """Stops queries and resets settings after each test."""
     if "spark" not in request.fixturenames:
         yield
         return

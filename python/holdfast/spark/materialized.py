@@ -1,4 +1,4 @@
-"""How an operator's stores are stored, and what its name is."""
+"""Options of an operator's stores."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from holdfast.errors import UnsupportedOperationError
 
 
 class Materialized:
-    """Options of an operator's stores; every operator takes `materialized=`.
+    """The options of an operator's stores; every operator takes `materialized=`.
 
     `name` is the operator's name in the state, like the operator's own `name=`.
     `persistent=False` puts the stores into the memory of the state host: a new host rebuilds them

@@ -130,7 +130,7 @@ def _settings(
     if grace is not None and time is None:
         raise ValueError("grace needs a time: name the rows' timestamp column with on=...")
     if retention is not None and window is None:
-        raise ValueError("retention is how long windows are kept, and there is no window")
+        raise ValueError("retention is how long windows are stored, and there is no window")
     lateness = None if grace is None else duration_micros(grace, "grace")
     if lateness is None and emit == "close":
         lateness = 0

@@ -51,7 +51,7 @@ def drop_duplicates(
         raise TypeError(f"on is a {type(on).__name__}: name the rows' timestamp column")
     rows = OneInput.of(df, by, on)
     distance = duration_micros(within, "within")
-    refuse_history(materialized, "one time a key is kept")
+    refuse_history(materialized, "it stores one time per key")
     output = frame_columns(rows.left)
     return run_operator(
         "drop_duplicates",

@@ -1,1 +1,8 @@
-"""What runs in Spark's Python workers."""
+"""What runs in Spark's Python workers.
+
+`task` sends a partition's rows to the state host and returns its results · `aggregator` and
+`processor` call the user's code · `cast` checks what it returns · `state_host` finds or starts the
+host of the `executor`.
+
+Plans name these classes only inside functions, and tasks are pickled by name.
+"""

@@ -1,5 +1,6 @@
-"""Columns that the user's code gave, cast to the types that it declared: only digits of floats are
-lost, as in SQL.
+"""Casts columns of the user's code to the types that it declared.
+
+As in SQL, only digits of floats may be lost.
 """
 
 from collections.abc import Callable
@@ -8,12 +9,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute
 
-_pc: Any = pyarrow.compute  # it makes its functions as it is imported, unseen by type checkers
+_pc: Any = pyarrow.compute  # type checkers do not see the functions that it creates when imported
 
 _KINDS: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
     "flag": (pa.types.is_boolean,),
-    # Integers are moments, too: microseconds since 1970 are what a processor's context and its
-    # timers go by.
+    # Times are numbers, too: a processor's context and timers use microseconds since 1970.
     "number": (
         pa.types.is_integer,
         pa.types.is_floating,
@@ -38,8 +38,9 @@ _KINDS: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
 
 
 def cast(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
-    """The column as that type; `ValueError` for what pyarrow would fill, drop, parse or let
-    overflow in silence.
+    """Returns the column as that type; `name` names it in errors.
+
+    Raises `ValueError` where pyarrow would silently fill, drop, parse or overflow values.
     """
     if column.type.equals(wanted):
         return column
@@ -59,7 +60,7 @@ def _check_types(given: pa.DataType, wanted: pa.DataType, place: str) -> None:
     if pa.types.is_null(given):
         return
     if _kind(given) != _kind(wanted):
-        raise ValueError(f"{place} is {given}, which is not turned into {wanted}")
+        raise ValueError(f"{place} is {given}, which is not converted to {wanted}")
     if pa.types.is_temporal(given) and pa.types.is_integer(wanted) and given != _in_micros(given):
         raise ValueError(
             f"{place} is {given}, and integers are microseconds: cast it to {_in_micros(given)}"
@@ -85,7 +86,7 @@ def _check_values(given: pa.Array, result: pa.Array, place: str) -> None:
         return
     if _kind(result.type) == "list":
         before, after = _elements(given), _elements(result)
-        if len(before) != len(after):  # pyarrow 26 loses those of list views
+        if len(before) != len(after):  # pyarrow 26 drops those of list views
             raise ValueError(
                 f"{place} had {len(before)} elements as {given.type} and has {len(after)} as "
                 f"{result.type}"
@@ -107,7 +108,7 @@ def _check_values(given: pa.Array, result: pa.Array, place: str) -> None:
             place,
         )
     elif pa.types.is_date(result.type) and pa.types.is_timestamp(given.type):
-        # the date is that in its zone
+        # The date is the local one of the timestamp's zone.
         local = given if given.type.tz is None else _pc.local_timestamp(given)
         _check_none(_pc.not_equal(result.cast(local.type), local), given, result, place)
 
@@ -121,7 +122,7 @@ def _check_none(lost: pa.Array, given: pa.Array, result: pa.Array, place: str) -
 
 
 def _in_micros(data_type: pa.DataType) -> pa.DataType:
-    """The type of moments that has them as our integers."""
+    """The type of the same kind of times in microseconds."""
     if pa.types.is_duration(data_type):
         return pa.duration("us")
     if pa.types.is_time(data_type):
@@ -137,7 +138,7 @@ def _kind(data_type: pa.DataType) -> str:
 
 
 def _plain(data_type: pa.DataType) -> pa.DataType:
-    """The type of the values themselves."""
+    """The type without dictionaries and extensions."""
     while isinstance(data_type, pa.DictionaryType | pa.BaseExtensionType):
         data_type = (
             data_type.value_type
@@ -154,7 +155,7 @@ def _element(data_type: pa.DataType) -> pa.DataType:
 
 
 def _elements(array: pa.Array) -> pa.Array:
-    """What is in the lists; a map's entries."""
+    """The elements of the lists, the entries of a map."""
     return (
         array.cast(pa.list_(_element(array.type))) if isinstance(array, pa.MapArray) else array
     ).flatten()

@@ -1,8 +1,7 @@
-"""What an operator does in Spark's Python worker: rows of one partition to the state host, results
-back.
+"""An operator's task in a Python worker: rows of one partition to the state host, results back.
 
-Workers import this module in every process that Spark forks, so it imports little (never pandas)
-and starts nothing.
+Every worker process that Spark forks imports this module, so it imports little (never pandas) and
+starts nothing.
 """
 
 import json
@@ -21,8 +20,9 @@ if TYPE_CHECKING:
 
 
 class OperatorTask:
-    """The function under `mapInArrow`; pickled by name, so it runs with the package of the
-    executor.
+    """The function under `mapInArrow`.
+
+    It is pickled by name, so it runs with the package of the executor.
     """
 
     def __init__(
@@ -34,8 +34,8 @@ class OperatorTask:
         self.output: Final = output
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Stage one partition of one epoch, and yield its result."""
-        # Imported here: the driver pickles this class and needs no way to a state host.
+        """Stages one partition of one epoch, and yields its result."""
+        # Imported here: the driver pickles this class and needs no connection to a state host.
         from pyspark import TaskContext
 
         from holdfast.spark.worker.state_host import connect
@@ -47,8 +47,8 @@ class OperatorTask:
         client = connect()
         try:
             client.open_session(json.dumps(request))
-            # Ahead of the first rows, and also where there are none: the host brings the state up
-            # meanwhile.
+            # An empty batch goes first, so that the host restores the state while the first rows
+            # are computed, also if there are none.
             client.push(_empty(self.layout))
             for batch in batches:
                 if not request["scratch"]:
@@ -63,8 +63,9 @@ class OperatorTask:
         client: "HostClient",
         request: dict[str, Any],  # noqa: ARG002
     ) -> Iterator[pa.RecordBatch]:
-        """What the operator gives, once its input has ended; the stage is acknowledged with the
-        last of it.
+        """The operator's result after the end of its input.
+
+        With the last batch the host acknowledges that the epoch is staged.
         """
         for result in client.finish():
             yield self._conform(pa.record_batch(result))
@@ -75,7 +76,7 @@ class OperatorTask:
     def _session(self, context: "TaskContext") -> dict[str, Any]:
         partition, partitions = context.partitionId(), self.request["partitions"]
         if self.request["scratch"]:
-            # Nothing is kept, so it does not matter which task has which rows.
+            # The state is thrown away, so it does not matter which task has which rows.
             partition %= partitions
         elif partition >= partitions:
             raise HoldfastError(
@@ -96,24 +97,21 @@ class OperatorTask:
         captured = self.epoch
         if captured is not None:
             query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
-            # Jobs from other threads have no properties; those that have some must be of the same
-            # epoch.
+            # Jobs from other threads have no properties. If there are any, they must be those of
+            # the captured epoch.
             if batch is not None and (query, batch) != (captured.query_id, str(captured.number)):
                 raise HoldfastError(
                     f"operator {name!r} was called in epoch {captured.number} of query "
-                    f"{captured.query_id} and is "
-                    f"evaluated in epoch {batch} of query {query}: call it anew in every "
-                    "micro-batch"
+                    f"{captured.query_id} and is evaluated in epoch {batch} of query {query}: call "
+                    "it again in every micro-batch"
                 )
             return captured
         epoch = Epoch.of_properties(context.getLocalProperty)
         if epoch is None:
             raise HoldfastError(
                 f"operator {name!r} keeps its state in {self.request['root']}, and this job "
-                "belongs to no micro-batch: "
-                "start it as a streaming query, wrap the function, "
-                "foreachBatch(hfs.foreach_batch(fn)), "
-                "or give State.scratch()"
+                "belongs to no micro-batch: start it as a streaming query, wrap the function, "
+                "foreachBatch(hfs.foreach_batch(fn)), or give State.scratch()"
             )
         return epoch
 
@@ -126,26 +124,27 @@ class OperatorTask:
     def _moved(self, what: str) -> str:
         return (
             f"operator {self.request['operator']['name']!r}: {what}. A union or coalesce above the "
-            "operator moves its "
-            "tasks: put repartition() between them, or write the two results in two queries"
+            "operator moves its tasks: put repartition() between them, or write the two results in "
+            "two queries"
         )
 
 
 def _empty(layout: pa.Schema) -> pa.RecordBatch:
-    # Not pa.array([]), which imports pandas where that is installed: a new worker's first rows
-    # would wait a second for it.
+    # Not pa.array([]): it imports pandas if that is installed, which would delay a new worker's
+    # first rows by a second.
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in layout], schema=layout)
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch under exactly this schema: zones of times, large or nested types may be spelled
-    otherwise.
+    """The batch under exactly this schema.
+
+    Equal types may be written differently: zones of times, large types, nested types.
     """
     if batch.schema.equals(schema):
         return batch
     if batch.num_columns != len(schema):
         raise HoldfastError(
-            f"{batch.num_columns} columns came where {len(schema)} belong: {batch.schema.names}"
+            f"got {batch.num_columns} columns instead of {len(schema)}: {batch.schema.names}"
         )
     columns = [
         column if column.type.equals(field.type) else column.cast(field.type)

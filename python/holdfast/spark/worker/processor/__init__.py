@@ -1,8 +1,7 @@
-"""A processor's end of a session, in Spark's Python worker: its context, and the stores that it
-reaches.
+"""A processor in Spark's Python worker: its context, its stores and its timers.
 
-`task.py` rows to the processor and what it gives · `context.py` what it is called with ·
-`stores.py` its stores, which are those of `holdfast` over the state host: `remote.py` what they
-have in common, `key_value.py`, `versioned.py`, `window.py`, `session.py` a file a kind ·
-`timers.py` its timers.
+`task` passes rows to the processor and checks its batches · `context` is its argument · `stores`
+are the stores of `holdfast` over the state host: `remote` has what they share, `key_value`,
+`versioned`, `window` and `session` a kind each · `timers` fire at event times · `output` stores the
+batches of a processor that is not deterministic.
 """

@@ -1,10 +1,10 @@
-"""What a processor is called with."""
+"""The context that a processor is called with."""
 
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from holdfast.spark.worker.processor.stores import Stores
+from holdfast.spark.worker.processor.stores import ProcessorStores
 from holdfast.spark.worker.processor.timers import Timers
 
 if TYPE_CHECKING:
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
 
 class ProcessorContext:
-    """A processor's stores and timers, and where it stands. It is of one session, and its processor
-    too.
+    """A processor's stores, timers, epoch and partition, for one session.
 
-    `ctx[name]` is a store, with the methods that it has in `holdfast`: `KeyError` for a name that
-    is not among the processor's `stores`, `UnsupportedOperationError` from a store's `commit` and
-    `read_only`. Scalar writes wait, mostly until the batch ends: one that fails ends the task,
-    maybe in a later call than its own.
+    `ctx[name]` is a store, with the methods that it has in `holdfast`. It raises `KeyError` for a
+    name that is not among the processor's `stores`; a store's `commit` and `read_only` raise
+    `UnsupportedOperationError`. Scalar writes are buffered, mostly until the end of the batch. A
+    write that fails therefore may fail the task in a later call.
     """
 
     def __init__(
@@ -36,24 +35,24 @@ class ProcessorContext:
         timed: bool,
         fires: bool,
     ) -> None:
-        """Made by the operator. `keys`: the columns `by`; `timed`: rows have a time; `fires`: there
-        is an `on_timer`.
+        """Created by the operator.
+
+        `keys`: the columns `by`; `timed`: the rows have a time; `fires`: there is an `on_timer`.
         """
         self.epoch: Final = epoch
-        """The micro-batch's number; 0 where a static frame has none."""
+        """The micro-batch's number; 0 if a static frame has none."""
         self.partition: Final = partition
         self.commits = 0
-        """How often a commit was asked for."""
-        self._stores: Final = Stores(calls, builders, keys.names)
+        """The number of calls of `commit`."""
+        self._stores: Final = ProcessorStores(calls, builders, keys.names)
         self._timers: Final = Timers(calls, keys) if timed else None
         self._fires: Final = fires
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest event time so far in this partition, this batch's included, in epoch
-        microseconds.
+        """The greatest event time of this partition so far, in epoch microseconds.
 
-        None before the first, and where rows have no time.
+        It includes this batch. None before the first time, and if rows have no time.
         """
         return None if self._timers is None else self._timers.stream_time
 
@@ -62,15 +61,15 @@ class ProcessorContext:
         return self._stores[store]
 
     def set_timer(self, key: Any, at: "Timestamp") -> None:
-        """Have `on_timer(key, at, ctx)` called once the stream time has reached `at` (epoch
-        microseconds or a datetime).
+        """Requests a call of `on_timer(key, at, ctx)` when the stream time reaches `at`.
 
-        `key` is a value of the column `by`, or a tuple of several columns' values. A timer set
-        twice fires once; one for a time that has been reached fires after this batch.
+        `at` is epoch microseconds or a datetime. `key` is a value of the column `by`, or a tuple of
+        the values of several columns. A timer set twice fires once; one for a time that is not in
+        the future fires after this batch.
 
-        Raises `ValueError` without an event time or an `on_timer`, `TypeError`, `ValueError` or
-        `SerializationError` for a key that is none of `by`, `TypeError` or `ValueError` for an `at`
-        that is no moment.
+        Raises `ValueError` without an event time or an `on_timer`; `TypeError`, `ValueError` or
+        `SerializationError` for a key that does not fit the columns `by`; `TypeError` or
+        `ValueError` for an invalid `at`.
         """
         if self._timers is None:
             raise ValueError("set_timer needs an event time: name its column, process(..., on=...)")
@@ -81,13 +80,14 @@ class ProcessorContext:
         self._timers.set(key, at)
 
     def commit(self) -> None:
-        """Ask for a commit. An epoch cannot be split under exactly-once: it is counted, and that is
-        all.
+        """Counts a request for a commit, without an effect.
+
+        Under exactly-once an epoch commits as a whole.
         """
         self.commits += 1
 
     def begin_batch(self, batch: pa.RecordBatch, time: int | None) -> None:
-        """The operator is about to hand this batch over; `time` is its greatest."""
+        """Called by the operator before it passes this batch; `time` is its greatest time."""
         self._stores.begin_batch(batch)
         if self._timers is not None:
             self._timers.store.flush()
@@ -98,7 +98,13 @@ class ProcessorContext:
         return iter(()) if self._timers is None else self._timers.fire()
 
     def flush(self) -> None:
-        """Send all that waits."""
+        """Sends all buffered writes."""
         self._stores.flush()
         if self._timers is not None:
             self._timers.store.flush()
+
+    def __repr__(self) -> str:
+        return (
+            f"ProcessorContext(epoch={self.epoch}, partition={self.partition}, "
+            f"stores={self._stores.names})"
+        )

@@ -1,6 +1,4 @@
-"""Key-value stores: the keys of a batch are fetched ahead, puts wait for its end, and both are seen
-by every read.
-"""
+"""Key-value stores: a batch's keys are prefetched, and its puts are buffered; reads see both."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -10,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.spark.worker.processor.remote import (
     BYTES,
     WRITES,
-    Remote,
-    Rows,
+    RemoteRows,
+    RemoteStore,
     column,
     columns,
     tuples,
@@ -21,121 +19,124 @@ if TYPE_CHECKING:
     from holdfast import _core
 
 _FIRST_KEYS: Final = 256
-"""So many keys are fetched at first: how large what they have is shows then."""
+"""The number of keys in the first prefetch, which shows how large their entries are."""
 
-_KNOWN: Final = 4
-"""What is known is forgotten once it is more than so many messages' keys, or bytes beside those
-fetched ahead.
-"""
+_CACHED_MESSAGES: Final = 4
+"""The cache is cleared when it has the keys, or the bytes, of more than this many messages."""
 
 
-class _ByKey(Remote, ABC):
-    """What both kinds have in common. An entry is what a key has, None if it has nothing."""
+class _ByKey(RemoteStore, ABC):
+    """The part that both kinds share. An entry is a key's value, None if it has none."""
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
         """A store of a session."""
         super().__init__(calls, name)
-        # What is known of keys, and of those what the host does not know yet. A key that is not
-        # known has no write.
-        self._known: dict[bytes, Any] = {}
+        # Entries by key, and those of them that the host does not have yet. A key that is not in
+        # the cache has no buffered write.
+        self._cache: dict[bytes, Any] = {}
         self._written: dict[bytes, Any] = {}
-        # Bytes of what is known, about: of what was asked for and written. What is fetched ahead is
-        # the batch's own.
-        self._held = 0
-        self._of_batch: Callable[[], list[bytes]] = list
-        # Keys of the batch that are still to be fetched. None until one is asked for: a processor
-        # that uses batch calls alone does not pay for what it never asks.
-        self._ahead: deque[bytes] | None = None
-        # How many keys to fetch next, so that what they have is about a message, going by the last
-        # ones that had something.
-        self._room = _FIRST_KEYS
+        # The approximate bytes of cached entries that were read or written one by one; prefetched
+        # ones are bounded by the batch.
+        self._cached_bytes = 0
+        self._batch_keys: Callable[[], list[bytes]] = list
+        # Keys of the batch that are not prefetched yet. None until the first read: a processor that
+        # only uses batch calls does not compute them.
+        self._to_prefetch: deque[bytes] | None = None
+        # The number of keys of the next prefetch. Going by the sizes of the last one's entries,
+        # they fill about one message.
+        self._prefetch_keys = _FIRST_KEYS
 
     def get(self, key: bytes) -> Any:
         """The key's entry."""
         try:
-            return self._known[key]
+            return self._cache[key]
         except KeyError:
             return self._fetch(key)
 
     def _write(self, key: bytes, entry: Any) -> None:
         replaced = self._written.get(key)
-        self._known[key] = self._written[key] = entry
+        self._cache[key] = self._written[key] = entry
         self._wait(len(self._written), len(key) + self._size(entry) - self._size(replaced))
 
     def _fetch(self, key: bytes) -> Any:
-        self._bound()
-        if self._ahead is None:
-            self._ahead = deque(dict.fromkeys(self._of_batch()))
+        self._bound_cache()
+        if self._to_prefetch is None:
+            self._to_prefetch = deque(dict.fromkeys(self._batch_keys()))
         keys = [key]
-        while self._ahead and len(keys) < self._room:
-            other = self._ahead.popleft()
-            if other != key and other not in self._known:
+        while self._to_prefetch and len(keys) < self._prefetch_keys:
+            other = self._to_prefetch.popleft()
+            if other != key and other not in self._cache:
                 keys.append(other)
-        # Of the first ones, as far as they are a message: the others are asked for again.
+        # The host answers as many of the first keys as fit one message. The others are prefetched
+        # later.
         entries = self._entries(keys)
-        self._ahead.extendleft(reversed(keys[len(entries) :]))
-        self._known.update(zip(keys, entries, strict=False))
+        self._to_prefetch.extendleft(reversed(keys[len(entries) :]))
+        self._cache.update(zip(keys, entries, strict=False))
         sizes = [self._size(entry) for entry in entries if entry is not None]
         if sizes:
             fitting = BYTES * len(sizes) // max(sum(sizes), 1)
-            self._room = max(1, min(fitting, WRITES, 4 * max(len(entries), _FIRST_KEYS)))
-        self._held += len(key) + self._size(entries[0])
+            self._prefetch_keys = max(1, min(fitting, WRITES, 4 * max(len(entries), _FIRST_KEYS)))
+        self._cached_bytes += len(key) + self._size(entries[0])
         return entries[0]
 
-    def _bound(self) -> None:
-        """Not all that a partition reads and writes is held until a batch begins: none does while
-        timers fire.
+    def _bound_cache(self) -> None:
+        """Clears a large cache, except buffered writes.
+
+        A new batch clears it, too, but none begins while timers fire.
         """
-        if len(self._known) > _KNOWN * WRITES or self._held > _KNOWN * BYTES:
-            self._known, self._held = dict(self._written), 0
+        if (
+            len(self._cache) > _CACHED_MESSAGES * WRITES
+            or self._cached_bytes > _CACHED_MESSAGES * BYTES
+        ):
+            self._cache, self._cached_bytes = dict(self._written), 0
 
     @abstractmethod
     def _size(self, entry: Any) -> int: ...
 
     @abstractmethod
     def _entries(self, keys: list[bytes]) -> list[Any]:
-        """Of the first keys, one at least, as many as the host sends in one message."""
+        """Fetches the entries of the first keys: as many as fit one message, at least one."""
 
     @abstractmethod
     def _send(self, keys: list[bytes], entries: list[Any]) -> None: ...
 
     def flush(self) -> None:
-        """Send the writes that wait."""
+        """Sends the buffered writes."""
         if self._written:
-            self._held += self._bytes
+            self._cached_bytes += self._bytes
             written, self._written, self._bytes = self._written, {}, 0
             self._send(list(written), list(written.values()))
-            self._bound()
+            self._bound_cache()
 
-    def begin_batch(self, ahead: Callable[[], list[bytes]]) -> None:
-        """A batch begins, and `ahead` gives its keys: what waits of the one before is sent."""
+    def begin_batch(self, keys: Callable[[], list[bytes]]) -> None:
+        """Sends the writes of the batch before; `keys` returns the keys of the new one."""
         self.flush()
-        self._of_batch = ahead
-        self._forget()
+        self._batch_keys = keys
+        self._clear_cache()
 
-    def _forget(self) -> None:
-        """What is known may be old: batch calls go past it."""
-        self._known, self._held = {}, 0
-        self._ahead = None
+    def _clear_cache(self) -> None:
+        """Clears the cache, which batch calls bypass."""
+        self._cache, self._cached_bytes = {}, 0
+        self._to_prefetch = None
 
     def delete(self, key: bytes) -> Any:
-        """Remove the key; returns its entry."""
+        """Removes the key; returns its entry."""
         entry = self.get(key)
         self._write(key, None)
         return entry
 
     def delete_range(self, start: bytes | None, end: bytes | None) -> None:
-        """Remove all from `start` to `end`, both included."""
+        """Removes all keys from `start` to `end`, both included."""
         self._ask("delete_range", ("start", "bytes", [start]), ("end", "bytes", [end]))
-        self._forget()
+        self._clear_cache()
 
-    def range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Rows:
-        """From `start` to `end`, both included."""
-        return Rows(self._scan("range", *_range(start, end, reverse)), tuples)
+    def range(self, start: bytes | None, end: bytes | None, reverse: bool) -> RemoteRows:
+        """The rows from `start` to `end`, both included."""
+        return RemoteRows(self._scan("range", *_range(start, end, reverse)), tuples)
 
-    def prefix_scan(self, prefix: bytes, end: bytes | None) -> Rows:
-        """Keys that start with `prefix`, and lie below `end`."""
-        return Rows(
+    def prefix_scan(self, prefix: bytes, end: bytes | None) -> RemoteRows:
+        """The rows whose keys start with `prefix` and are below `end`."""
+        return RemoteRows(
             self._scan("prefix", ("start", "key", [prefix]), ("end", "bytes", [end])), tuples
         )
 
@@ -146,45 +147,45 @@ class _ByKey(Remote, ABC):
         reverse: bool,
         batch_rows: int,
     ) -> "_core.ArrowReader":
-        """As `range`, in batches."""
+        """Like `range`, in batches."""
         return self._scan("range", *_range(start, end, reverse), batch_rows=batch_rows)
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are."""
+        """The approximate number of keys."""
         return int(self._number("entries"))
 
 
-class KeyValue(_ByKey):
+class RemoteKeyValue(_ByKey):
     """A key-value store."""
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Set it; None deletes."""
+        """Sets the value; None deletes."""
         self._write(key, value)
 
     def put_if_absent(self, key: bytes, value: bytes | None) -> Any:
-        """Set it where there is none; returns what was there."""
+        """Sets the value if there is none; returns the entry before."""
         found = self.get(key)
         if found is None:
             self._write(key, value)
         return found
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Set all, in order."""
+        """Sets all values, in order."""
         for key, value in entries:
             self._write(key, value)
 
     def put_batch(self, keys: Any, values: Any) -> None:
-        """Set a value a key, as one unit."""
+        """Sets one value per key, all or none."""
         self._ask("put", ("keys", "key", keys), ("values", "bytes", values))
-        self._forget()
+        self._clear_cache()
 
     def delete_batch(self, keys: Any) -> None:
-        """Remove the keys."""
+        """Removes the keys."""
         self._ask("delete", ("keys", "key", keys))
-        self._forget()
+        self._clear_cache()
 
     def get_batch(self, keys: Any) -> Any:
-        """A value a key."""
+        """One value per key."""
         return column(self._ask("get", ("keys", "key", keys)), "value")
 
     def _entries(self, keys: list[bytes]) -> list[Any]:
@@ -199,42 +200,42 @@ class KeyValue(_ByKey):
         self._calls.call(self._name, "put", [("keys", "key", keys), ("values", "bytes", entries)])
 
 
-class TimestampedKeyValue(_ByKey):
+class RemoteTimestampedKeyValue(_ByKey):
     """A timestamped key-value store: an entry is a value and its timestamp."""
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        """Set it; None deletes."""
+        """Sets the value; None deletes."""
         self._write(key, None if value is None else (value, timestamp))
 
     def put_if_absent(self, key: bytes, new: bytes | None, timestamp: int) -> Any:
-        """Set it where there is none; returns what was there."""
+        """Sets the value if there is none; returns the entry before."""
         found = self.get(key)
         if found is None:
             self.put(key, new, timestamp)
         return found
 
     def put_all(self, entries: list[tuple[bytes, bytes | None, int]]) -> None:
-        """Set all, in order."""
+        """Sets all values, in order."""
         for entry in entries:
             self.put(*entry)
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
-        """Set a value and its timestamp a key, as one unit."""
+        """Sets one value and timestamp per key, all or none."""
         self._ask(
             "put",
             ("keys", "key", keys),
             ("values", "bytes", values),
             ("timestamps", "time", timestamps),
         )
-        self._forget()
+        self._clear_cache()
 
     def delete_batch(self, keys: Any) -> None:
-        """Remove the keys."""
+        """Removes the keys."""
         self._ask("delete", ("keys", "key", keys))
-        self._forget()
+        self._clear_cache()
 
     def get_batch(self, keys: Any) -> "_core.ArrowBatch":
-        """A value and its timestamp a key."""
+        """One value and timestamp per key."""
         return self._ask("get", ("keys", "key", keys))
 
     def _entries(self, keys: list[bytes]) -> list[Any]:

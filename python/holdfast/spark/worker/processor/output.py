@@ -1,47 +1,46 @@
-"""The output of a processor that is not deterministic: kept in a store of the operator's own, to be
-given again.
-"""
+"""The stored output of a processor that is not deterministic, for retries of its task."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from holdfast.spark.worker.processor.key_value import KeyValue
+from holdfast.spark.worker.processor.key_value import RemoteKeyValue
 
 if TYPE_CHECKING:
     from holdfast import _core
 
 OUTPUT_STORE: Final = "holdfast.output"
-"""The store; it has the batches of the last epoch, by number."""
+"""The name of the store, which has the batches of the last epoch by number."""
 
 
-class Output:
-    """The output of one session."""
+class StoredOutput:
+    """The output of one session, in a store that the operator adds to the processor's."""
 
     def __init__(self, calls: "_core.HostCalls") -> None:
-        """The output of a partition."""
+        """The output of one partition."""
         self._calls: Final = calls
-        self._store: Final = KeyValue(calls, OUTPUT_STORE)
+        self._store: Final = RemoteKeyValue(calls, OUTPUT_STORE)
 
-    def kept(
+    def batches(
         self,
-        given: Callable[[], Iterator[pa.RecordBatch]],
-        again: Callable[[pa.RecordBatch], pa.RecordBatch],
+        compute: Callable[[], Iterator[pa.RecordBatch]],
+        check: Callable[[pa.RecordBatch], pa.RecordBatch],
     ) -> Iterator[pa.RecordBatch]:
-        """What an earlier session gave for the same input, by way of `again`; else what is given
-        now, and it is kept.
+        """Yields the batches that an earlier session stored for the same input, through `check`.
+
+        If there is none, it computes and stores them.
         """
         if self._calls.is_repeated():
             for _, data in self._store.range(None, None, False):
-                yield from map(again, pa.ipc.open_stream(data))
+                yield from map(check, pa.ipc.open_stream(data))
             return
-        self._store.delete_range(None, None)  # the epoch before
-        for number, batch in enumerate(given()):
+        self._store.delete_range(None, None)  # those of the epoch before
+        for number, batch in enumerate(compute()):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as stream:
                 stream.write_batch(batch)
             self._store.put(number.to_bytes(8, "big"), sink.getvalue().to_pybytes())
-            # Not held until the end: the batches of a partition may be many.
+            # Sent now: a partition may have many batches.
             self._store.flush()
             yield batch

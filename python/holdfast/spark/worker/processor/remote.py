@@ -1,6 +1,4 @@
-"""What the stores of a processor have in common: calls to the state host, and writes that wait for
-their batch's end.
-"""
+"""What the stores of a processor share: calls to the state host, and buffered writes."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -13,20 +11,19 @@ if TYPE_CHECKING:
     from holdfast import _core
 
 WRITES: Final = 10_000
-"""Scalar writes that wait at most: more of them are sent before the batch ends."""
+"""The most scalar writes that are buffered; more are sent before the batch ends."""
 
 BYTES: Final = 16 << 20
-"""Bytes of one message, about: of writes that wait, and of what is fetched ahead. The most that one
-holds is 1 GiB.
+"""The approximate size of a message, of buffered writes or of prefetched entries.
+
+A message can have up to 1 GiB.
 """
 
 _SCAN_ROWS: Final = 1_000
 
 
-class Remote:
-    """A store of the state host with the methods that the stores of `holdfast` ask of the
-    extension.
-    """
+class RemoteStore:
+    """A store of the state host, with the methods that `holdfast` calls on the extension's."""
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
         """A store of a session."""
@@ -35,22 +32,20 @@ class Remote:
         self._bytes = 0
 
     def _wait(self, count: int, size: int) -> None:
-        """So many writes wait now, the last of them of `size` bytes: all are sent where they are
-        many or large.
-        """
+        """Counts a buffered write of `size` bytes; sends all if they are many or large."""
         self._bytes += size
         if count >= WRITES or self._bytes >= BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Send the writes that wait."""
+        """Sends the buffered writes."""
 
-    def begin_batch(self, _ahead: Callable[[], list[bytes]]) -> None:
-        """A batch begins, and `_ahead` gives its keys: what waits of the one before is sent."""
+    def begin_batch(self, _keys: Callable[[], list[bytes]]) -> None:
+        """Sends the writes of the batch before; `_keys` returns the keys of the new one."""
         self.flush()
 
-    def read_only(self, _level: str, _bound: object) -> "Remote":
-        """Not here: the processor is the writer, and its store's own reads are all there is."""
+    def read_only(self, _level: str, _bound: object) -> "RemoteStore":
+        """Raises: a processor's store has no readers besides the processor, its writer."""
         raise UnsupportedOperationError(
             f"store {self._name}: read_only is for readers beside the job; in a processor use the "
             "store's own reads"
@@ -73,13 +68,13 @@ class Remote:
         return f"<{type(self).__name__} {self._name!r}>"
 
 
-class Rows:
-    """A scan's rows, as the extension's iterators show them."""
+class RemoteRows:
+    """The rows of a scan, with the methods of the extension's iterators."""
 
     def __init__(
         self, pages: "_core.ArrowReader", rows: Callable[[list[list[Any]]], Iterator[Any]]
     ) -> None:
-        """`rows` makes rows of a page's columns."""
+        """`rows` turns the columns of a page into rows."""
         self._pages: Iterator[_core.ArrowBatch] | None = iter(pages)
         self._rows = rows
         self._page: Iterator[Any] = iter(())
@@ -101,13 +96,13 @@ class Rows:
         return next(self)
 
     def peek_next_key(self) -> Any:
-        """The key of the next row, which stays where it is."""
+        """The key of the next row, without moving on."""
         if not self._peeked:
             self._peeked.append(next(self))
         return self._peeked[0][0]
 
     def close(self) -> None:
-        """Let the snapshot go."""
+        """Closes the scan, which releases its view."""
         self._pages, self._page, self._peeked = None, iter(()), []
 
 
@@ -117,7 +112,7 @@ def tuples(page: list[list[Any]]) -> Iterator[Any]:
 
 
 def columns(batch: "_core.ArrowBatch") -> list[list[Any]]:
-    """A batch's columns as Python's values."""
+    """A batch's columns as Python values."""
     return [column.to_pylist() for column in pa.record_batch(batch).columns]
 
 

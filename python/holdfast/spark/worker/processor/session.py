@@ -1,16 +1,16 @@
-"""The session store: puts wait for their batch's end."""
+"""The session store: puts are buffered until the end of the batch."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.spark.worker.processor.remote import Remote, Rows, column, columns
+from holdfast.spark.worker.processor.remote import RemoteRows, RemoteStore, column, columns
 from holdfast.spark.worker.processor.window import selection
 
 if TYPE_CHECKING:
     from holdfast import _core
 
 
-class Session(Remote):
+class RemoteSession(RemoteStore):
     """A session store."""
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
@@ -19,20 +19,22 @@ class Session(Remote):
         self._written: list[tuple[bytes, int, int, bytes | None]] = []
 
     def stream_time(self) -> int | None:
-        """The greatest end of a write."""
+        """The greatest end of a write so far."""
         time: int | None = self._number("time")
         return time
 
     def put(self, key: bytes, start: int, end: int, value: bytes | None) -> None:
-        """Set a session's value; None removes."""
+        """Sets a session's value; None removes it."""
         if end < start:
-            words = f"the session starts at {start} and ends at {end}, which is earlier"
-            raise ValueError(f"store {self._name}, key {key[:32]!r}: {words}")
+            raise ValueError(
+                f"store {self._name}, key {key[:32]!r}: the session starts at {start} and ends at "
+                f"{end}, which is earlier"
+            )
         self._written.append((key, start, end, value))
         self._wait(len(self._written), len(key) + len(value or b""))
 
     def flush(self) -> None:
-        """Send the writes that wait."""
+        """Sends the buffered writes."""
         if self._written:
             written, self._written, self._bytes = self._written, [], 0
             keys, starts, ends, values = map(list, zip(*written, strict=True))
@@ -46,28 +48,28 @@ class Session(Remote):
         found: bytes | None = value
         return found
 
-    def find_sessions(self, wanted: "_core._Selection") -> Rows:
-        """Sessions by (end, key, start)."""
-        return Rows(self._scan("range", *selection(wanted, ("end", "start"))), _rows)
+    def find_sessions(self, wanted: "_core._Selection") -> RemoteRows:
+        """Sessions, ordered by (end, key, start)."""
+        return RemoteRows(self._scan("range", *selection(wanted, ("end", "start"))), _rows)
 
     def put_batch(self, keys: Any, starts: Any, ends: Any, values: Any) -> None:
-        """A put a row, as one unit."""
+        """One put per row, all or none."""
         self._ask("put", *_sessions(keys, starts, ends), ("values", "bytes", values))
 
     def remove_batch(self, keys: Any, starts: Any, ends: Any) -> None:
-        """Remove a session a row, as one unit."""
+        """Removes one session per row, all or none."""
         self._ask("put", *_sessions(keys, starts, ends))
 
     def fetch_session_batch(self, keys: Any, starts: Any, ends: Any) -> Any:
-        """A value a row."""
+        """One value per row."""
         return column(self._ask("get", *_sessions(keys, starts, ends)), "value")
 
     def find_batch(self, keys: Any, earliest_ends: Any, latest_starts: Any) -> "_core.ArrowBatch":
-        """The sessions of a key, a row of input each."""
+        """The sessions of each key, which is a row of the input."""
         return self._ask("find", *_sessions(keys, latest_starts, earliest_ends))
 
     def find_batches(self, wanted: "_core._Selection", batch_rows: int) -> "_core.ArrowReader":
-        """As `find_sessions`, in batches."""
+        """Like `find_sessions`, in batches."""
         return self._scan("range", *selection(wanted, ("end", "start")), batch_rows=batch_rows)
 
 

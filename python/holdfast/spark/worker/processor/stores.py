@@ -1,7 +1,7 @@
 """A processor's stores: the classes of `holdfast`, over the state host instead of a database."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -14,72 +14,76 @@ from holdfast._stores.window import TimestampedWindowStore, WindowStore
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.serde import BYTES, TypedSerde
 from holdfast.serde._struct import StructSerde
-from holdfast.spark.worker.processor.key_value import KeyValue, TimestampedKeyValue
-from holdfast.spark.worker.processor.session import Session
-from holdfast.spark.worker.processor.versioned import Versioned
-from holdfast.spark.worker.processor.window import Window
+from holdfast.spark.worker.processor.key_value import RemoteKeyValue, RemoteTimestampedKeyValue
+from holdfast.spark.worker.processor.session import RemoteSession
+from holdfast.spark.worker.processor.versioned import RemoteVersioned
+from holdfast.spark.worker.processor.window import RemoteWindow
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holdfast import _core
-    from holdfast._database import Database
     from holdfast._options import IsolationLevel
-    from holdfast.spark.worker.processor.remote import Remote
+    from holdfast._stores.owner import StoreOwner
+    from holdfast.spark.worker.processor.remote import RemoteStore
     from holdfast.stores import StoreBuilder
 
 _KINDS: Final[dict[str, tuple[Any, Any]]] = {
-    "key_value": (KeyValueStore, KeyValue),
-    "timestamped_key_value": (TimestampedKeyValueStore, TimestampedKeyValue),
-    "versioned": (VersionedKeyValueStore, Versioned),
-    "window": (WindowStore, Window),
-    "timestamped_window": (TimestampedWindowStore, Window),
-    "session": (SessionStore, Session),
+    "key_value": (KeyValueStore, RemoteKeyValue),
+    "timestamped_key_value": (TimestampedKeyValueStore, RemoteTimestampedKeyValue),
+    "versioned": (VersionedKeyValueStore, RemoteVersioned),
+    "window": (WindowStore, RemoteWindow),
+    "timestamped_window": (TimestampedWindowStore, RemoteWindow),
+    "session": (SessionStore, RemoteSession),
 }
+"""For each kind the class that the processor calls, and the class that it calls."""
 
 
-class Stores:
+class ProcessorStores:
     """The stores of one session, by name."""
 
     def __init__(
         self, calls: "_core.HostCalls", builders: "list[StoreBuilder]", by: list[str]
     ) -> None:
-        """`by`: the columns of a batch whose keys are fetched ahead."""
+        """`by`: the columns of a batch that have the keys to prefetch."""
         self._by = by
         self._builders = builders
-        self._remote: dict[str, Remote] = {}
+        self._remote: dict[str, RemoteStore] = {}
         self._stores: dict[str, Any] = {}
-        session = cast("Database", _Session())
+        owner: StoreOwner = _SessionOwner()
         for builder in builders:
-            face, remote = _KINDS[builder.kind]
+            store, remote = _KINDS[builder.kind]
             self._remote[builder.name] = remote(calls, builder.name)
-            self._stores[builder.name] = face(session, builder, self._remote[builder.name])
+            self._stores[builder.name] = store(owner, builder, self._remote[builder.name])
+
+    @property
+    def names(self) -> list[str]:
+        """The stores' names."""
+        return list(self._stores)
 
     def __getitem__(self, name: str) -> Any:
         """A store."""
         try:
             return self._stores[name]
         except KeyError:
-            raise KeyError(
-                f"no store {name!r} in this processor; it has {list(self._stores)}"
-            ) from None
+            raise KeyError(f"no store {name!r} in this processor; it has {self.names}") from None
 
     def begin_batch(self, batch: pa.RecordBatch) -> None:
-        """A batch begins: what waits of the one before is sent."""
+        """Sends the writes of the batch before, and prepares to prefetch the keys of this one."""
         for builder in self._builders:
-            self._remote[builder.name].begin_batch(self._ahead(builder, batch))
+            self._remote[builder.name].begin_batch(self._keys_of(builder, batch))
 
     def flush(self) -> None:
-        """Send all writes that wait."""
+        """Sends all buffered writes."""
         for remote in self._remote.values():
             remote.flush()
 
-    def _ahead(self, builder: "StoreBuilder", batch: pa.RecordBatch) -> Callable[[], list[bytes]]:
+    def _keys_of(self, builder: "StoreBuilder", batch: pa.RecordBatch) -> Callable[[], list[bytes]]:
         return lambda: _keys(builder, batch.select(self._by).drop_null())
 
 
 def _keys(builder: "StoreBuilder", rows: pa.RecordBatch) -> list[bytes]:
-    """The batch's keys as the store keeps them; none where its keys are of another kind than the
-    batch's.
-    """
+    """The batch's keys in the store's bytes; none if the store's keys have other types."""
     is_known = builder.key is BYTES or isinstance(builder.key, TypedSerde)
     try:
         if isinstance(builder.key, StructSerde):
@@ -94,24 +98,24 @@ def _keys(builder: "StoreBuilder", rows: pa.RecordBatch) -> list[bytes]:
     return keys
 
 
-class _Session:
-    """What the stores ask of their task."""
+class _SessionOwner:
+    """The owner of a processor's stores."""
 
     is_open = True
 
-    def commit(self, _: object = None) -> None:
-        """A store cannot end the epoch."""
+    def commit(self, _offsets: "Mapping[tuple[str, int], int | None] | None" = None, /) -> None:
+        """Raises: a store cannot end the epoch."""
         raise UnsupportedOperationError(
-            "a store's commit inside a processor: the epoch commits as a whole when Spark has it; "
-            "ctx.commit() asks for one"
+            "a store's commit inside a processor: the epoch commits as a whole after Spark "
+            "committed it; ctx.commit() requests a commit"
         )
 
-    def store_offset(self, _store: str, _partition: tuple[str, int]) -> int | None:
-        """A processor's stores stand at the epoch before."""
+    def store_offset(self, _store: str, _partition: tuple[str, int], /) -> int | None:
+        """None: the offsets of a processor's stores are the state host's."""
         return None
 
-    def isolation(self, level: "IsolationLevel | None") -> str:
-        """A level's name."""
+    def isolation(self, level: "IsolationLevel | None", /) -> str:
+        """The name of an isolation level."""
         return "read_uncommitted" if level is None else level.value
 
     def __repr__(self) -> str:

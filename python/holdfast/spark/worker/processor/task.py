@@ -1,6 +1,4 @@
-"""A process operator in Spark's Python worker: rows go to the state host, come back in order, meet
-the processor.
-"""
+"""A process operator's task: the state host orders the rows, the processor gets them in batches."""
 
 import pickle
 from collections.abc import Iterable, Iterator
@@ -28,8 +26,9 @@ class ProcessTask(OperatorTask):
         required: frozenset[str],
         **common: Any,
     ) -> None:
-        """`processor` is pickled: every session has one of its own; `required` columns of the
-        result have no nulls.
+        """`processor` is pickled, so that every session has its own copy.
+
+        `required` are the columns of the result that have no nulls.
         """
         super().__init__(**common)
         self.processor: Final = processor
@@ -41,24 +40,26 @@ class ProcessTask(OperatorTask):
     def _results(
         self, client: "_core.HostClient", request: dict[str, Any]
     ) -> Iterator[pa.RecordBatch]:
-        from holdfast.spark.worker.processor.output import Output
+        from holdfast.spark.worker.processor.output import StoredOutput
 
         calls = client.end_input()
         try:
-            output = None if self.deterministic else Output(calls)
-            given = partial(self._given, calls, request)
-            for batch in given() if output is None else output.kept(given, self._again):
+            stored = None if self.deterministic else StoredOutput(calls)
+            compute = partial(self._compute, calls, request)
+            for batch in compute() if stored is None else stored.batches(compute, self._check):
                 calls.digest(batch)
                 yield batch
             calls.done()
         finally:
             calls.close()
 
-    def _given(self, calls: "_core.HostCalls", request: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-        """What the processor gives."""
+    def _compute(
+        self, calls: "_core.HostCalls", request: dict[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """Runs the processor, and yields its batches."""
         from holdfast.spark.worker.processor.context import ProcessorContext
 
-        processor = pickle.loads(self.processor)  # noqa: S301 - our own driver pickled it
+        processor = pickle.loads(self.processor)  # noqa: S301 - the query's driver pickled it
         on_timer = getattr(processor, "on_timer", None)
         context = ProcessorContext(
             calls,
@@ -73,7 +74,7 @@ class ProcessTask(OperatorTask):
         while not is_last:
             rows, time = calls.rows()
             is_last = not len(rows)
-            # At the end there are no rows, but a heartbeat may have come.
+            # The last batch is empty; it has a time if there was a heartbeat.
             if is_last and time is None:
                 break
             batch = pa.record_batch(rows)
@@ -84,8 +85,8 @@ class ProcessTask(OperatorTask):
                 if on_timer is None:
                     raise TypeError(
                         f"processor {self.request['operator']['name']!r} has no method "
-                        "on_timer(key, at, ctx), and a "
-                        f"timer of {key!r} fires that was set before: give it one"
+                        "on_timer(key, at, ctx), but a timer of "
+                        f"{key!r} that was set before fires: give it one"
                     )
                 yield from self._batches(on_timer(key, at, context))
         context.flush()
@@ -93,23 +94,23 @@ class ProcessTask(OperatorTask):
     def _batches(self, given: Iterable[Any] | None) -> Iterator[pa.RecordBatch]:
         if given is None:
             return
-        # One that is returned is meant as one that is yielded; iterated, it would be its columns.
+        # A returned batch is treated as a yielded one. Iterating over it would yield its columns.
         for batches in given if isinstance(given, Iterable) and not _is_arrow(given) else [given]:
             yield from map(self._named, _batches(batches))
 
-    def _again(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch that an earlier session gave, maybe under another schema."""
+    def _check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Checks a batch that an earlier session stored, maybe under another schema."""
         try:
             return self._named(batch)
         except ValueError as error:
             raise ValueError(
-                f"{error}. This output was kept for the same micro-batch under an earlier schema: "
-                "go back to that until the "
-                "micro-batch is committed, or have it made anew with `holdfast epoch drop`"
+                f"{error}. This output was stored for the same micro-batch under an earlier "
+                "schema: use that schema until the micro-batch is committed, or drop the output "
+                "with `holdfast epoch drop`"
             ) from error
 
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with exactly the columns of the result, in their order."""
+        """Returns the batch with exactly the columns of the result, in their order."""
         name = self.request["operator"]["name"]
         if sorted(batch.schema.names) != sorted(self.output.names):
             raise ValueError(
@@ -148,7 +149,7 @@ def _batches(given: Any) -> Iterable[pa.RecordBatch]:
             return reader
         if hasattr(given, "__arrow_c_array__"):
             return [pa.record_batch(given)]
-    except pa.ArrowException as error:  # a column has Arrow's interfaces, too
+    except pa.ArrowException as error:  # a column has Arrow's interfaces but is no batch
         cause = error
     raise TypeError(
         f"the processor gave a {type(given).__name__}; wanted: record batches (yield them)"

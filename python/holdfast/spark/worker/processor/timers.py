@@ -1,8 +1,7 @@
-"""Event-time timers by key, and the stream time that fires them: a store of the operator's own, by
-time and key.
+"""Event-time timers by key, and the stream time that fires them.
 
-A timer is a row whose key is its time (8 bytes, in order) and its key's bytes. The row without a
-key is the stream time.
+They are in a store that the operator adds to the processor's. A timer is a row whose key is its
+time (8 bytes, in order) and the bytes of its key. The row with an empty key is the stream time.
 """
 
 from collections.abc import Iterator
@@ -13,13 +12,13 @@ import pyarrow as pa
 
 from holdfast import serde
 from holdfast._time import Timestamp, timestamp_micros
-from holdfast.spark.worker.processor.key_value import KeyValue
+from holdfast.spark.worker.processor.key_value import RemoteKeyValue
 
 if TYPE_CHECKING:
     from holdfast import _core
 
 TIMER_STORE: Final = "holdfast.timers"
-"""The store that all processors with an event time have."""
+"""The name of the store, which all processors with an event time have."""
 
 _STREAM_TIME: Final = b""
 _FIRST: Final = b"\0"
@@ -31,33 +30,33 @@ class Timers:
     """The timers of one session."""
 
     def __init__(self, calls: "_core.HostCalls", keys: pa.Schema) -> None:
-        """The timers of a partition; `keys` are the columns of their keys."""
-        self.store: Final = KeyValue(calls, TIMER_STORE)
+        """The timers of one partition; `keys` are the columns of their keys."""
+        self.store: Final = RemoteKeyValue(calls, TIMER_STORE)
         self._serde: Final[serde.Serde[Any]] = serde.struct(keys)
         self._keys: Final = keys
         self._is_single: Final = len(keys) == 1
         time = self.store.get(_STREAM_TIME)
         self.stream_time = None if time is None else _moment(time)
-        # While timers fire: those that are due up to a row, first the next. New ones up to there
-        # fire in their order, too.
+        # While timers fire: a heap of the due ones up to the row `_last`. New ones up to there are
+        # added to it, so that they fire in order, too.
         self._due: list[bytes] = []
         self._waiting: set[bytes] = set()
         self._last: bytes | None = None
 
     def advance(self, time: int | None) -> None:
-        """Rows up to this time have come."""
+        """Moves the stream time forward to the time of a row."""
         if time is not None and (self.stream_time is None or time > self.stream_time):
             self.stream_time = time
             self.store.put(_STREAM_TIME, _bytes(time))
 
     def set(self, key: Any, at: Timestamp) -> None:
-        """Fire for this key as soon as the stream time has reached `at`; set twice is set once."""
+        """Fires for this key when the stream time reaches `at`; a timer set twice fires once."""
         try:
             encoded = self._serde.serialize((key,) if self._is_single else key)
         except (TypeError, ValueError) as error:
             columns = ", ".join(f"{column.name} ({column.type})" for column in self._keys)
             raise type(error)(
-                f"set_timer: the key {key!r} is none of the columns by, {columns}: {error}"
+                f"set_timer: the key {key!r} does not fit the columns by, {columns}: {error}"
             ) from error
         row = _bytes(timestamp_micros(at, "at")) + encoded
         if self._last is None or row > self._last:
@@ -67,9 +66,7 @@ class Timers:
             heappush(self._due, row)
 
     def fire(self) -> Iterator[tuple[Any, int]]:
-        """Key and time of each timer that the stream time has reached, in the order of time and
-        key; they are gone then.
-        """
+        """Removes the timers up to the stream time, and yields key and time of each, in order."""
         if self.stream_time is None:
             return
         end = None if self.stream_time == _OFFSET - 1 else _bytes(self.stream_time + 1)
@@ -90,8 +87,9 @@ class Timers:
             self._last = None
 
     def _page(self, end: bytes | None) -> tuple[list[bytes], bool]:
-        """The next that are due, and whether there are others: a page may end with its bytes, too,
-        so that is asked.
+        """The next timers that are due, and whether there are more.
+
+        A page may also end because of its bytes, so a short page does not mean the last one.
         """
         pages = iter(self.store.range_batches(_FIRST, end, False, _PAGE))
         first = next(pages, None)

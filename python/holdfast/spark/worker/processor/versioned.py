@@ -1,26 +1,26 @@
-"""The versioned store: each call goes to the state host, which knows what a put comes to."""
+"""The versioned store: each call goes to the state host, which decides what a put does."""
 
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from holdfast._core import decode_batch
-from holdfast.spark.worker.processor.remote import Remote, Rows, columns, tuples
+from holdfast.spark.worker.processor.remote import RemoteRows, RemoteStore, columns, tuples
 
 if TYPE_CHECKING:
     from holdfast import _core
 
 
-class Versioned(Remote):
+class RemoteVersioned(RemoteStore):
     """A versioned store."""
 
     def stream_time(self) -> int | None:
-        """The greatest timestamp of an accepted write."""
+        """The greatest timestamp of an accepted write so far."""
         time: int | None = self._number("time")
         return time
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> tuple[bool, int | None]:
-        """Put a version; returns (accepted, valid_to)."""
+        """Puts a version; returns (accepted, valid_to)."""
         put = self._ask(
             "apply",
             ("keys", "key", [key]),
@@ -31,7 +31,7 @@ class Versioned(Remote):
         return accepted, valid_to
 
     def delete(self, key: bytes, timestamp: int) -> tuple[bytes, int, int | None] | None:
-        """End the value at a time; returns the version that was in force."""
+        """Ends the value at a time; returns the version that was in force."""
         return _record(
             self._ask("delete", ("key", "key", [key]), ("timestamp", "time", [timestamp]))
         )
@@ -40,25 +40,27 @@ class Versioned(Remote):
         """The newest version, or the one in force at a time."""
         return _record(self._ask("get", ("keys", "key", [key]), *_as_of(as_of)))
 
-    def versions(self, key: bytes, start: int, end: int, descending: bool) -> Rows:
+    def versions(self, key: bytes, start: int, end: int, descending: bool) -> RemoteRows:
         """The versions of a key that were in force in `[start, end]`."""
         order: _core._Argument = ("descending", "flag", [descending])
-        return Rows(
+        return RemoteRows(
             self._scan("versions", ("key", "key", [key]), *_times(start, end), order), tuples
         )
 
     def versions_range(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int
-    ) -> Rows:
-        """The same of a range of keys, by (key, timestamp)."""
-        return Rows(self._scan("range", *_keys(key_from, key_to), *_times(start, end)), tuples)
+    ) -> RemoteRows:
+        """The same for a range of keys, ordered by (key, timestamp)."""
+        return RemoteRows(
+            self._scan("range", *_keys(key_from, key_to), *_times(start, end)), tuples
+        )
 
-    def scan(self, as_of: int | None) -> Rows:
-        """The table as it is or was."""
-        return Rows(self._scan("scan", *_as_of(as_of)), tuples)
+    def scan(self, as_of: int | None) -> RemoteRows:
+        """The table as of a time, or as it is now."""
+        return RemoteRows(self._scan("scan", *_as_of(as_of)), tuples)
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> Any:
-        """A put a row, as one unit."""
+        """One put per row, all or none."""
         put = self._ask(
             "apply",
             ("keys", "key", keys),
@@ -68,7 +70,7 @@ class Versioned(Remote):
         return pa.record_batch(put).select(["accepted", "valid_to"])
 
     def get_batch(self, keys: Any, as_of: Any) -> "_core.ArrowBatch":
-        """A version a row."""
+        """One version per row."""
         times: list[_core._Argument] = [] if as_of is None else [("as_of", "time", as_of)]
         return self._ask("get", ("keys", "key", keys), *times)
 
@@ -80,8 +82,9 @@ class Versioned(Remote):
         timestamps: Any,
         value_serde: "_core.Serde | None" = None,
     ) -> "_core.ArrowBatch":
-        """A put or a get a row, in order. After an error the task fails, and nothing of it is
-        committed.
+        """One put or get per row, in order.
+
+        After an error the task fails, and none of its writes are committed.
         """
         rows: list[_core._Argument] = [
             ("keys", "key", keys),
@@ -98,13 +101,13 @@ class Versioned(Remote):
     def versions_batches(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int, batch_rows: int
     ) -> "_core.ArrowReader":
-        """As `versions_range`, in batches."""
+        """Like `versions_range`, in batches."""
         return self._scan(
             "range", *_keys(key_from, key_to), *_times(start, end), batch_rows=batch_rows
         )
 
     def scan_batches(self, as_of: int | None, batch_rows: int) -> "_core.ArrowReader":
-        """As `scan`, in batches."""
+        """Like `scan`, in batches."""
         return self._scan("scan", *_as_of(as_of), batch_rows=batch_rows)
 
 

@@ -1,9 +1,9 @@
-"""The window stores, with timestamps or without: puts wait for their batch's end."""
+"""The window stores, with timestamps or without: puts are buffered until the batch ends."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.spark.worker.processor.remote import Remote, Rows, column, columns
+from holdfast.spark.worker.processor.remote import RemoteRows, RemoteStore, column, columns
 
 if TYPE_CHECKING:
     from holdfast import _core
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _Put = tuple[bytes, bytes | None, int, int | None]
 
 
-class Window(Remote):
+class RemoteWindow(RemoteStore):
     """A window store."""
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
@@ -20,17 +20,17 @@ class Window(Remote):
         self._written: list[_Put] = []
 
     def stream_time(self) -> int | None:
-        """The greatest start of a write."""
+        """The greatest start of a write so far."""
         time: int | None = self._number("time")
         return time
 
     def put(self, key: bytes, value: bytes | None, start: int, timestamp: int | None) -> None:
-        """Set a window's value; None deletes."""
+        """Sets a window's value; None deletes it."""
         self._written.append((key, value, start, timestamp))
         self._wait(len(self._written), len(key) + len(value or b""))
 
     def flush(self) -> None:
-        """Send the writes that wait."""
+        """Sends the buffered writes."""
         if self._written:
             written, self._written, self._bytes = self._written, [], 0
             keys, values, starts, timestamps = map(list, zip(*written, strict=True))
@@ -44,20 +44,20 @@ class Window(Remote):
         )
         return None if value is None else (value, timestamp)
 
-    def fetch_range(self, wanted: "_core._Selection") -> Rows:
-        """Windows by (start, key)."""
-        return Rows(self._scan("range", *selection(wanted, ("start", "end"))), _rows)
+    def fetch_range(self, wanted: "_core._Selection") -> RemoteRows:
+        """Windows, ordered by (start, key)."""
+        return RemoteRows(self._scan("range", *selection(wanted, ("start", "end"))), _rows)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any | None) -> None:
-        """A put a row, as one unit; with timestamps in a store that has them."""
+        """One put per row, all or none; with timestamps in a store that has them."""
         self._ask("put", *_put(keys, values, window_starts, timestamps))
 
     def fetch_batch(self, keys: Any, window_starts: Any) -> Any:
-        """A value a row."""
+        """One value per row."""
         return column(self.fetch_stamped_batch(keys, window_starts), "value")
 
     def fetch_stamped_batch(self, keys: Any, window_starts: Any) -> "_core.ArrowBatch":
-        """A value and its timestamp a row."""
+        """One value and timestamp per row."""
         return self._ask("get", ("keys", "key", keys), ("starts", "time", window_starts))
 
     def fetch_ranges(
@@ -67,7 +67,7 @@ class Window(Remote):
         ends: Any,
         timestamps: bool,  # noqa: ARG002
     ) -> "_core.ArrowBatch":
-        """The windows of a key between two starts, a row of input each."""
+        """The windows of each key between two starts, which are a row of the input."""
         return self._ask(
             "find", ("keys", "key", keys), ("starts", "time", starts), ("ends", "time", ends)
         )
@@ -76,9 +76,9 @@ class Window(Remote):
         self,
         wanted: "_core._Selection",
         batch_rows: int,
-        timestamps: bool,  # noqa: ARG002 - as the extension has it; the host knows
+        timestamps: bool,  # noqa: ARG002 - the extension's signature; the host knows it
     ) -> "_core.ArrowReader":
-        """As `fetch_range`, in batches."""
+        """Like `fetch_range`, in batches."""
         return self._scan("range", *selection(wanted, ("start", "end")), batch_rows=batch_rows)
 
 

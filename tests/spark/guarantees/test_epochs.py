@@ -1,0 +1,592 @@
+"""Exactly once, when work is repeated, lost, done in part or done by another run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException, StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from streams import (
+    Stream,
+    in_thread,
+    joined_by_sign,
+    kill_host_of_worker,
+    kill_hosts,
+    seconds,
+    values,
+)
+
+import holdfast.spark as hfs
+from holdfast.cli import main
+from holdfast.errors import HoldfastError
+
+KEYS = "abcdefgh"  # enough that both partitions have some
+
+
+def rows_of(joined: DataFrame) -> dict[int, Any]:
+    return {row["x"]: row["v"] for row in joined.collect()}
+
+
+def three_batches(stream: Stream) -> dict[int, dict[int, Any]]:
+    """A table row a key, left rows that find them, a newer table row a key; and the result."""
+    stream.batch(left=[(key, 1, -1 - n) for n, key in enumerate(KEYS)])
+    stream.batch(
+        left=[(key, 5, n) for n, key in enumerate(KEYS)]
+        + [(key, 6, -11 - n) for n, key in enumerate(KEYS)]
+    )
+    stream.batch(
+        left=[row for n, key in enumerate(KEYS) for row in ((key, 5, n), (key, 7, 10 + n))]
+    )
+    return {
+        0: {},
+        1: {n: -1 - n for n in range(8)},
+        2: {**{n: -1 - n for n in range(8)}, **{10 + n: -11 - n for n in range(8)}},
+    }
+
+
+def refusal(work) -> str:
+    """Returns the error that `work` fails with.
+
+    Not pytest.raises: its failure is no Exception, and py4j would wait forever.
+    """
+    try:
+        work()
+    except (HoldfastError, ValueError, PythonException) as error:
+        return f"{type(error).__name__}: {error}"
+    return "it was not refused"
+
+
+def run(stream: Stream, fn) -> None:
+    stream.run(stream.source("left"), each=fn)
+
+
+# --- foreachBatch
+# --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [hfs.foreach_batch, lambda fn: fn], ids=["wrapped", "plain"])
+def test_operators_work_inside_foreach_batch(stream: Stream, wrap):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+    run(
+        stream,
+        wrap(lambda frame, batch: got.__setitem__(batch, rows_of(joined_by_sign(frame, state)))),
+    )
+    assert got == expected
+
+
+def test_a_plan_evaluated_twice_gives_equal_results_and_counts_once(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def twice(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        assert joined.count() == len(expected[batch])
+        got[batch] = rows_of(joined)
+        assert rows_of(joined) == got[batch]
+
+    run(stream, hfs.foreach_batch(twice))
+    assert got == expected
+
+
+def test_an_epoch_without_rows_after_a_filter_is_complete(stream: Stream):
+    # Without the observe() in the plan Spark drops the operator's stage here, and the next epoch
+    # cannot open.
+    three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        got[batch] = rows_of(joined_by_sign(frame.where("false") if batch == 1 else frame, state))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert stream.log() == {0: 2, 1: 2, 2: 2}
+    assert got == {0: {}, 1: {}, 2: {x: -1 - x % 10 for x in (*range(8), *range(10, 18))}}
+
+
+def test_a_full_evaluation_may_follow_take(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        joined.take(1)
+        got[batch] = rows_of(joined)
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+
+
+@pytest.mark.parametrize(
+    "part", [lambda joined: joined.take(1), lambda joined: joined.show(1)], ids=["take", "show"]
+)
+def test_evaluating_only_the_first_rows_is_a_named_error(
+    stream: Stream, part: Callable[[DataFrame], Any]
+):
+    three_batches(stream)
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        part(joined) if batch == 1 else joined.collect()
+
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, hfs.foreach_batch(fn))
+    assert stream.log().get(1, 0) < stream.partitions
+
+
+def test_is_empty_is_complete_without_rows_and_a_named_error_with_many(stream: Stream):
+    stream.partitions = 1
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+
+    def is_empty(frame: DataFrame, batch: int) -> None:
+        # Spark reads one row of each task. A task without rows runs to its end. If the rows are
+        # larger than the sockets' buffers, most are still in the host when Spark stops reading. Few
+        # small rows are all sent before that.
+        padded = frame.withColumn("pad", F.repeat("k", 8 << 20 if batch == 1 else 1))
+        got[batch] = joined_by_sign(padded, stream.state()).isEmpty()
+
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, hfs.foreach_batch(is_empty))
+    assert got == {0: True, 1: False}
+    assert stream.log() == {0: 1}
+    assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0
+    # With the whole evaluated, nothing is lost and nothing doubled.
+    run(
+        stream,
+        hfs.foreach_batch(
+            lambda frame, batch: got.update({batch: rows_of(joined_by_sign(frame, stream.state()))})
+        ),
+    )
+    assert got == {**expected, 0: True}
+
+
+def test_an_operator_that_is_never_evaluated_is_a_named_error(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        if batch != 1:
+            joined.collect()
+
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, hfs.foreach_batch(fn))
+
+
+def test_a_result_may_be_evaluated_in_another_thread(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        got[batch] = in_thread(lambda: rows_of(joined))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+
+
+def test_an_operator_called_in_another_thread_is_refused(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    refusals: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        refusals.append(refusal(lambda: in_thread(lambda: joined_by_sign(frame, state))))
+
+    run(stream, fn)
+    assert len(refusals) == 3
+    assert all("needs an epoch" in message for message in refusals), refusals
+
+
+def test_a_user_job_group_is_refused_without_the_wrapper(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    refusals: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        for group in ("mine", "0f0a8f2e-54f2-4d9a-9d9b-2f2b8a0f7a11"):
+            stream.spark.sparkContext.setJobGroup(group, "a group of my own")
+            refusals.append(refusal(lambda: joined_by_sign(frame, state)))
+
+    run(stream, fn)
+    assert len(refusals) == 6
+    assert all(
+        "the job group" in message and "is not the run id" in message for message in refusals
+    ), refusals
+
+
+def test_a_user_job_group_is_ignored_inside_the_wrapper(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        stream.spark.sparkContext.setJobGroup("mine", "a group of my own")
+        got[batch] = rows_of(joined_by_sign(frame, state))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+    assert len(list((stream.root / "runs").glob("[0-9]*"))) == 1
+
+
+def test_one_name_twice_in_an_epoch_is_refused(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    refusals: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined_by_sign(frame, state).collect()
+        refusals.append(refusal(lambda: joined_by_sign(frame, state)))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert len(refusals) == 3
+    assert all("an operator named 'join' already" in message for message in refusals), refusals
+
+
+def test_a_result_of_another_epoch_is_refused(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    kept: list[DataFrame] = []
+    refusals: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        kept.append(joined_by_sign(frame, state))
+        kept[-1].collect()
+        if batch == 1:
+            refusals.append(refusal(kept[0].collect))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert len(refusals) == 1
+    assert "call it again in every micro-batch" in refusals[0]
+
+
+# --- replay
+# --------------------------------------------------------------------------------------------------
+
+
+def scenario(stream: Stream) -> None:
+    stream.batch(right=[(key, 1, f"{key}1") for key in KEYS])
+    stream.batch(
+        left=[(key, 5, n) for n, key in enumerate(KEYS)],
+        right=[(key, 6, f"{key}6") for key in KEYS],
+    )
+
+
+def then(stream: Stream) -> None:
+    stream.batch(
+        left=[row for n, key in enumerate(KEYS) for row in ((key, 5, n), (key, 7, 10 + n))]
+    )
+
+
+EXPECTED_1 = {n: f"{key}1" for n, key in enumerate(KEYS)}
+EXPECTED_2 = {**EXPECTED_1, **{10 + n: f"{key}6" for n, key in enumerate(KEYS)}}
+
+
+@pytest.mark.parametrize("host", ["lives", "is killed"])
+def test_a_new_run_replays_an_epoch_exactly_once(stream: Stream, host: str):
+    scenario(stream)
+    first = dict(stream.run())
+    stream.forget_commit(1)
+    if host == "is killed":
+        assert kill_hosts()
+    then(stream)
+    stream.batches = {}
+    again = stream.run()
+    assert sorted(again) == [1, 2]
+    assert again[1] == first[1]
+    assert values(again[2]) == EXPECTED_2
+
+
+@pytest.mark.parametrize("host", ["lives", "is killed"])
+def test_a_replayed_epoch_that_the_file_sink_skips_counts_once(stream: Stream, host: str):
+    scenario(stream)
+    out = stream.base / "out"
+
+    def write() -> None:
+        query = (
+            stream.joined()
+            .writeStream.format("parquet")
+            .option("path", str(out))
+            .option("checkpointLocation", stream.checkpoint)
+            .start()
+        )
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    write()
+    stream.forget_commit(1)
+    if host == "is killed":
+        assert kill_hosts()
+    then(stream)
+    write()
+    rows = sorted((row["x"], row["v"]) for row in stream.spark.read.parquet(str(out)).collect())
+    assert rows == sorted([*EXPECTED_1.items(), *EXPECTED_2.items()])
+
+
+def test_a_rewound_query_continues_with_other_code(
+    stream: Stream, capsys: pytest.CaptureFixture[str]
+):
+    scenario(stream)
+    then(stream)
+    # The databases are then ahead by more epochs than one lost commit can explain.
+    then(stream)
+    stream.run()
+    assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0
+    assert "epoch 1 is next" in capsys.readouterr().out
+    stream.batches = {}
+    later = stream.source("right").withColumn("v", F.concat("v", F.lit("!")))
+    again = stream.run(right=later)
+    assert sorted(again) == [1, 2]
+    # Epoch 0 was computed by the old code, and epoch 1 got the same rows: so 6 is expected.
+    assert values(again[2]) == {n: v if v.endswith("1") else f"{v}!" for n, v in EXPECTED_2.items()}
+
+
+def test_a_replay_with_other_rows_stops_before_it_is_acknowledged(stream: Stream):
+    scenario(stream)
+    stream.run()
+    stream.forget_commit(1)
+    with pytest.raises(StreamingQueryException, match="holdfast epoch drop"):
+        stream.run(stream.joined(left=stream.source("left").withColumn("x", F.col("x") + 1)))
+    # With the old code the query continues.
+    then(stream)
+    assert values(stream.run()[2]) == EXPECTED_2
+
+
+def replay_with_other_code(stream: Stream, guarantee: str) -> dict[int, list[Any]]:
+    scenario(stream)
+    stream.run(state=stream.state(processing_guarantee=guarantee))
+    stream.forget_commit(1)
+    assert kill_hosts()
+    then(stream)
+    stream.batches = {}
+    later = stream.source("right").withColumn("v", F.concat("v", F.lit("!")))
+    return stream.run(right=later, state=stream.state(processing_guarantee=guarantee))
+
+
+def test_a_replay_that_changes_the_state_differently_is_refused(stream: Stream):
+    with pytest.raises(StreamingQueryException, match="an earlier run"):
+        replay_with_other_code(stream, "exactly_once")
+
+
+def test_at_least_once_continues_from_the_first_of_two_different_replays(
+    stream: Stream,
+):
+    again = replay_with_other_code(stream, "at_least_once")
+    assert sorted(again) == [1, 2]
+    assert values(again[1]) == EXPECTED_1
+    # The state has epoch 1's table rows of the first run, not those of the second.
+    assert values(again[2]) == EXPECTED_2
+
+
+# --- tasks and hosts
+# ----------------------------------------------------------------------------------------------
+
+
+def test_a_task_retried_after_it_staged_counts_once(stream: Stream):
+    scenario(stream)
+    then(stream)
+    marks = stream.base / "marks"
+    marks.mkdir()
+
+    def fail_once(batches):
+        from pyspark import TaskContext
+
+        rows = list(batches)  # to the end: the operator below has staged its partition
+        context = TaskContext.get()
+        mark = (
+            Path(marks)
+            / f"{context.getLocalProperty('streaming.sql.batchId')}-{context.partitionId()}"
+        )
+        if not mark.exists():
+            mark.touch()
+            raise RuntimeError("fails once, after everything was consumed")
+        yield from rows
+
+    joined = stream.joined()
+    batches = stream.run(joined.mapInArrow(fail_once, joined.schema))
+    assert len(list(marks.iterdir())) == 3 * stream.partitions
+    assert values(batches[1]) == EXPECTED_1
+    assert values(batches[2]) == EXPECTED_2
+
+
+def test_a_host_killed_in_mid_epoch_loses_nothing(stream: Stream):
+    scenario(stream)
+    many = [(key, 8, 100 + n) for n, key in enumerate(KEYS * 4_000)]
+    stream.batch(left=many)
+    then(stream)
+    marks = stream.base / "marks"
+    marks.mkdir()
+
+    def kill_once(batches):
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        mark = Path(marks) / f"{context.getLocalProperty('streaming.sql.batchId')}"
+        for batch in batches:
+            if batch.num_rows and context.getLocalProperty("streaming.sql.batchId") == "2":
+                # Only the first of the two workers kills it: the other one, at the same moment,
+                # would find no host to kill.
+                with suppress(FileExistsError), mark.open("x") as file:
+                    file.write(str(kill_host_of_worker()))
+            yield batch
+
+    joined = stream.joined()
+    batches = stream.run(joined.mapInArrow(kill_once, joined.schema))
+    assert (marks / "2").read_text() == "1"
+    assert values(batches[2]) == {x: f"{key}6" for key, _, x in many}
+    assert values(batches[3]) == EXPECTED_2
+
+
+def test_a_host_killed_with_a_staged_epoch_loses_nothing(stream: Stream):
+    scenario(stream)
+    then(stream)
+    killed: list[int] = []
+
+    def each(frame: DataFrame, batch: int) -> None:
+        stream.collect(frame, batch)
+        # Staged, not yet committed by Spark.
+        killed.extend(kill_hosts())
+
+    batches = stream.run(each=each)
+    assert len(killed) == 3
+    assert values(batches[1]) == EXPECTED_1
+    assert values(batches[2]) == EXPECTED_2
+
+
+def databases(stream: Stream) -> Path:
+    return stream.root / "state"
+
+
+def test_a_missing_local_directory_is_restored(stream: Stream):
+    scenario(stream)
+    stream.run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    then(stream)
+    assert values(stream.run()[2]) == EXPECTED_2
+
+
+def test_an_older_local_directory_is_brought_up_to_date(stream: Stream):
+    stream.batch(right=[(key, 1, f"{key}1") for key in KEYS])
+    stream.run()
+    assert kill_hosts()
+    shutil.copytree(databases(stream), stream.base / "older")
+    stream.batch(
+        left=[(key, 5, n) for n, key in enumerate(KEYS)],
+        right=[(key, 6, f"{key}6") for key in KEYS],
+    )
+    stream.run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    shutil.copytree(stream.base / "older", databases(stream))
+    then(stream)
+    assert values(stream.run()[2]) == EXPECTED_2
+
+
+def test_databases_are_stored_in_local_dir(stream: Stream):
+    scenario(stream)
+    then(stream)
+    elsewhere = stream.base / "elsewhere"
+    batches = stream.run(state=stream.state(local_dir=str(elsewhere)))
+    assert values(batches[2]) == EXPECTED_2
+    query = json.loads((stream.root / "query" / "metadata").read_text())["id"]
+    assert sorted(path.name for path in (elsewhere / query / "join").iterdir()) == ["0", "1"]
+    assert not databases(stream).exists()
+
+
+def test_a_truncated_log_object_is_a_named_error(stream: Stream):
+    scenario(stream)
+    stream.run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    victim = stream.objects()[0]
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[: len(whole) // 2])
+    then(stream)
+    with pytest.raises(StreamingQueryException, match=victim.name):
+        stream.run()
+    victim.write_bytes(whole)
+    assert values(stream.run()[2]) == EXPECTED_2
+
+
+def test_every_partition_of_every_epoch_is_in_the_log(stream: Stream):
+    stream.batch(left=[("a", 1, 1)])
+    stream.batch(right=[("a", 1, "a")])
+    stream.batch(left=[("a", 1, 2)])
+    stream.run()
+    assert stream.log() == {0: 2, 1: 2, 2: 2}
+
+
+def test_many_partitions_and_rows_give_the_expected_result(stream: Stream):
+    stream.partitions = 5
+    keys = [f"key{n}" for n in range(200)]
+    for batch in range(4):
+        stream.batch(
+            left=[(key, 100 * batch + 50 + n % 7, 1_000 * batch + n) for n, key in enumerate(keys)],
+            right=[(key, 100 * batch + n % 5, f"{batch}") for n, key in enumerate(keys)],
+        )
+    batches = stream.run()
+    for batch in range(4):
+        assert values(batches[batch]) == {1_000 * batch + n: f"{batch}" for n in range(200)}
+        assert all(seconds(row[3]) == 100 * batch + int(row[0][3:]) % 5 for row in batches[batch])
+
+
+def test_large_values_pass_through_the_log(spark, tmp_path: Path):
+    right = pa.schema(
+        [("k", pa.string()), ("since", pa.timestamp("us", "UTC")), ("v", pa.string())]
+    )
+    stream = Stream(spark, tmp_path, right=right)
+    big = "x" * 3_000_000
+    stream.batch(right=[(key, 1, key + big) for key in KEYS])
+    stream.run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    stream.batch(left=[(key, 5, n) for n, key in enumerate(KEYS)])
+    batches = stream.run()
+    assert {x: value[0] for x, value in values(batches[1]).items()} == dict(enumerate(KEYS))
+    assert {len(value) for value in values(batches[1]).values()} == {len(big) + 1}
+
+
+def test_a_new_disk_restores_a_snapshot_and_the_log_stays_short(stream: Stream):
+    def run() -> dict[int, list[Any]]:
+        return stream.run(state=stream.state(snapshot_interval="0 seconds", retain_epochs=2))
+
+    # Snapshots run beside the epochs, so the disk decides how many epochs pass until the log is
+    # shortened.
+    batches = 0
+    while not batches or min(stream.log()) == 0:
+        assert batches < 200, "no epoch of the log was removed"
+        for batch in range(batches, batches + 12):
+            stream.batch(right=[(key, 10 * batch, f"{key}{batch}") for key in KEYS])
+        batches += 12
+        run()
+    assert kill_hosts()
+    shutil.rmtree(databases(stream))
+    # Also rates of epochs that are no longer in the log.
+    stream.batch(
+        left=[
+            (key, 10 * batch + 5, 100 * batch + n)
+            for batch in range(batches)
+            for n, key in enumerate(KEYS)
+        ]
+    )
+    expected = {
+        100 * batch + n: f"{key}{batch}" for batch in range(batches) for n, key in enumerate(KEYS)
+    }
+    assert values(run()[batches]) == expected

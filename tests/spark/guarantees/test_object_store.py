@@ -1,0 +1,345 @@
+"""A root in an object store, without Spark: what a state checks first, and sessions over S3.
+
+The suites of the root, of sessions and of epochs run on an S3 server with `make s3`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import s3_server
+from hosted import JOIN, LAYOUT
+
+import holdfast.spark as hfs
+from holdfast._core import HostClient
+from holdfast.errors import HoldfastError, UnsupportedOperationError
+
+QUERY = "query-1"
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with s3_server.moto() as port:
+        yield port
+
+
+class Job:
+    """A query's driver and one task an epoch, with a state host in a process of its own."""
+
+    def __init__(self, port: int, base: Path, behind: int | None = None, **options: str) -> None:
+        self.port, self.base = port if behind is None else behind, base
+        self.state = hfs.State(
+            s3_server.root(), partitions=1, storage_options=s3_server.options(port, **options)
+        )
+        self.put("query/metadata", json.dumps({"id": QUERY}).encode())
+        self.host: subprocess.Popen[bytes] | None = None
+        self.epoch = -1
+        self.snapshot_interval = 300_000_000
+
+    def path(self, name: str) -> str:
+        assert self.state.root is not None
+        return f"{self.state.root.removeprefix('s3:/')}/{name}"
+
+    def put(self, name: str, content: bytes) -> None:
+        assert s3_server.request(self.port, "PUT", self.path(name), content)[0] == 200
+
+    def names(self) -> list[str]:
+        prefix = self.path("").removeprefix("/test/")
+        content = s3_server.request(self.port, "GET", f"/test?list-type=2&prefix={prefix}")[
+            2
+        ].decode()
+        return [
+            part.partition("</Key>")[0].removeprefix(prefix) for part in content.split("<Key>")[1:]
+        ]
+
+    def start(self) -> None:
+        (self.base / "token").write_text("a token")
+        command = [sys.executable, "-m", "holdfast.host", "--socket", str(self.base / "host.sock")]
+        command += [
+            "--token-file",
+            str(self.base / "token"),
+            "--executor-pid",
+            str(os.getpid()),
+            "--idle-seconds",
+            "60",
+        ]
+        with (self.base / "log").open("ab") as log:
+            self.host = subprocess.Popen(
+                command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(self.base)}
+            )
+
+    def kill(self) -> None:
+        if self.host is not None:
+            self.host.kill()
+            self.host.wait()
+            self.host = None
+
+    def connect(self) -> HostClient:
+        if self.host is None:
+            self.start()
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return HostClient.connect(str(self.base / "host.sock"), "a token", 10)
+            except OSError:
+                assert time.monotonic() < deadline, (self.base / "log").read_text()
+                time.sleep(0.01)
+
+    def run(self, *rows: tuple[bool, int, str, int]) -> list[tuple[int, int | None]]:
+        """An epoch from its offsets to its commit. A row: left?, time, currency, id or rate."""
+        self.epoch += 1
+        self.put(f"query/offsets/{self.epoch}", b"v1\n{}\n0")
+        got = self.attempt(*rows)
+        self.put(f"query/commits/{self.epoch}", b"v1\n{}")
+        return got
+
+    def attempt(
+        self, *rows: tuple[bool, int, str, int], attempt: int = 1
+    ) -> list[tuple[int, int | None]]:
+        request: dict[str, Any] = {
+            "root": self.state.root,
+            "storage_options": self.state.storage_options,
+            "query_id": QUERY,
+            "run_id": "run-1",
+            "epoch": self.epoch,
+            "partition": 0,
+            "partitions": 1,
+            "attempt": attempt,
+            "instance": "call-1",
+            "settings": {"snapshot_interval": self.snapshot_interval},
+            "operator": JOIN,
+        }
+        columns = [
+            [0 for _ in rows],
+            [row[0] for row in rows],
+            [False for _ in rows],
+            [row[1] for row in rows],
+            [row[2] for row in rows],
+            [row[3] if row[0] else None for row in rows],
+            [None if row[0] else row[3] for row in rows],
+        ]
+        arrays = [
+            pa.array(column, field.type) for column, field in zip(columns, LAYOUT, strict=True)
+        ]
+        client = self.connect()
+        try:
+            client.open_session(json.dumps(request))
+            client.push(pa.RecordBatch.from_arrays(arrays, schema=LAYOUT))
+            batches = [pa.record_batch(batch) for batch in client.finish()]
+        finally:
+            client.close()
+        return [(row["id"], row["rate"]) for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def job(port: int, tmp_path: Path) -> Iterator[Job]:
+    job = Job(port, tmp_path)
+    yield job
+    job.kill()
+
+
+def test_epochs_outlive_the_host_and_its_disk(job: Job):
+    assert job.run((False, 1, "CHF", 95), (True, 2, "CHF", 1)) == [(1, 95)]
+    job.kill()
+    assert job.run((False, 3, "CHF", 96), (True, 2, "CHF", 2), (True, 4, "CHF", 3)) == [
+        (2, 95),
+        (3, 96),
+    ]
+    job.kill()
+    databases = next(job.base.glob("holdfast-*/state/*/join/0"))
+    shutil.rmtree(databases.parents[1])
+    assert job.run((True, 5, "CHF", 4), (True, 1, "USD", 5)) == [(5, None), (4, 96)]
+    heads = [name for name in job.names() if name.startswith("log/")]
+    assert len(heads) == 3
+    assert {"meta.json", "operators/join.json", "probe", "runs/00000000000000000001"} <= set(
+        job.names()
+    )
+
+
+def test_a_new_disk_restores_a_snapshot_from_the_store(job: Job):
+    job.snapshot_interval = 0
+    job.run((False, 1, "CHF", 95))
+    deadline = time.monotonic() + 30
+    while not any(name.startswith("snapshots/join/0/0") for name in job.names()):
+        assert time.monotonic() < deadline, (job.base / "log").read_text()
+        job.run((False, 1, "USD", job.epoch))
+        time.sleep(0.05)
+    job.kill()
+    shutil.rmtree(next(job.base.glob("holdfast-*/state")))
+    assert job.run((True, 5, "CHF", 1)) == [(1, 95)]
+    assert "restored the snapshot" in (job.base / "log").read_text()
+
+
+def test_secrets_stay_in_memory(job: Job):
+    job.run((False, 1, "CHF", 95), (True, 2, "CHF", 1))
+    assert s3_server.SECRET not in repr(job.state)
+    files = [path for path in job.base.rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert not [path for path in files if s3_server.SECRET.encode() in path.read_bytes()]
+    for name in job.names():
+        assert (
+            s3_server.SECRET.encode() not in s3_server.request(job.port, "GET", job.path(name))[2]
+        )
+    assert job.host is not None
+    for part in ("cmdline", "environ"):
+        assert s3_server.SECRET.encode() not in Path(f"/proc/{job.host.pid}/{part}").read_bytes()
+
+
+def test_a_log_object_that_is_missing_is_named(job: Job):
+    job.run((False, 1, "CHF", 95))
+    job.run((True, 2, "CHF", 1))
+    job.kill()
+    shutil.rmtree(next(job.base.glob("holdfast-*/state")))
+    name = next(name for name in job.names() if name.startswith("log/00000000000000000000/"))
+    content = s3_server.request(job.port, "GET", job.path(name))[2]
+    s3_server.request(job.port, "DELETE", job.path(name))
+    with pytest.raises(HoldfastError, match="epoch 0"):
+        job.run((True, 3, "CHF", 2))
+    job.put(name, content)
+    assert job.attempt((True, 3, "CHF", 2), attempt=2) == [(2, 95)]
+
+
+def retried(job: Job, rows: Any) -> tuple[list[str], list[tuple[int, int | None]]]:
+    """Runs a task as often as Spark would; returns its errors and its result."""
+    refusals: list[str] = []
+    for attempt in range(4):
+        try:
+            return refusals, job.attempt(*rows, attempt=attempt)
+        except HoldfastError as error:
+            refusals.append(str(error))
+    pytest.fail(f"four attempts failed: {refusals}")
+
+
+@pytest.mark.parametrize("fault", ["busy", "late", "lost", "stalls"])
+def test_requests_to_a_store_that_fails_one_time_in_ten_are_retried(
+    port: int, tmp_path: Path, fault: str
+):
+    wrong = [0]
+
+    def one_in_ten(number: int, _method: str, _path: str) -> str | None:
+        if number % 10 != 7:
+            return None
+        wrong[0] += 1
+        return fault
+
+    with s3_server.proxy(port, one_in_ten) as front:
+        job = Job(front, tmp_path, behind=port, **({"timeout": "2s"} if fault == "stalls" else {}))
+        try:
+            for epoch in range(6):
+                job.epoch = epoch
+                job.put(f"query/offsets/{epoch}", b"v1\n{}\n0")
+                rows = ((False, 10 * epoch, "CHF", epoch), (True, 10 * epoch + 1, "CHF", epoch))
+                refusals, got = retried(job, rows)
+                assert all("nothing that was committed is lost" in error for error in refusals), (
+                    refusals
+                )
+                assert got == [(epoch, epoch)]
+                job.put(f"query/commits/{epoch}", b"v1\n{}")
+        finally:
+            job.kill()
+    assert wrong[0] > 5, "a test of nothing"
+    assert len([name for name in job.names() if name.startswith("log/")]) == 6
+
+
+def test_a_store_that_stalls_fails_the_task_and_not_the_query(port: int, tmp_path: Path):
+    stalled = [0]
+
+    def first_put_of_a_log_object(_number: int, method: str, path: str) -> str | None:
+        if method != "PUT" or "/log/00000000000000000001/" not in path or stalled[0]:
+            return None
+        stalled[0] += 1
+        return "stalls"
+
+    with s3_server.proxy(port, first_put_of_a_log_object) as front:
+        job = Job(front, tmp_path, behind=port, timeout="1s")
+        try:
+            job.run((False, 1, "CHF", 95))
+            # The put succeeded, but its answer was late: the retry finds its own object.
+            assert job.run((True, 2, "CHF", 1)) == [(1, 95)]
+            assert stalled[0] == 1
+            assert (
+                len([name for name in job.names() if name.startswith("log/00000000000000000001/")])
+                == 1
+            )
+        finally:
+            job.kill()
+
+
+def test_a_store_without_conditional_puts_is_refused(port: int):
+    with (
+        s3_server.proxy(port, lambda _number, _method, _path: "careless") as front,
+        pytest.raises(UnsupportedOperationError, match="choose another"),
+    ):
+        hfs.State(s3_server.root(), storage_options=s3_server.options(front))
+
+
+@pytest.mark.parametrize(
+    ("root", "more", "message"),
+    [
+        ("s3://absent/x", {}, r"(?s)s3://absent/x/probe.*Make the bucket"),
+        (
+            "s3://test/x",
+            {"endpoint": "http://127.0.0.1:9"},
+            r"s3://test/x/probe.*Connection refused.*Check that driver and executors reach it",
+        ),
+        ("s3://test/x", {"allow_http": "false"}, r"s3://test/x/probe.*URL scheme is not allowed"),
+    ],
+)
+def test_an_unusable_store_is_a_named_error(
+    port: int, root: str, more: dict[str, str], message: str
+):
+    with pytest.raises(HoldfastError, match=message) as refused:
+        hfs.State(root, storage_options={**s3_server.options(port), **more})
+    assert s3_server.SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("root", "options", "message"),
+    [
+        ("s3://test/x", {"acess_key": "hidden"}, r'"acess_key" is no option of s3://test/x'),
+        ("s3://test/a b", {}, r"a prefix is made of ASCII letters"),
+        ("s3://", {}, r"is no bucket's name"),
+        ("az://container/x", {}, r"belongs to a storage account"),
+    ],
+)
+def test_a_wrong_address_or_option_is_named(
+    root: str, options: Any, message: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(ValueError, match=message) as refused:
+        hfs.State(root, storage_options=options)
+    assert "hidden" not in str(refused.value)
+
+
+def test_a_non_string_option_is_named():
+    options: Any = {"timeout": 30}
+    with pytest.raises(TypeError, match=r"'timeout' has a int; names and values are strings"):
+        hfs.State("s3://test/x", storage_options=options)
+
+
+@pytest.mark.parametrize(
+    ("root", "checkpoint"),
+    [
+        ("s3://bucket/a/b", "s3a://bucket/a/b/query"),
+        ("s3a://bucket/a/", "s3a://bucket/a/query"),
+        ("s3://bucket", "s3a://bucket/query"),
+        ("gs://bucket/a", "gs://bucket/a/query"),
+        ("az://container/a", "abfss://container@account.dfs.core.windows.net/a/query"),
+    ],
+)
+def test_the_checkpoint_location_has_sparks_scheme(
+    root: str, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("holdfast._core.check_root", lambda *_: None)
+    options = {"account_name": "account"} if root.startswith("az") else {}
+    assert hfs.State(root, storage_options=options).checkpoint_location == checkpoint

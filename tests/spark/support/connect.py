@@ -1,0 +1,134 @@
+"""The cases of `test_connect.py`, each in a process with a Spark Connect session.
+
+python tests/spark/support/connect.py FOLDER CASE
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import streams
+from processors import OUT, Hits
+from pyspark.errors import PySparkException
+from smoke import session
+
+import holdfast.spark as hfs
+from holdfast.spark.worker.executor import Executor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = "abcdefgh"
+
+
+def counted(base: Path, spark: SparkSession, batches: int) -> streams.Stream:
+    """A stream of micro-batches in which each key has one row."""
+    base.mkdir(exist_ok=True)
+    stream = streams.Stream(spark, base)
+    for batch in range(batches):
+        stream.batch(left=[(key, batch, n) for n, key in enumerate(KEYS)])
+    return stream
+
+
+def counting(stream: streams.Stream) -> Callable[[DataFrame, int], None]:
+    """Counts each key's rows, and writes the counts at each row."""
+    out, state = str(stream.base / "out"), stream.state()
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        hits = hfs.process(frame, Hits(), by="k", on="t", state=state, schema=OUT, name="hits")
+        hits.write.mode("overwrite").parquet(f"{out}/{batch_id}")
+
+    return write
+
+
+def check(stream: streams.Stream, batches: int) -> None:
+    """Each micro-batch has each key once, with the number of the micro-batch as its count."""
+    for batch in range(batches):
+        rows = stream.spark.read.parquet(str(stream.base / "out" / str(batch))).collect()
+        assert sorted(map(tuple, rows)) == [(key, batch + 1) for key in KEYS], (batch, rows)
+
+
+def start(stream: streams.Stream, fn: Any) -> Any:
+    """The query over the stream, not waited for."""
+    writer = stream.source("left").writeStream.foreachBatch(fn)
+    return writer.option("checkpointLocation", str(stream.root / "query")).start()
+
+
+def two_queries(folder: Path) -> None:
+    """Their batch ids alone do not say which query a micro-batch is of: the checkpoints do."""
+    spark = session(folder, connect=True)
+    both = [counted(folder / name, spark, 3) for name in ("one", "other")]
+    queries = [start(stream, hfs.foreach_batch(counting(stream))) for stream in both]
+    for query in queries:
+        query.processAllAvailable()
+        query.stop()
+    for stream in both:
+        check(stream, 3)
+
+
+def restarted(folder: Path) -> None:
+    """Each start is a run of its own."""
+    spark = session(folder, connect=True)
+    stream = counted(folder / "stream", spark, 2)
+    stream.run(stream.source("left"), each=hfs.foreach_batch(counting(stream)))
+    stream.batch(left=[(key, 2, n) for n, key in enumerate(KEYS)])
+    stream.run(stream.source("left"), each=hfs.foreach_batch(counting(stream)))
+    check(stream, 3)
+    assert len(list((stream.root / "runs").glob("[0-9]*"))) == 2
+
+
+def unwrapped(folder: Path) -> None:
+    """Without the wrapper nothing says which epoch it is."""
+    spark = session(folder, connect=True)
+    stream = counted(folder / "stream", spark, 1)
+    with pytest.raises(PySparkException, match=r"foreachBatch\(hfs.foreach_batch\(fn\)\)"):
+        stream.run(stream.source("left"), each=counting(stream))
+
+
+def server_killed(folder: Path) -> None:
+    """The server dies between the sink's write and Spark's commit; another one continues."""
+    client = subprocess.Popen([sys.executable, __file__, str(folder), "server_dies"])
+    while not (folder / "killed").exists():
+        assert client.poll() is None, "the client ended before its server"
+        time.sleep(0.1)
+    # It would retry connecting to its server for minutes.
+    client.kill()
+    client.wait()
+    spark = session(folder, connect=True)
+    stream = counted(folder / "again", spark, 0)
+    stream.root, stream.base = folder / "stream" / "state", folder / "stream"
+    stream.run(stream.source("left"), each=hfs.foreach_batch(counting(stream)))
+    check(stream, 4)
+
+
+def server_dies(folder: Path) -> None:
+    """The first half of `server_killed`."""
+    spark = session(folder, connect=True)
+    stream = counted(folder / "stream", spark, 4)
+    write, mark = counting(stream), folder / "killed"
+
+    def killing(frame: DataFrame, batch_id: int) -> None:
+        write(frame, batch_id)
+        if batch_id == 2:
+            os.kill(Executor.of_process(os.getpid()).pid, signal.SIGKILL)
+            mark.touch()
+
+    stream.run(stream.source("left"), each=hfs.foreach_batch(killing))
+
+
+CASES = {
+    case.__name__: case for case in (two_queries, restarted, unwrapped, server_killed, server_dies)
+}
+
+if __name__ == "__main__":
+    CASES[sys.argv[2]](Path(sys.argv[1]))
+    print(f"{sys.argv[2]}: as it must be")

@@ -1,0 +1,130 @@
+"""A driver that other processes kill.
+
+    python tests/spark/support/job.py FOLDER MASTER [NAME=VALUE ...]
+
+It joins and sums the rows that `sequence.py` writes into FOLDER/in, micro-batch by micro-batch,
+into FOLDER/joined/N-... and FOLDER/totals/N-..., and ends when FOLDER/last exists and all rows are
+processed. If FOLDER/raise exists, a task raises. If FOLDER/wait exists, a task renames it to
+FOLDER/waiting and waits in mid-batch, with its session open, until that file is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.pollingDelay": "5ms",
+    # its logs name the files that a micro-batch read
+    "spark.sql.streaming.minBatchesToRetain": "10000",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+}
+
+
+class Results:
+    """The rows of each micro-batch in a sink; a replayed micro-batch is there more than once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rows: dict[int, list[Any]] = {}
+        self.unequal: set[int] = set()
+        for batch in folder.glob("[0-9]*"):
+            if not (batch / "_SUCCESS").exists():
+                continue
+            number, table = int(batch.name.partition("-")[0]), pq.read_table(batch)
+            rows = sorted(
+                zip(*(column.to_pylist() for column in table.columns), strict=True), key=str
+            )
+            if self.rows.setdefault(number, rows) != rows:
+                self.unequal.add(number)
+
+
+class Marked:
+    """Passes rows on; a task does what a file in the folder requests, and removes the file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            with suppress(FileNotFoundError):
+                (self.folder / "raise").unlink()
+                raise RuntimeError("as asked for")
+            with suppress(FileNotFoundError):
+                waiting = (self.folder / "wait").rename(self.folder / "waiting")
+                while waiting.exists():
+                    time.sleep(0.05)
+
+
+def main() -> int:
+    """Runs until all rows are processed."""
+    folder, master = Path(sys.argv[1]), sys.argv[2]
+    from pyspark.sql import SparkSession
+    from sequence import DDL
+    from streams import Root, joined_by_sign
+
+    import holdfast.spark as hfs
+
+    builder = SparkSession.builder.master(master).appName("holdfast-survive")
+    given = dict(argument.split("=", 1) for argument in sys.argv[3:])
+    for name, value in {
+        **SETTINGS,
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **given,
+    }.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    state = Root(folder / "state").state(
+        partitions=4, snapshot_interval="5 seconds", retain_epochs=5
+    )
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        joined = joined_by_sign(frame, state)
+        joined = joined.mapInArrow(Marked(folder), joined.schema)
+        totals = hfs.aggregate(
+            joined, by="k", aggs={"n": "count", "total": ("sum", "v")}, state=state, name="totals"
+        )
+        # The join is evaluated twice. No attempt removes the files of another one.
+        attempt = f"{batch_id}-{uuid.uuid4().hex}"
+        joined.select("x", "v").write.parquet(str(folder / "joined" / attempt))
+        totals.write.parquet(str(folder / "totals" / attempt))
+
+    rows = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    query = (
+        rows.writeStream.foreachBatch(hfs.foreach_batch(write))
+        .option("checkpointLocation", state.checkpoint_location)
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    while not (folder / "last").exists():
+        query.awaitTermination(1)  # raises what ended it
+    query.processAllAvailable()
+    query.stop()
+    spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH")))
+    )
+    sys.exit(main())

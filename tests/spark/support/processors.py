@@ -1,0 +1,233 @@
+"""Processors for tests; a module, since Python workers import it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from every_method import BUILDERS, script
+
+import holdfast as hf
+from holdfast.errors import UnsupportedOperationError
+
+STRING, INT64 = hf.serde.STRING, hf.serde.INT64
+OUT = "k string, n bigint"
+
+
+def rows(*found: tuple[Any, ...], **types: pa.DataType) -> pa.RecordBatch:
+    """A batch of rows."""
+    columns = [[row[index] for row in found] for index in range(len(types))]
+    return pa.record_batch(
+        [pa.array(c, t) for c, t in zip(columns, types.values(), strict=True)], names=list(types)
+    )
+
+
+class Hits:
+    """Counts the rows of a key one by one, and returns the count at each."""
+
+    stores = (hf.stores.key_value("hits", key=STRING, value=INT64),)
+
+    def process(self, batch, ctx):
+        found = []
+        for key in batch["k"].to_pylist():
+            hits = (ctx["hits"].get(key) or 0) + 1
+            ctx["hits"].put(key, hits)
+            found.append((key, hits))
+        yield rows(*found, k=pa.string(), n=pa.int64())
+
+
+class Recount:
+    """A table without versions, as changes of the number of keys that have a value.
+
+    The last row wins, whatever its time.
+    """
+
+    stores = (hf.stores.key_value("table", key=STRING, value=STRING),)
+
+    def process(self, batch, ctx):
+        found = []
+        for row in batch.to_pylist():
+            before = ctx["table"].get(row["k"])
+            ctx["table"].put(row["k"], row["v"])
+            found += [
+                (value, change)
+                for value, change in ((before, -1), (row["v"], 1))
+                if value is not None
+            ]
+        yield rows(*found, k=pa.string(), n=pa.int64())
+
+
+class Chance:
+    """Gives each key a number by chance, and keeps it."""
+
+    stores = (hf.stores.key_value("numbers", key=STRING, value=INT64),)
+
+    def process(self, batch, ctx):
+        for key in batch["k"].to_pylist():
+            number = secrets.randbits(60)
+            ctx["numbers"].put(key, number)
+            yield rows((key, number), k=pa.string(), n=pa.int64())
+
+
+class Tickets:
+    """Counts the rows of a key; returns the count, the key's last random number and a new one."""
+
+    stores = (
+        hf.stores.key_value("hits", key=STRING, value=INT64),
+        hf.stores.key_value("drawn", key=STRING, value=INT64),
+    )
+
+    def process(self, batch, ctx):
+        for key in batch["k"].to_pylist():
+            hits, drawn = (ctx["hits"].get(key) or 0) + 1, secrets.randbits(60)
+            before = ctx["drawn"].get(key)
+            ctx["hits"].put(key, hits)
+            ctx["drawn"].put(key, drawn)
+            yield rows(
+                (key, hits, before, drawn),
+                k=pa.string(),
+                hits=pa.int64(),
+                before=pa.int64(),
+                drawn=pa.int64(),
+            )
+
+
+class Keeping:
+    """Keeps what it is given, and does nothing."""
+
+    def __init__(self, *stores: Any, **others: Any) -> None:
+        self.stores, self.others = stores, others
+
+    def process(self, batch, ctx):
+        return []
+
+
+class Sums:
+    """Sums `x` by key with batch calls."""
+
+    stores = (hf.stores.key_value("sums", key=STRING, value=INT64),)
+
+    def process(self, batch, ctx):
+        sums = pa.table(batch).group_by("k").aggregate([("x", "sum")])
+        keys = sums["k"].combine_chunks()
+        before = pa.array(ctx["sums"].get_batch(keys)).fill_null(0)
+        now = pa.array(
+            [a + b for a, b in zip(before.to_pylist(), sums["x_sum"].to_pylist(), strict=True)],
+            pa.int64(),
+        )
+        ctx["sums"].put_batch(keys, now)
+        yield pa.record_batch([keys, now], names=["k", "n"])
+
+
+class Fails(Hits):
+    """As Hits, but its first attempt fails in mid-batch, in the way asked for."""
+
+    def __init__(self, mark: Path, how: str) -> None:
+        self.mark, self.how = mark, how
+
+    def process(self, batch, ctx):
+        yield from super().process(batch, ctx)
+        ctx["hits"].approximate_num_entries()  # the writes have reached the host
+        if not self.mark.exists():
+            self.mark.touch()
+            if self.how == "raise":
+                raise RuntimeError("the first attempt fails")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Reminders:
+    """Returns a key `delay` seconds after each of its rows.
+
+    For some keys it returns it again a second later.
+    """
+
+    stores = (hf.stores.key_value("fired", key=STRING, value=INT64),)
+
+    def process(self, batch, ctx):
+        for key, time in zip(
+            batch["k"].to_pylist(), batch["t"].cast(pa.int64()).to_pylist(), strict=True
+        ):
+            ctx.set_timer(key, time + 10_000_000)
+            ctx.set_timer(key, time + 10_000_000)
+        return []
+
+    def on_timer(self, key, at, ctx):
+        fired = (ctx["fired"].get(key) or 0) + 1
+        ctx["fired"].put(key, fired)
+        if key.startswith("again") and fired == 1:
+            ctx.set_timer(key, at + 1_000_000)
+        yield rows((key, at // 1_000_000 - 1_704_067_200), k=pa.string(), n=pa.int64())
+
+
+class EveryMethod:
+    """Runs the script of all stores' methods once, on the first batch."""
+
+    stores = BUILDERS
+
+    def process(self, batch, ctx):
+        given = script(ctx)
+        refused = []
+        for call in (
+            ctx["kv"].commit,
+            ctx["kv"].read_only,
+            lambda: ctx.set_timer("a", 1),
+            lambda: ctx["none"],
+        ):
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - handed on
+                refused.append(f"{type(error).__name__}: {error}")
+        ctx.commit()
+        where = [
+            f"{ctx.epoch} {ctx.partition} {ctx.stream_time} {ctx.commits}",
+            str(ctx["kv"].committed_offset(("t", 0))),
+        ]
+        yield rows(*((line,) for line in given + refused + where), line=pa.string())
+
+
+class Catches:
+    """Goes on after reads that its store refuses."""
+
+    stores = (
+        hf.stores.window(
+            "all", key=STRING, value=INT64, retention=60, window_size=10, retain_duplicates=True
+        ),
+        hf.stores.key_value("hits", key=STRING, value=INT64),
+    )
+
+    def process(self, batch, ctx):
+        ctx["hits"].put("a", 1)
+        caught = []
+        for read in (
+            lambda: ctx["all"].fetch("a", 5),
+            lambda: ctx["all"].fetch_batch(pa.array(["a"]), pa.array([5])),
+        ):
+            try:
+                read()
+            except UnsupportedOperationError as error:
+                caught.append(str(error).split(",")[0])
+        yield rows(*((line, ctx["hits"].get("a")) for line in caught), k=pa.string(), n=pa.int64())
+
+
+class Columns:
+    """Counts in the column `n` of a struct, and by hundreds in each column that was added later."""
+
+    def __init__(self, **columns: pa.DataType) -> None:
+        value = hf.serde.struct(pa.schema([pa.field(name, of) for name, of in columns.items()]))
+        self.columns, self.stores = (
+            list(columns),
+            (hf.stores.key_value("counts", key=STRING, value=value),),
+        )
+
+    def process(self, batch, ctx):
+        for key in batch["k"].to_pylist():
+            kept = ctx["counts"].get(key)
+            before = {name: 0 if kept is None else kept[name] or 0 for name in self.columns}
+            now = {name: count + 1 for name, count in before.items()}
+            ctx["counts"].put(key, now)
+            others = sum(100 * before[name] for name in self.columns[1:])
+            yield rows((key, now["n"] + others), k=pa.string(), n=pa.int64())

@@ -1,0 +1,224 @@
+"""Every operator in a stream, in `foreachBatch` and on a static frame, against plain Python.
+
+    python tests/spark/support/smoke.py FOLDER [--connect] [--way "in foreachBatch"]
+
+It runs on any PySpark that Holdfast supports, Classic or Connect, and needs only what a user has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH")))
+)
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+import streams
+from processors import OUT, Hits
+
+import holdfast.spark as hfs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = "abcdefgh"
+# (key, seconds, x) by micro-batch, ordered by time; rows with a negative x are right rows.
+BATCHES = [
+    [(key, 1, -1 - n) for n, key in enumerate(KEYS)] + [(key, 5, n) for n, key in enumerate(KEYS)],
+    [(key, 6, -11 - n) for n, key in enumerate(KEYS[:4])]
+    + [(key, 7, 10 + n) for n, key in enumerate(KEYS)],
+]
+ROWS = [row for batch in BATCHES for row in batch]
+LEFT = [row for row in ROWS if row[2] >= 0]
+RIGHT = [row for row in ROWS if row[2] < 0]
+
+
+def session(base: Path, *, connect: bool) -> SparkSession:
+    """A session in this process, or with a server beside it; both with two slots."""
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.remote("local[2]")
+        if connect
+        else SparkSession.builder.master("local[2]")
+    )
+    for name, value in {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(base / "warehouse"),
+        "spark.sql.streaming.pollingDelay": "5ms",
+    }.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
+    """Each operator over the frame, as rows of its name and of JSON."""
+    from pyspark.sql import functions as F
+
+    left, right = streams.sides(frame)
+    times = {"by": "k", "left_on": "t", "right_on": "since", "state": state}
+    # An operator's result as the right frame of another one keeps all of its rows.
+    kept = hfs.materialize(right, by="k", state=state, name="right")
+    results = {
+        "join_asof": hfs.join_asof(
+            left, right, history_retention="1 day", name="join_asof", **times
+        ),
+        "join_window": hfs.join_window(
+            left, kept, before="3 seconds", after="0 seconds", name="join_window", **times
+        ),
+        "join_table": hfs.join_table(left, right, name="join_table", **times),
+        "aggregate": hfs.aggregate(
+            left, by="k", aggs={"n": "count", "x": ("sum", "x")}, state=state, name="aggregate"
+        ),
+        "drop_duplicates": hfs.drop_duplicates(
+            left, by="k", on="t", within="1 day", state=state, name="drop_duplicates"
+        ),
+        "materialize": hfs.materialize(
+            left, by="k", on="t", order_by=["x"], state=state, name="materialize"
+        ),
+        "process": hfs.process(
+            left, Hits(), by="k", on="t", state=state, schema=OUT, name="process"
+        ),
+    }
+    # A union would renumber the operator's tasks; a shuffle between them prevents that.
+    return reduce(
+        lambda one, other: one.union(other),
+        (
+            found.select(
+                F.lit(name).alias("name"), F.to_json(F.struct("*")).alias("row")
+            ).repartition(1)
+            for name, found in results.items()
+        ),
+    )
+
+
+def expected() -> dict[str, Any]:
+    """The expected rows, computed without Spark and Holdfast."""
+
+    def in_force(key: str, time: int) -> int:
+        return max((since, v) for k, since, v in RIGHT if k == key and since <= time)[1]
+
+    return {
+        "join_asof": sorted((x, in_force(key, time)) for key, time, x in LEFT),
+        "join_window": sorted(
+            (x, v)
+            for k, t, x in LEFT
+            for key, since, v in RIGHT
+            if k == key and t - 3 <= since <= t
+        ),
+        "join_table": {key: (10 + n, in_force(key, 7)) for n, key in enumerate(KEYS)},
+        "aggregate": {key: (2, n + 10 + n) for n, key in enumerate(KEYS)},
+        "drop_duplicates": list(range(8)),
+        "materialize": sorted(x for _, _, x in LEFT),
+        "process": sorted((key, n) for key in KEYS for n in (1, 2)),
+    }
+
+
+def found(rows: list[Any]) -> dict[str, Any]:
+    """The rows of `everything` in the form of `expected`, without replaced rows."""
+    by: dict[str, list[dict[str, Any]]] = {}
+    for name, row in rows:
+        by.setdefault(name, []).append(json.loads(row))
+    tables = sorted(by["join_table"], key=lambda row: (row["t"], row["since"]))
+    return {
+        "join_asof": sorted((row["x"], row["v"]) for row in by["join_asof"]),
+        "join_window": sorted((row["x"], row["v"]) for row in by["join_window"]),
+        "join_table": {row["k"]: (row["x"], row["v"]) for row in tables},
+        "aggregate": {
+            row["k"]: (row["n"], row["x"])
+            for row in sorted(by["aggregate"], key=lambda row: row["n"])
+        },
+        "drop_duplicates": sorted(row["x"] for row in by["drop_duplicates"]),
+        "materialize": sorted(row["x"] for row in by["materialize"]),
+        "process": sorted((row["k"], row["n"]) for row in by["process"]),
+    }
+
+
+def in_the_plan(stream: streams.Stream) -> list[Any]:
+    """Directly before a file sink."""
+    out = str(stream.base / "out")
+    frame = everything(stream.source("left"), stream.state())
+    query = (
+        frame.writeStream.format("parquet")
+        .option("path", out)
+        .option("checkpointLocation", str(stream.root / "query"))
+        .start()
+    )
+    query.processAllAvailable()
+    query.stop()
+    return [tuple(row) for row in stream.spark.read.parquet(out).collect()]
+
+
+def in_foreach_batch(stream: streams.Stream) -> list[Any]:
+    """In a function that, under Connect, runs in another process."""
+    out, state = str(stream.base / "out"), stream.state()
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        everything(frame, state).write.parquet(f"{out}/{batch_id}")
+
+    stream.run(stream.source("left"), each=hfs.foreach_batch(write))
+    return [
+        tuple(row)
+        for batch in range(len(BATCHES))
+        for row in stream.spark.read.parquet(f"{out}/{batch}").collect()
+    ]
+
+
+def on_a_static_frame(stream: streams.Stream) -> list[Any]:
+    """With a state that is thrown away."""
+    rows = stream.spark.read.parquet(str(stream.base / "left"))
+    return [tuple(row) for row in everything(rows, hfs.State.scratch(partitions=2)).collect()]
+
+
+WAYS: dict[str, Callable[[streams.Stream], list[Any]]] = {
+    "in the plan": in_the_plan,
+    "in foreachBatch": in_foreach_batch,
+    "static": on_a_static_frame,
+}
+
+
+def main() -> int:
+    """Runs all of it; returns 0 if every row is right."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--connect", action="store_true", help="through Spark Connect")
+    parser.add_argument("--way", choices=WAYS, help="this one alone")
+    options = parser.parse_args()
+    spark = session(options.folder, connect=options.connect)
+    wrong, ways = [], [options.way] if options.way else list(WAYS)
+    for way in ways:
+        base = options.folder / way.replace(" ", "_")
+        base.mkdir()
+        stream = streams.Stream(spark, base)
+        for batch in BATCHES:
+            stream.batch(left=batch)
+        got, wanted = found(WAYS[way](stream)), expected()
+        for name, rows in wanted.items():
+            if got[name] != rows:
+                wrong.append(f"{way}, {name}: wanted {rows}, got {got[name]}")
+    spark.stop()
+    kind = "Connect" if options.connect else "Classic"
+    print(
+        "\n".join(wrong)
+        or f"PySpark {pyspark.__version__}, {kind}: {len(expected())} operators in {len(ways)} ways"
+    )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

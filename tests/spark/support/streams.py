@@ -1,0 +1,352 @@
+"""Streams for tests: the rows of each micro-batch, as data."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import holdfast.spark as hfs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
+LEFT = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())])
+RIGHT = pa.schema(
+    [
+        ("k", pa.string()),
+        ("since", pa.timestamp("us", "UTC")),
+        ("v", pa.string()),
+        ("n", pa.int32()),
+    ]
+)
+_SPARK = {
+    "string": "string",
+    "int32": "int",
+    "int64": "long",
+    "double": "double",
+    "timestamp[us, tz=UTC]": "timestamp",
+    "timestamp[us]": "timestamp_ntz",
+}
+
+
+def at(seconds: float | None) -> datetime | None:
+    """The time that many seconds after the start of 2024; None for None."""
+    return None if seconds is None else EPOCH + timedelta(seconds=seconds)
+
+
+def seconds(time: datetime | None) -> float | None:
+    """The inverse of `at`; Spark hands out naive times of the machine's zone."""
+    return None if time is None else round((time.astimezone(UTC) - EPOCH).total_seconds(), 6)
+
+
+class Root:
+    """The root of a state: a folder, or under `scripts/s3` the prefix of that name.
+
+    Every process of a test finds it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.files = folder
+        """The root's files; on that server, too, an object is a file."""
+        self.address = str(folder)
+        self.options: dict[str, Any] = {}
+        """Of `State`, that reach it."""
+        if "HOLDFAST_TEST_S3" in os.environ:
+            prefix = str(folder).lstrip("/")
+            self.files = Path(os.environ["HOLDFAST_TEST_S3_FOLDER"]) / prefix
+            self.address = f"s3://test/{prefix}"
+            # Beside the objects, like the databases of a root in a folder.
+            self.options = {"storage_options": s3_options(), "local_dir": str(self.files / "state")}
+
+    def state(self, **options: Any) -> hfs.State:
+        """The state that is there."""
+        return hfs.State(self.address, **{**self.options, **options})
+
+
+class Stream:
+    """Two parquet sources that return one file per micro-batch, and a query over them.
+
+    A left row is (k, seconds, x), a right row (k, seconds, v) or (k, seconds, v, n).
+    """
+
+    def __init__(
+        self, spark: SparkSession, base: Path, left: pa.Schema = LEFT, right: pa.Schema = RIGHT
+    ) -> None:
+        self.spark = spark
+        self.base = base
+        self.schemas = {"left": left, "right": right}
+        where = Root(base / "state")
+        self.root, self.address, self.options = where.files, where.address, where.options
+        self.partitions = 2
+        self.batches: dict[int, list[Any]] = {}
+        self.last: Any = None
+        self._files = 0
+        self._clock = time.time() - 100_000
+        for side in self.schemas:
+            (base / side).mkdir(exist_ok=True)
+
+    def batch(
+        self, left: Sequence[tuple[Any, ...]] = (), right: Sequence[tuple[Any, ...]] = ()
+    ) -> None:
+        """What arrives in the next micro-batch."""
+        for side, rows in (("left", left), ("right", right)):
+            schema = self.schemas[side]
+            columns = [
+                [
+                    at(row[index])
+                    if pa.types.is_timestamp(field.type) and not isinstance(row[index], datetime)
+                    else row[index]
+                    for row in (tuple(row) + (None,) * len(schema) for row in rows)
+                ]
+                for index, field in enumerate(schema)
+            ]
+            file = self.base / side / f"{self._files:06}.parquet"
+            pq.write_table(
+                pa.Table.from_arrays(
+                    [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)],
+                    schema=schema,
+                ),
+                file,
+            )
+            # Spark's file source reads files in the order of their times.
+            os.utime(file, (self._clock + self._files,) * 2)
+        self._files += 1
+
+    def source(self, side: str) -> DataFrame:
+        ddl = ", ".join(f"`{field.name}` {_SPARK[str(field.type)]}" for field in self.schemas[side])
+        return (
+            self.spark.readStream.schema(ddl)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(self.base / side))
+        )
+
+    def state(self, **options: Any) -> hfs.State:
+        return hfs.State(self.address, **{"partitions": self.partitions, **self.options, **options})
+
+    @property
+    def checkpoint(self) -> str:
+        """Where the query's checkpoint is."""
+        return f"{self.address.replace('s3://', 's3a://')}/query"
+
+    def joined(self, state: hfs.State | None = None, **options: Any) -> DataFrame:
+        """The as-of join of both sources."""
+        asked = {
+            "by": "k",
+            "left_on": "t",
+            "right_on": "since",
+            "history_retention": "30 days",
+            "name": "join",
+            **options,
+        }
+        left, right = (
+            asked.pop("left", self.source("left")),
+            asked.pop("right", self.source("right")),
+        )
+        return hfs.join_asof(left, right, state=state or self.state(), **asked)
+
+    def run(
+        self,
+        frame: DataFrame | None = None,
+        *,
+        each: Callable[[DataFrame, int], None] | None = None,
+        checkpoint: str | None = None,
+        **options: Any,
+    ) -> dict[int, list[Any]]:
+        """Runs the query until all input is processed; returns the rows of every micro-batch.
+
+        `each` is called for a micro-batch; by default its rows are collected.
+        """
+        frame = self.joined(**options) if frame is None else frame
+        query = (
+            frame.writeStream.foreachBatch(each or self.collect)
+            .option("checkpointLocation", checkpoint or self.checkpoint)
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+            self.last = query
+        return self.batches
+
+    def collect(self, frame: DataFrame, batch_id: int) -> None:
+        """Keep the rows of a micro-batch."""
+        self.batches[batch_id] = sorted(map(tuple, frame.collect()), key=str)
+
+    def last_of_each(self, frame: DataFrame) -> dict[Any, tuple[Any, ...]]:
+        """Runs the query; returns the last row of each key (the first column), in order."""
+        found: dict[Any, tuple[Any, ...]] = {}
+
+        def keep(frame: DataFrame, _: int) -> None:
+            found.update((row[0], tuple(row)) for row in frame.collect())
+
+        self.run(frame, each=keep)
+        return found
+
+    def log(self, operator: str = "join") -> dict[int, int]:
+        """How many partitions have an object in the log, by epoch."""
+        found: dict[int, set[str]] = {}
+        for file in self.objects(operator):
+            found.setdefault(int(file.parent.name), set()).add(file.name.split(".")[1])
+        return {epoch: len(partitions) for epoch, partitions in sorted(found.items())}
+
+    def numbers(self, log: str) -> list[int]:
+        """The micro-batches in one of Spark's logs, `offsets` or `commits`."""
+        return sorted(
+            int(file.name)
+            for file in (self.root / "query" / log).iterdir()
+            if file.name.isdecimal()
+        )
+
+    def forget_commit(self, batch: int) -> None:
+        """What a driver leaves behind that dies after the sink's commit and before Spark's."""
+        for name in (str(batch), f".{batch}.crc"):
+            (self.root / "query" / "commits" / name).unlink(missing_ok=True)
+
+    def objects(self, operator: str = "join") -> list[Path]:
+        """The objects of the log, oldest epoch first."""
+        return sorted((self.root / "log").glob(f"*/{operator}.*"))
+
+
+def s3_options() -> dict[str, str]:
+    """How a state reaches the server of `scripts/s3`."""
+    return {
+        "endpoint": os.environ["HOLDFAST_TEST_S3"],
+        "access_key_id": "test",
+        "secret_access_key": "testtest",
+        "allow_http": "true",
+    }
+
+
+def sides(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Splits rows (k, t, x) into a stream and, for a negative `x`, a table (k, since, v)."""
+    from pyspark.sql import functions as F
+
+    return frame.where("x >= 0"), frame.where("x < 0").select(
+        "k", F.col("t").alias("since"), F.col("x").alias("v")
+    )
+
+
+def joined_by_sign(frame: DataFrame, state: hfs.State, **options: Any) -> DataFrame:
+    """The as-of join of a frame's rows with those of a negative `x`, over an unlimited history."""
+    asked = {
+        "by": "k",
+        "left_on": "t",
+        "right_on": "since",
+        "history_retention": "10000 days",
+        "name": "join",
+        **options,
+    }
+    return hfs.join_asof(*sides(frame), state=state, **asked)
+
+
+def values(rows: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
+    """What each left row (by its `x`) was joined with, for rows of the default columns."""
+    return {row[2]: row[4] for row in rows}
+
+
+def hosts() -> list[int]:
+    """The state hosts of this process's Spark."""
+    ours = below(os.getpid())
+    return [pid for pid, executor in executors_hosts() if executor in ours]
+
+
+def workers() -> list[int]:
+    """The Python workers of this process's Spark."""
+    ours, found = below(os.getpid()), processes()
+    daemons = {
+        pid
+        for pid, _, command in found
+        if pid in ours and {"pyspark.daemon", "preloaded_daemon"} & set(command)
+    }
+    return [pid for pid, parent, _ in found if parent in daemons]
+
+
+def kill_hosts() -> list[int]:
+    """Kills the state hosts of this process's Spark, and waits until they have ended."""
+    killed = hosts()
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while any(pid in killed for pid in hosts()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return killed
+
+
+def kill_host_of_worker() -> int:
+    """Inside a Python worker: SIGKILL the state host of its executor."""
+    parents = {pid: parent for pid, parent, _ in processes()}
+    above, at = set(), os.getpid()
+    while at in parents and at > 1:
+        above.add(at)
+        at = parents[at]
+    killed = [pid for pid, executor in executors_hosts() if executor in above]
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    return len(killed)
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """The result of `work`, run in another thread, which has none of this one's properties."""
+    done: list[Any] = []
+
+    def run() -> None:
+        try:
+            done.append((work(), None))
+        except Exception as error:  # noqa: BLE001 - handed on
+            done.append((None, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    result, error = done[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def executors_hosts() -> list[tuple[int, int]]:
+    """All state hosts of this machine: id, and that of the executor."""
+    found = []
+    for pid, _, command in processes():
+        # Processes that ended and were not waited for are left out.
+        if "holdfast.host" in command and "--executor-pid" in command:
+            found.append((pid, int(command[command.index("--executor-pid") + 1])))
+    return found
+
+
+def below(root: int) -> list[int]:
+    """A process and all below it, parents before children."""
+    everything, found = processes(), [root]
+    for above in found:
+        found.extend(pid for pid, parent, _ in everything if parent == above)
+    return found
+
+
+def processes() -> list[tuple[int, int, list[str]]]:
+    """All processes: id, parent, command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status, command = (folder / "stat").read_text(), (folder / "cmdline").read_bytes()
+        except OSError:
+            continue  # it has ended
+        found.append(
+            (
+                int(folder.name),
+                int(status.rpartition(")")[2].split()[1]),
+                command.decode(errors="replace").split("\0"),
+            )
+        )
+    return found
