@@ -527,7 +527,8 @@ class Database(AbstractContextManager["Database"]):
         )
         caption = escape(f"{self}, {self._state()}")
         return (
-            f"<table><caption>{caption}</caption><thead><tr><th>store</th><th>kind</th></tr></thead>"
+            f"<table><caption>{caption}</caption>"
+            "<thead><tr><th>store</th><th>kind</th></tr></thead>"
             f"<tbody>{rows}</tbody></table>"
         )
 

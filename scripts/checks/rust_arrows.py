@@ -17,8 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
     "core": [
         {"error", "time", "sync"},
-        {"offset", "failpoint", "table", "store_spec"},
-        {"position", "metrics", "expiry"},
+        {"offset", "failpoint", "table"},
+        {"position", "expiry"},
+        {"store_spec"},
+        {"metrics"},
         {"rocks"},
         {"transaction"},
         {"store"},

@@ -129,13 +129,13 @@ def test_t11_offsets_and_positions_never_appear_in_scans(base, maybe_reopen):
 
 
 @pytest.mark.parametrize(("end", "kept"), [("commit", "b2 c3 e6"), ("rollback", COMMITTED)])
-def test_t12_put_all_is_part_of_the_transaction(base, maybe_reopen, end, kept):
+def test_t12_put_all_is_part_of_the_transaction(base, maybe_reopen, end, stored):
     base.kv.put_all([(b"a", None), (b"e", b"5"), (b"e", b"6")])
     assert rows(base.kv) == "b2 c3 e6"
     assert rows(base.kv.read_only(RC)) == COMMITTED
     getattr(base.db, end)()
     maybe_reopen()
-    assert rows(base.kv) == rows(base.kv.read_only(RC)) == kept
+    assert rows(base.kv) == rows(base.kv.read_only(RC)) == stored
 
 
 def test_t15_a_commit_removes_one_offset_or_all(base, maybe_reopen):

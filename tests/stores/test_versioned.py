@@ -231,7 +231,7 @@ def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):
 
 @pytest.mark.parametrize(("retention", "as_of", "was_kept"), [(1_000, 50, True), (60, 30, False)])
 def test_a_read_older_than_a_formerly_shorter_retention_is_expired(
-    tmp_path, caplog, retention, as_of, was_kept
+    tmp_path, caplog, retention, as_of, was_stored
 ):
     bench = Bench(tmp_path / "short", history_retention=10)
     bench.rates.put(b"k", b"new", 100)
@@ -248,7 +248,7 @@ def test_a_read_older_than_a_formerly_shorter_retention_is_expired(
     assert "from 90" in warning
     # A version that no retention so far retained is not lost by a shorter one.
     assert ("was shorter before" in warning, "in a new directory" in warning) == (
-        was_kept,
-        was_kept,
+        was_stored,
+        was_stored,
     )
-    assert ("raise history_retention" in warning) is not was_kept
+    assert ("raise history_retention" in warning) is not was_stored

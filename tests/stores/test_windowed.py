@@ -182,7 +182,7 @@ def test_session_batches(db):
     assert rows(found) == [(0, 1, 9, b"5"), (2, 7, 7, b""), (2, 1, 9, b"5"), (3, -8, -8, b"4")]
     values = store.fetch_session_batch(pa.array([b"a", b"a"]), pa.array([7, 7]), pa.array([7, 8]))
     assert pa.array(values).to_pylist() == [b"", None]
-    store.remove_batch(pa.array([b"a", b"nobody"]), pa.array([7, 0]), pa.array([7, 0]))
+    store.remove_batch(pa.array([b"a", b"absent"]), pa.array([7, 0]), pa.array([7, 0]))
     store.put_batch(pa.array([b"b"]), pa.array([2]), pa.array([3]), pa.nulls(1))
     assert table(store.find_batches(None, -100, 100, key_to=None)) == [in_order[0], in_order[3]]
 

@@ -42,7 +42,7 @@ failpoints! {
     AfterMoveIn,
     BeforeMoveOut,
     FilesMovedOut,
-    RowsKept,
+    OlderRowsCopied,
     OneFamilyDropped,
     BeforeSpill,
     AfterSpill,
@@ -102,7 +102,7 @@ impl Failpoint {
     }
 
     #[inline]
-    pub(crate) fn reached(self) -> Result<()> {
+    pub(crate) fn pass(self) -> Result<()> {
         if ARMED.load(Ordering::Relaxed) == 0 {
             Ok(())
         } else {

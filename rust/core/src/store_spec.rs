@@ -1,6 +1,6 @@
 //! What a store is: its name, kind and settings.
 
-use crate::expiry::retention::{first_kept_version, first_kept_window};
+use crate::expiry::retention::{first_retained_version, first_retained_window};
 
 /// The name, kind and settings with which a store is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,10 +116,10 @@ impl StoreKind {
     }
 
     /// The first moment that a store of this kind can be read at a stream time, with a retention.
-    pub(crate) fn first_kept(&self, stream_time: i64, retention: i64) -> i64 {
+    pub(crate) fn first_retained(&self, stream_time: i64, retention: i64) -> i64 {
         match self {
-            Self::Versioned { .. } => first_kept_version(stream_time, retention),
-            _ => first_kept_window(stream_time, retention),
+            Self::Versioned { .. } => first_retained_version(stream_time, retention),
+            _ => first_retained_window(stream_time, retention),
         }
     }
 

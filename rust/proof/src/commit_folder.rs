@@ -68,7 +68,7 @@ impl CommitFolder {
     ///
     /// With `entries`, names revert to those of the folder's last sync. Depending on the seed, only
     /// the names of RocksDB's files revert: a disk need not write names in order.
-    pub(crate) fn lose(&self, db: &Path, kept: UnsyncedBytes, entries: bool, seed: u64) {
+    pub(crate) fn lose(&self, db: &Path, unsynced: UnsyncedBytes, entries: bool, seed: u64) {
         let folder = db.join(FOLDER);
         let synced = self.of(std::mem::take);
         let lose = || -> Result<()> {
@@ -85,8 +85,8 @@ impl CommitFolder {
                         .is_none_or(|(before, _)| before != inode)
                 {
                     std::fs::remove_file(folder.join(name))?;
-                } else if kept != UnsyncedBytes::All && !synced.files.contains(inode) {
-                    let half = if kept == UnsyncedBytes::Nothing {
+                } else if unsynced != UnsyncedBytes::All && !synced.files.contains(inode) {
+                    let half = if unsynced == UnsyncedBytes::Nothing {
                         0
                     } else {
                         bytes.len() / 2

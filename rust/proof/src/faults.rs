@@ -29,7 +29,7 @@ unsafe extern "C" {
     fn holdfast_faults_lose(
         faults: *mut Raw,
         directory: *const c_char,
-        kept: c_int,
+        unsynced: c_int,
         entries: c_int,
         seed: u32,
     ) -> c_int;
@@ -172,7 +172,7 @@ impl Faults {
     ///
     /// The database must be closed. With `entries`, directory entries since the directory's last
     /// sync are lost, too.
-    pub fn lose(&self, directory: &Path, kept: UnsyncedBytes, entries: bool, seed: u64) {
+    pub fn lose(&self, directory: &Path, unsynced: UnsyncedBytes, entries: bool, seed: u64) {
         let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else {
             return;
         };
@@ -181,12 +181,12 @@ impl Faults {
             holdfast_faults_lose(
                 self.disk.raw,
                 name.as_ptr(),
-                kept as c_int,
+                unsynced as c_int,
                 c_int::from(entries),
                 seed as u32,
             )
         };
-        self.disk.commit.lose(directory, kept, entries, seed);
+        self.disk.commit.lose(directory, unsynced, entries, seed);
         assert_eq!(
             failed,
             0,

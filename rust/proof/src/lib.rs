@@ -11,6 +11,7 @@
 
 mod commit_folder;
 pub mod faults;
+pub mod progress;
 pub mod runner;
 pub mod spilled;
 pub mod step_error;
@@ -19,7 +20,8 @@ pub mod unsynced;
 pub mod world;
 
 pub use faults::{Faults, Operation, without_retry_delay};
-pub use runner::{Note, RunProgress, Runner};
+pub use progress::{Note, RunProgress};
+pub use runner::Runner;
 pub use step_error::{StepError, StepResult};
 pub use subject::{OpenTransaction, Store, Subject, WriteMode};
 pub use unsynced::UnsyncedBytes;

@@ -1,7 +1,7 @@
 //! What the stores of a database must hold after transaction n of a seed: a pure function of both.
 //! Stores that an unclean stop empties ([`WriteMode`]) hold what was written since.
 
-use crate::runner::{Note, RunProgress};
+use crate::progress::{Note, RunProgress};
 use crate::step_error::{StepError, StepResult};
 use crate::subject::{self, OpenTransaction, Store, WriteMode};
 use fastrand::Rng;
@@ -140,10 +140,10 @@ impl World {
 
     /// As [`World::lose`], after a stop at any moment; `db` is the database opened after it. A stop
     /// within a reopen, between closing and opening, may have been clean.
-    pub fn lose_after_stop(&mut self, db: &Database, reached: &RunProgress) {
+    pub fn lose_after_stop(&mut self, db: &Database, progress: &RunProgress) {
         let mut cleanly = self.copy();
         cleanly.lose(true);
-        if !reached.open && cleanly.check(db).is_ok() {
+        if !progress.open && cleanly.check(db).is_ok() {
             *self = cleanly;
         } else {
             self.lose(false);

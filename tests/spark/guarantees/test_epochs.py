@@ -260,14 +260,14 @@ def test_one_name_twice_in_an_epoch_is_refused(stream: Stream):
 def test_a_result_of_another_epoch_is_refused(stream: Stream):
     three_batches(stream)
     state = stream.state()
-    kept: list[DataFrame] = []
+    stored: list[DataFrame] = []
     refusals: list[str] = []
 
     def fn(frame: DataFrame, batch: int) -> None:
-        kept.append(joined_by_sign(frame, state))
-        kept[-1].collect()
+        stored.append(joined_by_sign(frame, state))
+        stored[-1].collect()
         if batch == 1:
-            refusals.append(refusal(kept[0].collect))
+            refusals.append(refusal(stored[0].collect))
 
     run(stream, hfs.foreach_batch(fn))
     assert len(refusals) == 1

@@ -111,17 +111,17 @@ def test_stores_in_memory_are_restored_from_the_log(stream: Stream, expected: di
         evaluate(stream, between=lambda: killed.extend(kill_hosts()), persistent=False) == expected
     )
     assert killed
-    kept = {
+    stored = {
         file.stem: json.loads(file.read_text())
         for file in (stream.root / "operators").glob("*.json")
     }
     assert {
-        name: operator["settings"].get("persistent") for name, operator in kept.items()
+        name: operator["settings"].get("persistent") for name, operator in stored.items()
     } == dict.fromkeys(NAMES, False)
     assert not (stream.root / "snapshots").exists()
 
 
-def test_far_future_rows_are_set_aside(stream: Stream, expected: dict):
+def test_far_future_rows_are_left_out(stream: Stream, expected: dict):
     assert evaluate(stream, ahead=[("a", FAR, 7), ("a", FAR, -5)], max_ahead="1 day") == expected
     objects: list[Path] = list((stream.root / "ahead").glob("*/*.arrow"))
     assert sorted((file.parent.name, file.name) for file in objects) == [

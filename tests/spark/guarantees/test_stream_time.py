@@ -207,7 +207,7 @@ def test_a_heartbeat_interval_in_part_seconds_is_refused(spark, every: str):
         hfs.heartbeat(spark, every)
 
 
-def test_a_far_future_row_is_set_aside_and_expires_no_history(stream: Stream):
+def test_a_far_future_row_is_left_out_and_expires_no_history(stream: Stream):
     stream.partitions = 1
     options = {"max_ahead": "1 day", "history_retention": "1 hour", "name": "join"}
     stream.batch(right=[("k", 1, "a"), ("k", 5, "b")])

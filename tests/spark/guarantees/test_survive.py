@@ -208,11 +208,11 @@ def test_a_restored_older_checkpoint_is_a_named_error(query: Query):
 def test_a_missing_checkpoint_beside_a_state_is_a_named_error(query: Query):
     query.arrive(2)
     query.run()
-    checkpoint, kept = query.root / "query", query.base / "kept"
-    checkpoint.rename(kept)
+    checkpoint, stored = query.root / "query", query.base / "kept"
+    checkpoint.rename(stored)
     refused(query, "put the checkpoint back")
     shutil.rmtree(checkpoint)
-    kept.rename(checkpoint)
+    stored.rename(checkpoint)
     query.arrive(1)
     query.run()
     query.check()
@@ -225,13 +225,13 @@ def test_a_missing_state_beside_a_checkpoint_is_a_named_error(query: Query, host
     query.run()
     if host == "is killed":
         assert kill_hosts()
-    kept = query.base / "kept"
-    kept.mkdir()
+    stored = query.base / "kept"
+    stored.mkdir()
     for part in [part for part in query.root.iterdir() if part.name != "query"]:
-        part.rename(kept / part.name)
+        part.rename(stored / part.name)
     query.arrive(1)
     refused(query, "the state was deleted")
-    for part in kept.iterdir():
+    for part in stored.iterdir():
         shutil.rmtree(query.root / part.name, ignore_errors=True)
         part.rename(query.root / part.name)
     query.run()
@@ -245,10 +245,10 @@ def test_a_missing_log_object_is_a_named_error(query: Query):
     assert kill_hosts()
     shutil.rmtree(query.root / "state")
     victim = sorted(query.root.glob("log/*0/join.*"))[0]
-    kept = victim.rename(query.base / "kept")
+    stored = victim.rename(query.base / "kept")
     query.arrive(1)
     refused(query, f"{victim.relative_to(query.root)} is missing", "Put it back from a backup")
-    kept.rename(victim)
+    stored.rename(victim)
     query.run()
     query.check()
 

@@ -165,17 +165,17 @@ def test_the_state_survives_kills_restarts_and_replays(rows: Stream, window: Any
     for batch in given[:2]:
         rows.batch(left=batch)
     rows.run(_aggregated(rows, window, grace="15 seconds"))
-    kept = dict(rows.batches)
+    stored = dict(rows.batches)
     # The driver lost the commit of batch 1, which the sink has: Spark replays it.
     rows.forget_commit(1)
     rows.batches.clear()
     assert kill_hosts()
     rows.run(_aggregated(rows, window, grace="15 seconds"))
-    assert rows.batches == {1: kept[1]}
+    assert rows.batches == {1: stored[1]}
     rows.batch(left=given[2])
     rows.batches.clear()
     rows.run(_aggregated(rows, window, grace="15 seconds"))
-    out = [row for batch in (kept[0], kept[1], rows.batches[2]) for row in batch]
+    out = [row for batch in (stored[0], stored[1], rows.batches[2]) for row in batch]
     assert len(out) == len({tuple(map(str, row[:3])) for row in out}), "a window comes out once"
     merged = [row for row in _windows(out) if row[0] == "a"]
     if isinstance(window, hfs.SessionWindow):

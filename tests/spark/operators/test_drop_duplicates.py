@@ -18,7 +18,7 @@ def fresh(stream: Stream, within: str = "8 seconds", by: str | list[str] = "k"):
     )
 
 
-def kept(rows: list[tuple]) -> list[int]:
+def stored(rows: list[tuple]) -> list[int]:
     return sorted(row[2] for row in rows)
 
 
@@ -30,7 +30,7 @@ def test_late_rows_are_compared_across_a_restart(stream: Stream):
     stream.run(fresh(stream))
     stream.batch(left=[("m", 17, 9), ("k", 17, 10), ("k", 16.9, 11), ("z", 16.9, 12)])
     batches = stream.run(fresh(stream))
-    assert [kept(batches[epoch]) for epoch in range(3)] == [[1, 3, 4], [8], [9, 12]]
+    assert [stored(batches[epoch]) for epoch in range(3)] == [[1, 3, 4], [8], [9, 12]]
     assert stream.log("dedup") == dict.fromkeys(range(3), 2)
 
 
@@ -64,10 +64,10 @@ def test_floating_keys_are_returned_unchanged(spark):
         "select timestamp_seconds(id) t, case id when 0 then -0.0D when 1 then 0.0D else "
         "double('nan') end k from range(4)"
     )
-    kept = hfs.drop_duplicates(
+    stored = hfs.drop_duplicates(
         rows, by="k", on="t", within="9 seconds", state=hfs.State.scratch(partitions=2)
     ).collect()
-    assert sorted(str(row["k"]) for row in kept) == ["-0.0", "nan"]
+    assert sorted(str(row["k"]) for row in stored) == ["-0.0", "nan"]
 
 
 @pytest.mark.parametrize(

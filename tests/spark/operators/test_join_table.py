@@ -118,7 +118,7 @@ def test_the_result_as_a_table_has_the_last_of_several_rows_of_one_key_and_time(
     changed = tables(stream, how="left").select(
         "k", "x", "v", F.greatest("t", "since").alias("at"), "t", "since"
     )
-    kept = hfs.materialize(
+    stored = hfs.materialize(
         changed,
         by="k",
         on="at",
@@ -127,7 +127,7 @@ def test_the_result_as_a_table_has_the_last_of_several_rows_of_one_key_and_time(
         state=stream.state(),
         **history,
     )
-    found = stream.last_of_each(kept)
+    found = stream.last_of_each(stored)
     assert {key: row[1:3] for key, row in found.items()} == {
         "k": (2, "x"),
         "m": (None, None),

@@ -54,10 +54,10 @@ def test_order_by_decides_between_rows_of_one_key_and_time(stream: Stream, optio
     )
     stream.batch(right=[("m", 5, "newer batch", 0)])
     frame = stream.source("right") if options else stream.source("right").drop("since")
-    kept = hfs.materialize(
+    stored = hfs.materialize(
         frame, by="k", name="table", state=stream.state(), order_by=["N"], **options
     )
-    found = stream.last_of_each(kept)
+    found = stream.last_of_each(stored)
     assert {key: row[-2:] for key, row in found.items()} == {
         "k": (None, 2),
         "m": ("newer batch", 0),
@@ -68,7 +68,7 @@ def test_order_by_decides_between_rows_of_one_key_and_time(stream: Stream, optio
 def test_order_by_decides_between_a_delete_and_a_row(stream: Stream):
     stream.batch(right=[("k", 5, None, 2), ("k", 5, "z", 1)])
     stream.batch(right=[("k", 4, "old", 1)])
-    kept = hfs.materialize(
+    stored = hfs.materialize(
         stream.source("right"),
         by="k",
         on="since",
@@ -77,7 +77,7 @@ def test_order_by_decides_between_a_delete_and_a_row(stream: Stream):
         state=stream.state(),
     )
     # A table without history forgets the time of a delete, so it then accepts an older row.
-    assert [row[2] for row in stream.run(kept)[1]] == ["old"]
+    assert [row[2] for row in stream.run(stored)[1]] == ["old"]
 
 
 def test_order_by_is_no_part_of_the_state(stream: Stream):

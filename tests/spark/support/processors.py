@@ -225,8 +225,8 @@ class Columns:
 
     def process(self, batch, ctx):
         for key in batch["k"].to_pylist():
-            kept = ctx["counts"].get(key)
-            before = {name: 0 if kept is None else kept[name] or 0 for name in self.columns}
+            stored = ctx["counts"].get(key)
+            before = {name: 0 if stored is None else stored[name] or 0 for name in self.columns}
             now = {name: count + 1 for name, count in before.items()}
             ctx["counts"].put(key, now)
             others = sum(100 * before[name] for name in self.columns[1:])

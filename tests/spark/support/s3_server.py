@@ -113,14 +113,14 @@ def proxy(behind: int, fault: Fault) -> Iterator[int]:
 
         def answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
             self.send_response(status)
-            kept = {
+            stored = {
                 name: value
                 for name, value in headers
                 if name.lower() not in ("connection", "transfer-encoding")
             }
-            if "content-length" not in map(str.lower, kept):
-                kept["Content-Length"] = str(len(body))
-            for name, value in kept.items():
+            if "content-length" not in map(str.lower, stored):
+                stored["Content-Length"] = str(len(body))
+            for name, value in stored.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)

@@ -34,7 +34,7 @@ class Sequence:
         self.totals: list[dict[str, tuple[int, int | None]]] = []
         """By micro-batch: count and sum of each key that has rows in it."""
         self._rates: dict[str, list[tuple[int, int]]] = {key: [] for key in self._keys}
-        self._kept: dict[str, tuple[int, int | None]] = {}
+        self._stored: dict[str, tuple[int, int | None]] = {}
 
     def next(self) -> list[tuple[str, int, int]]:
         """The rows of the next micro-batch."""
@@ -122,8 +122,8 @@ class Sequence:
         for key, time, x in rows:
             before = bisect.bisect_left(self._rates[key], (time + 1,))
             joined[x] = self._rates[key][before - 1][1] if before else None
-            count, total = self._kept.get(key, (0, None))
+            count, total = self._stored.get(key, (0, None))
             rate = joined[x]
-            self._kept[key] = (count + 1, total if rate is None else (total or 0) + rate)
+            self._stored[key] = (count + 1, total if rate is None else (total or 0) + rate)
         self.joined.append(joined)
-        self.totals.append({key: self._kept[key] for key, _, _ in rows})
+        self.totals.append({key: self._stored[key] for key, _, _ in rows})

@@ -73,13 +73,13 @@ def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
     left, right = streams.sides(frame)
     times = {"by": "k", "left_on": "t", "right_on": "since", "state": state}
     # An operator's result as the right frame of another one keeps all of its rows.
-    kept = hfs.materialize(right, by="k", state=state, name="right")
+    stored = hfs.materialize(right, by="k", state=state, name="right")
     results = {
         "join_asof": hfs.join_asof(
             left, right, history_retention="1 day", name="join_asof", **times
         ),
         "join_window": hfs.join_window(
-            left, kept, before="3 seconds", after="0 seconds", name="join_window", **times
+            left, stored, before="3 seconds", after="0 seconds", name="join_window", **times
         ),
         "join_table": hfs.join_table(left, right, name="join_table", **times),
         "aggregate": hfs.aggregate(

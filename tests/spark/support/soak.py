@@ -385,9 +385,9 @@ def main() -> int:
         finally:
             soak.stop()
         if code:
-            kept = Path(folder).with_name(f"{Path(folder).name}-kept")
-            shutil.copytree(folder, kept, ignore_dangling_symlinks=True)
-            print(f"kept: {kept}\nagain: make soak SOAK_MINUTES={options.minutes:g} SEED={seed}")
+            stored = Path(folder).with_name(f"{Path(folder).name}-kept")
+            shutil.copytree(folder, stored, ignore_dangling_symlinks=True)
+            print(f"kept: {stored}\nagain: make soak SOAK_MINUTES={options.minutes:g} SEED={seed}")
     return code
 
 

@@ -58,7 +58,8 @@ def test_keys_of_a_batch_are_prefetched_and_puts_are_sent_at_its_end(
     key: Any, by: list[str], given: Any
 ):
     host = Host()
-    stores = ProcessorStores(host, [hf.stores.key_value("kv", key=key)], by)  # type: ignore[arg-type]
+    spec = hf.stores.key_value("kv", key=key)
+    stores = ProcessorStores(host, [spec], by)  # type: ignore[arg-type]
     stores.begin_batch(BATCH)
     assert host.asked == []
     for count in (b"1", b"2"):
@@ -111,7 +112,8 @@ def test_keys_that_do_not_fit_a_message_are_fetched_later(builder: Any):
     host.rows = {
         str(n).encode(): many if n == 150 else few if n < 299 else None for n in range(300)
     }
-    stores = ProcessorStores(host, [builder("kv", key=hf.serde.STRING)], ["k"])  # type: ignore[arg-type]
+    spec = builder("kv", key=hf.serde.STRING)
+    stores = ProcessorStores(host, [spec], ["k"])  # type: ignore[arg-type]
     stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(300)]}))
     for n in range(300):
         found = stores["kv"].get(str(n))

@@ -19,7 +19,7 @@ class WorkerAggregator:
     def __init__(self, name: str, pickled: bytes, states: pa.Schema, result: pa.DataType) -> None:
         self.name: Final = name
         self.schema: Final = states
-        self._aggregator: Final = pickle.loads(pickled)  # noqa: S301 - the query's driver pickled it
+        self._aggregator: Final = pickle.loads(pickled)  # noqa: S301 - by the driver
         self._result: Final = result
         self._states = pa.RecordBatch.from_pylist([], schema=states)
 

@@ -25,7 +25,7 @@ impl Database {
     }
 
     fn close_locked(&self) -> Result<()> {
-        Failpoint::BeforeClose.reached()?;
+        Failpoint::BeforeClose.pass()?;
         let mut writer = self.transactions.writer.lock();
         let _published = self.publish_writer(&mut writer);
         let closing = CloseOnDrop(&self.rocks);

@@ -8,8 +8,8 @@ use crate::rocks::Environment;
 /// Which commits survive a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A write-ahead log, fsynced at each commit: a committed record survives a crash of the process
-    /// or the machine.
+    /// A write-ahead log, fsynced at each commit: a committed record survives a crash of the
+    /// process or the machine.
     #[default]
     Sync,
     /// No log: after a crash the files hold *some* earlier commit, of all stores together, and a
@@ -57,8 +57,8 @@ pub enum TransactionMechanism {
     Auto,
     /// In memory, without a limit (KIP-892).
     IndexedBatch,
-    /// In files beside the stores, after a buffer of 1 MiB (KIP-844). A transaction that fits in the
-    /// buffer is committed from there.
+    /// In files beside the stores, after a buffer of 1 MiB (KIP-844). A transaction that fits in
+    /// the buffer is committed from there.
     SecondaryStore,
 }
 
@@ -85,8 +85,8 @@ pub struct DatabaseOptions {
     pub guarantee: ProcessingGuarantee,
     /// Where uncommitted writes are stored.
     pub mechanism: TransactionMechanism,
-    /// Memory of a transaction, in bytes, at which it spills and `commit_requested` becomes true; -1:
-    /// never.
+    /// Memory of a transaction, in bytes, at which it spills and `commit_requested` becomes true;
+    /// -1: never.
     pub uncommitted_max_bytes: i64,
     /// Which metrics are recorded.
     pub metrics_level: MetricsLevel,

@@ -28,7 +28,7 @@ impl RocksDb {
     /// does not write; `StoreCorrupted` also if a durable commit is missing; `InvalidValue` for an
     /// option that must not be set.
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &RocksOptions) -> Result<Arc<Self>> {
-        Failpoint::BeforeOpen.reached()?;
+        Failpoint::BeforeOpen.pass()?;
         let on_disk = !options.is_in_memory();
         let durable = if on_disk {
             commit_number::durable(path)
@@ -76,7 +76,7 @@ impl RocksDb {
                 .unwrap_or_else(|| open_failure(path, e, options))
         })?;
         let handles = handles(&db, &specs, path)?;
-        Failpoint::AfterOpen.reached()?;
+        Failpoint::AfterOpen.pass()?;
         let last = last_commit::read(&db)
             .map_err(|e| failure("reading the number of the last commit", path, e))?;
         let expected = last.number.max(options.commit_file.unwrap_or(0));

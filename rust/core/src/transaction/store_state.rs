@@ -7,7 +7,7 @@ pub(crate) struct StoreState {
     pub(crate) stream_time: Option<i64>,
     /// The first moment that the store can be read, if its retention reaches further back: earlier
     /// rows may have expired under a shorter retention.
-    pub(crate) first_kept: Option<i64>,
+    pub(crate) first_retained: Option<i64>,
     /// How many duplicates were numbered.
     pub(crate) sequence: u64,
     /// A field changed since the last commit.

@@ -81,6 +81,7 @@ impl Host {
         counts: Counts,
     ) {
         self.row_counts.add(root.path(), operator, epoch, counts);
+        self.log_row_counts(false);
     }
 
     /// Logs the counts that are due; all counts if `all`.

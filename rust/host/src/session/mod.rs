@@ -171,11 +171,11 @@ impl Session {
             state,
             ..
         } = self;
-        pipeline.operator.rows().heartbeat = pipeline.gate.heartbeat();
+        pipeline.operator.rows().heartbeat = pipeline.admission.heartbeat();
         if let (Some(input), SessionState::Persistent(state)) =
             (pipeline.operator.repeats(), &state)
         {
-            let input = pipeline.gate.digest(input);
+            let input = pipeline.admission.digest(input);
             if let Some(head) = find_repeated(&request, state, input, pipeline.view.base)? {
                 let view = &mut pipeline.view;
                 apply_object(&state.root, &view.db, &mut view.transaction, &head)?;
@@ -186,8 +186,8 @@ impl Session {
         let mut outcome = pipeline
             .operator
             .run(&view.db, &mut view.transaction, worker)?;
-        outcome.input = pipeline.gate.digest(outcome.input);
-        outcome.counts.ahead = pipeline.gate.far_future_rows();
+        outcome.input = pipeline.admission.digest(outcome.input);
+        outcome.counts.ahead = pipeline.admission.far_future_rows();
         let SessionState::Persistent(state) = state else {
             return Ok(StageReport {
                 epoch: None,
@@ -204,7 +204,7 @@ impl Session {
             state.query.epoch,
             outcome.counts,
         );
-        if let Some(rows) = pipeline.gate.take_file() {
+        if let Some(rows) = pipeline.admission.take_file() {
             store_far_future_rows(&request, &state, rows)?;
         }
         stage(&host, &request, &state, pipeline, &outcome)

@@ -17,7 +17,7 @@ use crate::session::state::{PersistentState, SessionState};
 /// What a session needs to process rows, once it knows its columns.
 pub struct SessionPipeline {
     pub operator: Box<dyn Operator>,
-    pub gate: Admission,
+    pub admission: Admission,
     pub stores: Vec<StoreSpec>,
     pub view: StateView,
     /// `None` in a scratch session.
@@ -66,7 +66,7 @@ impl SessionPipeline {
         Ok(Self {
             operator,
             // A static frame has no micro-batch whose time could limit its rows.
-            gate: Admission::default(),
+            admission: Admission::default(),
             stores,
             view: StateView::new(db, host.memory().uncommitted())?,
             partition: None,
@@ -118,13 +118,13 @@ impl SessionPipeline {
                     .map(|now| now.saturating_add(ahead))
             })
             .transpose()?;
-        let aside = FarFutureFile::new(
+        let far_future = FarFutureFile::new(
             kind.spec().rows().named(schema),
             partition.home().to_owned(),
         );
         Ok(Self {
             operator,
-            gate: Admission::new(latest.zip(Some(aside))),
+            admission: Admission::new(latest.zip(Some(far_future))),
             stores,
             view,
             intake: Intake {
@@ -139,7 +139,7 @@ impl SessionPipeline {
 
     /// Takes a batch of input.
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
-        let batch = self.gate.admit(batch)?;
+        let batch = self.admission.admit(batch)?;
         self.operator.push(batch, &self.intake)
     }
 

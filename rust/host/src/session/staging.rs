@@ -56,7 +56,7 @@ pub fn store_far_future_rows(
         .put(operator, epoch, request.partition, file)?;
     log::warn!(
         "operator {operator}, partition {}, epoch {epoch}: {count} rows are dated more than \
-         max_ahead past the micro-batch; they are set aside in {path}",
+         max_ahead past the micro-batch; they are stored in {path}",
         request.partition
     );
     Ok(())

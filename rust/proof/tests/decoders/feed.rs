@@ -16,8 +16,8 @@ pub fn corpus(format: &str) -> PathBuf {
         .join(format)
 }
 
-/// The largest allocation that a decoder may make: twice the most that lz4 decompresses the bytes to,
-/// because vectors grow by doubling, plus a constant for decoders and databases.
+/// The largest allocation that a decoder may make: twice the most that lz4 decompresses the bytes
+/// to, because vectors grow by doubling, plus a constant for decoders and databases.
 fn max_allocation(bytes: &[u8]) -> usize {
     (32 << 20) + 2 * 255 * bytes.len()
 }
@@ -130,8 +130,8 @@ pub fn feed_made(format: &str, made: Vec<Vec<u8>>, times: u64, decoder: impl Fn(
             ));
             std::fs::write(&saved, bytes).expect("a corpus");
             panic!(
-                "the decoder of {format} {does} ({allocated} bytes at once); the input is saved in {}; \
-                 {message}",
+                "the decoder of {format} {does} ({allocated} bytes at once); the input is \
+                 saved in {}; {message}",
                 saved.display()
             );
         }

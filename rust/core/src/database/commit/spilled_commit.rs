@@ -57,7 +57,7 @@ impl Database {
         };
         let families = self.write_files(spiller, rows)?;
         self.rocks.flush(true)?;
-        Failpoint::BeforeCommitFile.reached()?;
+        Failpoint::BeforeCommitFile.pass()?;
         batch.push(
             self.families.metadata.id,
             keys::SPILLED_KEY,
@@ -66,7 +66,7 @@ impl Database {
         CommitFile::new(id, families, batch.finish().to_vec())
             .write(self.path(), self.options.environment.as_ref())?;
         self.rocks.note_commit_file(id);
-        Failpoint::AfterCommitFile.reached()
+        Failpoint::AfterCommitFile.pass()
     }
 
     fn write_files(&self, spiller: &Spiller, rows: &SpilledRows) -> Result<Vec<FamilyFiles>> {
@@ -106,7 +106,7 @@ impl Database {
             let states = next.states.clone();
             self.publish(next, 0)?;
             self.views.lock().flushed(states);
-            Failpoint::BeforeCommitFileRemoval.reached()?;
+            Failpoint::BeforeCommitFileRemoval.pass()?;
         }
         commit_file::remove(self.path(), environment)?;
         writer.finish_commit();
@@ -126,7 +126,7 @@ fn roll_forward(rocks: &Arc<RocksDb>, metadata: Family, file: &CommitFile) -> Re
             continue;
         };
         rocks.ingest(rocks.family(&spec)?, &family.paths(rocks.path())?, true)?;
-        Failpoint::BetweenIngests.reached()?;
+        Failpoint::BetweenIngests.pass()?;
     }
     rocks.write(&mut Batch::from_finished(file.batch.clone()))?;
     rocks.flush(true)

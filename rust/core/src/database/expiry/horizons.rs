@@ -26,7 +26,7 @@ impl Database {
         committed: &Committed,
         bytes: usize,
     ) -> Result<()> {
-        Failpoint::BeforeExpiry.reached()?;
+        Failpoint::BeforeExpiry.pass()?;
         let mut views = self.views.lock();
         views.alive.retain(|(base, _)| base.strong_count() > 0);
         let base = Arc::downgrade(&committed.base);

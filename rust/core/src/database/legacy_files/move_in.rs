@@ -37,7 +37,7 @@ pub(in crate::database) fn move_in(
     if files.paths.is_empty() && saved.is_empty() {
         return Ok(());
     }
-    Failpoint::BeforeMoveIn.reached()?;
+    Failpoint::BeforeMoveIn.pass()?;
     let mut batch = Batch::with_capacity(1024);
     for key in saved.keys() {
         batch.push(default.id, key, None);
@@ -103,7 +103,7 @@ pub(in crate::database) fn move_in(
     }
     rocks.write(&mut batch)?;
     rocks.flush(true)?;
-    Failpoint::AfterMoveIn.reached()?;
+    Failpoint::AfterMoveIn.pass()?;
     files
         .paths
         .iter()

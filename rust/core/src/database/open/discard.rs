@@ -51,7 +51,7 @@ impl Opening {
             );
             batch.push(
                 self.families.metadata.id,
-                &keys::first_kept_key(&spec.name),
+                &keys::first_retained_key(&spec.name),
                 None,
             );
             offset_rows::push_lost(&self.snapshot, self.families.offsets, &spec.name, batch)?;

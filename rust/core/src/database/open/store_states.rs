@@ -115,27 +115,29 @@ impl Opening {
         let stream_time = stream_time
             .map(|time| keys::parse_time(&time))
             .transpose()?;
-        let first_kept = self
-            .read(&keys::first_kept_key(&spec.name))?
+        let first_retained = self
+            .read(&keys::first_retained_key(&spec.name))?
             .filter(|_| !is_empty);
-        let mut first_kept = first_kept.map(|time| keys::parse_time(&time)).transpose()?;
+        let mut first_retained = first_retained
+            .map(|time| keys::parse_time(&time))
+            .transpose()?;
         // Some of the expired rows may still exist, so a longer retention must not show them.
         let shorter = before.filter(|before| *before < spec.kind.retention());
         if let (Some(before), Some(time)) = (shorter, stream_time) {
-            let raised = first_kept
+            let raised = first_retained
                 .unwrap_or(i64::MIN)
-                .max(spec.kind.first_kept(time, before));
+                .max(spec.kind.first_retained(time, before));
             batch.push(
                 self.families.metadata.id,
-                &keys::first_kept_key(&spec.name),
+                &keys::first_retained_key(&spec.name),
                 Some(&raised.to_be_bytes()),
             );
-            first_kept = Some(raised);
+            first_retained = Some(raised);
         }
         let sequence = self.read(&keys::sequence_key(&spec.name))?;
         Ok(StoreState {
             stream_time,
-            first_kept,
+            first_retained,
             sequence: sequence
                 .map(|number| keys::parse_sequence(&number))
                 .transpose()?

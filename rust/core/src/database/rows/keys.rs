@@ -40,7 +40,7 @@ pub(in crate::database) fn stream_time_key(name: &str) -> Vec<u8> {
     format!("stream_time:{name}").into_bytes()
 }
 
-pub(in crate::database) fn first_kept_key(name: &str) -> Vec<u8> {
+pub(in crate::database) fn first_retained_key(name: &str) -> Vec<u8> {
     format!("first_kept:{name}").into_bytes()
 }
 

@@ -59,12 +59,12 @@ impl RocksDb {
     /// Makes a consistent copy in a new directory, with hard links where the file system has them.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         let guard = self.guard()?;
-        Failpoint::BeforeCheckpoint.reached()?;
+        Failpoint::BeforeCheckpoint.pass()?;
         let checkpoint = rust_rocksdb::checkpoint::Checkpoint::new(self.opened(&guard)?)
             .map_err(|e| failure("a checkpoint", &self.path, e))?;
         checkpoint
             .create_checkpoint(directory)
             .map_err(|e| failure("a checkpoint", directory, e))?;
-        Failpoint::AfterCheckpoint.reached()
+        Failpoint::AfterCheckpoint.pass()
     }
 }

@@ -14,7 +14,7 @@ impl RocksDb {
     /// is on disk on return.
     pub fn write(&self, batch: &mut Batch) -> Result<()> {
         let guard = self.guard()?;
-        Failpoint::BeforeCommit.reached()?;
+        Failpoint::BeforeCommit.pass()?;
         let mut options = WriteOptions::default();
         if self.options.sync {
             options.set_sync(true);
@@ -35,7 +35,7 @@ impl RocksDb {
         if self.options.sync {
             self.commits.mark_durable(number);
         }
-        Failpoint::AfterCommit.reached()
+        Failpoint::AfterCommit.pass()
     }
 
     /// The number of the last write that returned without an error.
@@ -61,9 +61,9 @@ impl RocksDb {
     /// there on return.
     pub fn flush(&self, wait: bool) -> Result<()> {
         let guard = self.guard()?;
-        Failpoint::BeforeFlush.reached()?;
+        Failpoint::BeforeFlush.pass()?;
         self.flush_all(self.opened(&guard)?, wait)?;
-        Failpoint::AfterFlush.reached()
+        Failpoint::AfterFlush.pass()
     }
 
     /// The last commit that the files hold without a log, for a message.

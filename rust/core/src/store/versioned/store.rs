@@ -2,7 +2,7 @@
 
 use super::marks::Marks;
 use super::seek_hint::SeekHint;
-use crate::expiry::retention::first_kept_version;
+use crate::expiry::retention::first_retained_version;
 use crate::metrics::StoreCounts;
 use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
@@ -94,8 +94,11 @@ impl VersionedStore {
 
     /// The oldest moment that can be read and written, in microseconds.
     pub fn horizon(&self, tx: &Transaction) -> i64 {
-        self.first_retained(tx)
-            .max(tx.stores[self.inner.number].first_kept.unwrap_or(i64::MIN))
+        self.first_retained(tx).max(
+            tx.stores[self.inner.number]
+                .first_retained
+                .unwrap_or(i64::MIN),
+        )
     }
 
     /// The oldest moment within the store's retention. If the retention was shorter before, the
@@ -104,7 +107,7 @@ impl VersionedStore {
         tx.stores[self.inner.number]
             .stream_time
             .map_or(i64::MIN, |time| {
-                first_kept_version(time, self.inner.history_retention)
+                first_retained_version(time, self.inner.history_retention)
             })
     }
 

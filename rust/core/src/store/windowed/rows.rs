@@ -2,7 +2,7 @@
 
 use super::layout;
 use crate::error::{Error, Result};
-use crate::expiry::retention::first_kept_window;
+use crate::expiry::retention::first_retained_window;
 use crate::metrics::{Call, Operation, StoreCounts};
 use crate::store::key_part::{push_key, push_key_part};
 use crate::time::Timestamp;
@@ -83,9 +83,9 @@ impl WindowedRows {
     pub(in crate::store) fn horizon(&self, tx: &Transaction) -> i64 {
         let state = &tx.stores[self.inner.number];
         let retained = state.stream_time.map_or(i64::MIN, |time| {
-            first_kept_window(time, self.inner.retention)
+            first_retained_window(time, self.inner.retention)
         });
-        retained.max(state.first_kept.unwrap_or(i64::MIN))
+        retained.max(state.first_retained.unwrap_or(i64::MIN))
     }
 
     /// Whether a write at a time is within the retention; one that is not is counted as dropped.

@@ -96,11 +96,11 @@ impl Transaction {
         self.set_base(Base::with_spilled(self.base.committed(), rows));
         self.spillable(&spiller)
             .for_each(|(_, buffer, _)| buffer.clear_all());
-        Failpoint::AfterSpill.reached()
+        Failpoint::AfterSpill.pass()
     }
 
     fn spill_rows(&mut self, spiller: &Spiller) -> Result<SpilledRows> {
-        Failpoint::BeforeSpill.reached()?;
+        Failpoint::BeforeSpill.pass()?;
         let (rocks, families) = match self.base.spilled() {
             Some(rows) => (
                 Arc::clone(rows.snapshot.rocks()),
