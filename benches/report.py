@@ -1,5 +1,6 @@
-"""Runs the benchmarks and writes their table to `benches/RESULTS.md`: `make bench`, or
-`make bench ARGS=--quick`.
+"""Runs the benchmarks and writes their table to `benches/RESULTS.md`.
+
+`make bench`, or `make bench ARGS=--quick`.
 
 Every figure is a ratio of two measurements taken in turns in one run. Four sources:
 

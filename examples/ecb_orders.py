@@ -110,8 +110,9 @@ class Folders(NamedTuple):
 
 
 def drive(folders: Folders, *, stop_after: int) -> None:
-    """Run the streaming query in this process; one line of JSON on standard output for each
-    micro-batch.
+    """Run the streaming query in this process.
+
+    Prints a line of JSON for each micro-batch.
     """
     began = time.time()
     from pyspark.sql import SparkSession
@@ -306,8 +307,9 @@ class Driver:
         )
 
     def reports(self) -> Iterator[dict[str, Any]]:
-        """What the child says, until it ends and its state host with it; raises when it ends in an
-        error.
+        """The child's messages, until it and its state host end.
+
+        Raises `SystemExit` if it ends with an error.
         """
         assert self.process.stdout is not None
         members: set[int] = set()
@@ -322,9 +324,7 @@ class Driver:
         wait_for(members)
 
     def kill(self) -> int:
-        """SIGKILL the driver, its JVM, its Python workers and its state host, all of them; returns
-        how many.
-        """
+        """SIGKILL the driver and all its processes; returns their number."""
         dead: set[int] = set()
         # Repeat until no process is left that was started meanwhile.
         while alive := family({self.process.pid} | dead) - dead:
@@ -357,8 +357,9 @@ def family(drivers: set[int]) -> set[int]:
 
 
 def wait_for(members: set[int]) -> None:
-    """Wait for processes to end: a state host ends a moment after its executor, and its files
-    change until then.
+    """Wait for processes to end.
+
+    A state host ends shortly after its executor, and its files change until then.
     """
     deadline = time.monotonic() + 30
     while left := {pid for pid, _, _ in processes() if pid in members}:
@@ -536,8 +537,9 @@ class Killer:
 
 
 def committed_output(folder: Path) -> pl.DataFrame:
-    """The rows of the files that the sink has committed: Spark's file sink names them in its own
-    log.
+    """The rows of the files that the sink has committed.
+
+    Spark's file sink names them in its own log.
     """
     log = folder / "_spark_metadata"
     batches = {
@@ -560,8 +562,9 @@ def committed_output(folder: Path) -> pl.DataFrame:
 def compare(
     enriched: pl.DataFrame, rates: pl.DataFrame, orders: pl.DataFrame
 ) -> tuple[int, int, int]:
-    """Every row against polars' own as-of join: rows that differ, rows that are missing, rows that
-    came twice.
+    """Compare every row with polars' own as-of join.
+
+    Returns the rows that differ, that are missing and that came twice.
     """
     expected = orders.sort("ordered_at").join_asof(
         rates.sort("valid_from"),

@@ -9,8 +9,9 @@ CLOCKS = {"wall": time.perf_counter, "thread": time.thread_time, "process": time
 
 
 class Clock:
-    """Adds up the time spent inside `with`, in seconds: by the wall, by the thread's and by the
-    process's processor time.
+    """Measures the time inside `with`, in seconds.
+
+    Three clocks: the wall, the thread's processor time and the process's.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,4 @@
-"""Kafka Streams' own RocksDB stores (Java, from Maven Central) against ours, through the batch
-methods from Python.
+"""Kafka Streams' RocksDB stores (Java, from Maven Central) against Holdfast's batch methods.
 
 The same records on one thread each, in turns: one workload there, the same one here, and back. Both
 have 128 MiB of block cache and of write buffers, and no write-ahead log, since in both a changelog

@@ -1,5 +1,4 @@
-"""What a Python user would take instead, all in one process in turns: quixstreams' state,
-rocksdict, lmdb, sqlite.
+"""Peers of a Python user, in one process in turns: quixstreams' state, rocksdict, lmdb, sqlite.
 
 The peers live in a virtual environment of their own (`requirements.lock`), where
 `python/measure.py` runs.

@@ -1,5 +1,4 @@
-"""A transaction larger than memory: its time a record against one that fits, and the memory that it
-takes.
+"""A transaction larger than memory: time a record, against one that fits, and peak memory.
 
 1 GiB; 10 GiB with `HOLDFAST_BENCH_FULL`, which takes 40 GiB of disk for a while.
 """

@@ -1,5 +1,6 @@
-"""Resident memory of a process that holds a database of ten million records open: while loading,
-and while reading.
+"""Resident memory of a process with an open database of ten million records.
+
+Measured while it loads and while it reads.
 """
 
 from __future__ import annotations

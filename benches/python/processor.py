@@ -1,5 +1,6 @@
-"""Scalar calls of a processor: a `get` and a `put` of keys of its batch, through a real state host,
-without Spark.
+"""Scalar calls of a processor, without Spark.
+
+A `get` and a `put` of keys of its batch, through a real state host.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What serdes cost: the same rows as bytes and typed, by pytest-benchmark:
-`pytest benches/python --benchmark-only`.
+"""The cost of serdes: the same rows as bytes and typed.
+
+Run with `pytest benches/python --benchmark-only`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Absolute figures of the Python calls, by pytest-benchmark:
-`pytest benches/python --benchmark-only`.
+"""Absolute figures of the Python calls.
+
+Run with `pytest benches/python --benchmark-only`.
 """
 
 from __future__ import annotations

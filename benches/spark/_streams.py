@@ -1,5 +1,6 @@
-"""What the Spark benches share: a session, files that arrive one a micro-batch, and rates read from
-the query's progress.
+"""Shared by the Spark benches: a session, files for micro-batches, rates.
+
+A file arrives for each micro-batch; rates are read from the query's progress.
 """
 
 from __future__ import annotations
@@ -144,8 +145,9 @@ def join_asof(spark: SparkSession, base: Path, root: Path) -> DataFrame:
 def progress(
     frame: DataFrame, checkpoint: str | Path, *, skip: int = 0, mode: str = "append"
 ) -> list[Any]:
-    """Run all micro-batches into nowhere; Spark's report of those with rows, the first `skip` of
-    the query left out.
+    """Run all micro-batches without a sink; return Spark's reports of those with rows.
+
+    The first `skip` reports are left out.
     """
     query = (
         frame.writeStream.format("noop")

@@ -1,5 +1,6 @@
-"""Aggregations of a stream against Spark's own state: count and latest value per key, sessions, an
-Aggregator in the worker.
+"""Aggregations of a stream against Spark's own state.
+
+Count and latest value per key, sessions, an Aggregator in the worker.
 
 Count and latest value also against the same plan with an identity function; the Aggregator against
 the built-in function.

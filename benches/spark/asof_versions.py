@@ -1,5 +1,6 @@
-"""`join_asof` with few and with millions of versions, against the stream-static ASOF JOIN of Spark
-4.3's SQL.
+"""`join_asof` with few and with millions of versions, against Spark 4.3's ASOF JOIN.
+
+The join of Spark is stream-static SQL.
 """
 
 from __future__ import annotations

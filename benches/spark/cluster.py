@@ -1,5 +1,6 @@
-"""Tasks at home and tasks elsewhere: count and latest value per key on two executors, which Spark
-gives tasks as it likes.
+"""Tasks on their owner's executor and on another one.
+
+Count and latest value per key on two executors; Spark places the tasks.
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ def _executor_of(claim: Path) -> int:
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """The rate of micro-batches whose tasks are all elsewhere over that of those whose tasks are
-    all at home.
-    """
+    """The rate with all tasks elsewhere over the rate with all tasks at home."""
     import holdfast.spark as hfs
 
     keys, rows, batches = (KEYS // 10, ROWS // 10, 12) if quick else (KEYS, ROWS, 40)

@@ -1,6 +1,4 @@
-"""`join_asof` in a stream: against the same plan with an identity function, and against
-`transformWithState` (Row).
-"""
+"""`join_asof` in a stream, against an identity function and `transformWithState` (Row)."""
 
 from __future__ import annotations
 
@@ -84,8 +82,9 @@ def figures(*, quick: bool) -> list[Figure]:
 def _transform_with_state(
     spark: SparkSession, base: Path, rows: int, keys: int, *, quick: bool
 ) -> float:
-    """Rows a second of the same job on PySpark's own state; few micro-batches, since each takes a
-    quarter of a minute.
+    """Rows a second of the same job on PySpark's own state.
+
+    Few micro-batches, since each takes a quarter of a minute.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

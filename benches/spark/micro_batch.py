@@ -1,6 +1,4 @@
-"""The fixed cost of a micro-batch: `join_asof` on 1,000 rows, over the same plan with an identity
-function.
-"""
+"""The fixed cost of a micro-batch: `join_asof` on 1,000 rows, over an identity function."""
 
 from __future__ import annotations
 
@@ -20,8 +18,9 @@ SKIP = 3
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """One figure: milliseconds of a whole micro-batch, Spark's own logs included, beyond the
-    identity plan's.
+    """Milliseconds of a whole micro-batch beyond the identity plan's.
+
+    Spark's own logs are included.
     """
     spark = session()
     turns, batches = (1, 8) if quick else (4, 20)

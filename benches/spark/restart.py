@@ -1,5 +1,6 @@
-"""Restart after SIGKILL on the same disk, with few and with many versions: from the start of the
-first task to its first row.
+"""Restart after SIGKILL on the same disk: from the first task to its first row.
+
+With few and with many versions.
 
 The load runs in a driver of its own, which is killed with all that belongs to it; a new driver goes
 on from there, in turns with one whose plan is the same and whose function hands its rows back: what
@@ -105,8 +106,9 @@ def _measure(
 
 
 def _run_and_kill(base: Path, plan: str) -> list[dict[str, float]]:
-    """Run a driver until it has done all there is, kill it; the times of the tasks of its first
-    micro-batch.
+    """Run a driver until it has processed all input, and kill it.
+
+    Returns the times of the tasks of its first micro-batch.
     """
     times = base / f"times{time.monotonic_ns()}"
     times.mkdir()

@@ -1,6 +1,4 @@
-"""The arrows of ARCHITECTURE.md, checked: python -> rust/python -> rust/host -> rust/core, and
-RocksDB behind one folder.
-"""
+"""The arrows of ARCHITECTURE.md between crates, and RocksDB behind one folder."""
 
 import re
 import subprocess

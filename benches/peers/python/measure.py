@@ -1,5 +1,6 @@
-"""Measures all stores in one process, in turns: `measure.py FOLDER SIZE ROUNDS` prints a line of
-JSON a store and round.
+"""Measures all stores in one process, in turns.
+
+`measure.py FOLDER SIZE ROUNDS` prints a line of JSON for each store and round.
 
 A turn is one store from an empty folder: puts, then gets, a scan and read-modify-writes once its
 background work is done.
@@ -19,8 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import _records as records
 import numpy as np
 import pyarrow as pa
-import stores
 from _clock import Clock, settle
+
+import stores
 
 BATCH = 10_000
 

@@ -51,8 +51,9 @@ class Store(Protocol):
         """The values, all of them there."""
 
     def increment(self, keys: Batch) -> None:
-        """One transaction of read-modify-writes: adds 1 to the number in the first eight bytes of
-        each key's value.
+        """One transaction of read-modify-writes.
+
+        Each adds 1 to the number in the first eight bytes of its key's value.
         """
 
     def scan(self) -> int:
@@ -144,8 +145,9 @@ class HoldfastScalar(HoldfastBatch):
 
 
 class Quixstreams:
-    """quixstreams' `State`, as a stateful function is given it: one a record, scoped to the
-    record's key; write-ahead log, no fsync.
+    """quixstreams' `State`, as a stateful function gets it.
+
+    One for each record, scoped to the record's key; write-ahead log, no fsync.
 
     A `State` cannot scan; the partition beneath it can.
     """
@@ -187,8 +189,9 @@ class Quixstreams:
 
 
 class Rocksdict:
-    """rocksdict: a WriteBatch a transaction; read-modify-write over a dict, since reads do not see
-    the batch.
+    """rocksdict: a WriteBatch for each transaction.
+
+    Read-modify-writes go through a dict, since reads do not see the batch.
     """
 
     arrow = False
@@ -312,8 +315,9 @@ class LmdbMulti(Lmdb):
 
 
 class Sqlite:
-    """sqlite of the standard library: write-ahead log, one table without rowids, `executemany` for
-    puts.
+    """sqlite of the standard library.
+
+    Write-ahead log, one table without rowids, `executemany` for puts.
     """
 
     arrow = False
