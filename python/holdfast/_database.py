@@ -71,7 +71,7 @@ def open(  # noqa: A001
       `Database.commit_requested` becomes true; -1: no limit.
     - `default_isolation_level`: of queries; READ_COMMITTED under exactly-once, else
       READ_UNCOMMITTED.
-    - `metrics_level`: what it adds to `Database.metrics` is in `docs/metrics.md`.
+    - `metrics_level`: how much `Database.metrics` measures (`docs/metrics.md`).
     - `rocksdb_options`: RocksDB's own names and values, of the database or of all column families
       (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`). Options that the stores'
       guarantees depend on are refused.
@@ -224,7 +224,7 @@ class Database(AbstractContextManager["Database"]):
         directory: Path | None,
         older_layout: bool,
     ) -> None:
-        """Made by `open`."""
+        """Called by `open`."""
         self._core = core
         self._directory = directory
         self._default_isolation_level = default_isolation_level
@@ -248,7 +248,7 @@ class Database(AbstractContextManager["Database"]):
                 self._stores[name] = attached.store
                 attached.store.init(self)
                 initialised.append(attached)
-            # Only after all are open: if one fails, the last stop still counts as clean.
+            # Only after all stores are open: if one fails, the last stop still counts as clean.
             for attached in self._attached.values():
                 attached.begin()
         except BaseException as error:
@@ -327,8 +327,8 @@ class Database(AbstractContextManager["Database"]):
 
         Offsets of None keep the committed offsets, `{}` removes them all, `{partition: None}`
         removes one. A failed commit leaves the stores as they were, and the open transaction then
-        only accepts `rollback`. Only a transaction that outgrew its memory can fail half-way: the
-        error says so, and `rollback` or `recover` ends it.
+        only accepts `rollback`. Only the commit of a transaction that outgrew its memory can stop
+        half-way: the error says so, and `rollback` or `recover` ends it.
 
         Raises `ValueError` for invalid offsets, before anything is changed. If offsets are written
         to text files (with `upgrade_from`, or for a user store that does not manage them), that
@@ -346,7 +346,7 @@ class Database(AbstractContextManager["Database"]):
     def rollback(self) -> None:
         """Drops all writes since the last commit.
 
-        A commit that was interrupted is ended as `recover` does. If it cannot be ended, raises
+        An interrupted commit is ended as in `recover`. If it cannot be ended, raises
         `HoldfastError` or `StoreCorruptedError`, and can be called again.
         """
         self._core.rollback()
@@ -455,7 +455,7 @@ class Database(AbstractContextManager["Database"]):
     def approximate_num_uncommitted_bytes(self) -> int:
         """The bytes of memory that a commit would free; data in files is not included.
 
-        It grows with every write, also of the same key.
+        It grows with every write, including repeated writes of the same key.
         """
         return self._core.uncommitted_bytes()
 
@@ -463,8 +463,8 @@ class Database(AbstractContextManager["Database"]):
     def commit_requested(self) -> bool:
         """Whether a commit is due: memory has reached `uncommitted_max_bytes` since the last one.
 
-        Also true if another record like the last would reach it. A record, or a batch of them, is
-        what was written between two reads of this property: read it after each.
+        Also true if another record as large as the last one would reach it. All writes between two
+        reads of this property count as one record, so read it after each record or batch.
         """
         return self._core.commit_requested()
 
@@ -487,9 +487,9 @@ class Database(AbstractContextManager["Database"]):
     def close(self) -> None:
         """Drops the open transaction, flushes the last commit to files and closes.
 
-        A second call does nothing. If a user store fails, all others are still closed, then the
-        first error is raised. If a write to disk fails, the database is still closed, and the error
-        says what its files contain.
+        A second call does nothing. If a user store fails, the close continues with the others and
+        then raises the first error. If a write to disk fails, the database is still closed, and the
+        error says what its files contain.
         """
         errors = _close_all(self._attached.values()) if self.is_open else []
         try:
@@ -540,7 +540,7 @@ class Database(AbstractContextManager["Database"]):
 
 
 def _close_all(stores: Iterable[AttachedStore]) -> list[BaseException]:
-    """Closes all of them, and returns the errors."""
+    """Closes all user stores and returns the errors."""
     errors: list[BaseException] = []
     for attached in stores:
         try:

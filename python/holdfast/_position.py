@@ -85,8 +85,8 @@ class PositionBound:
     """The least position that a query accepts; below it the query raises `NotUpToBoundError`.
 
     A store can lack input that its database has read: a store in memory after an open, one that was
-    discarded after an unclean stop, one that was added later, or one that an earlier open left out
-    while the database read on. Such a store meets no bound until `Database.restore_batch` has
+    discarded after an unclean stop, one that was added later, or one that was not opened while the
+    database read more input. Such a store meets no bound until `Database.restore_batch` has
     restored it.
 
     >>> PositionBound.at(Position({"orders": {0: 41}}))
@@ -104,7 +104,7 @@ class PositionBound:
 
     @staticmethod
     def at(position: Position) -> PositionBound:
-        """Returns the bound that a state meets if it has read each partition of `position` so far.
+        """Returns the bound that a state meets if it has read all partitions up to `position`.
 
         Raises `TypeError` if `position` is not a `Position`.
         """

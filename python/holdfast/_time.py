@@ -6,7 +6,7 @@
 | `Duration`      | `timedelta`, `str`    | `holdfast.spark`   | `duration_micros`       |
 | `StoreDuration` | `timedelta`, `int`    | `holdfast.stores`  | `store_duration_micros` |
 
-All three functions take the value and the name of its argument, which their errors mention. A
+All three functions take the value and the name of its argument for errors. A
 duration is zero or more, and everything fits a signed integer of 64 bits.
 """
 
@@ -69,7 +69,7 @@ def timestamp_micros(timestamp: Timestamp, argument: str) -> int:
 def duration_micros(duration: Duration, argument: str) -> int:
     """Returns the microseconds of a `timedelta` or an interval string.
 
-    Raises `TypeError` for another type, also for an integer, whose unit would be unclear.
+    Raises `TypeError` for another type, including integers, whose unit would be unclear, and
     `ValueError` for a duration that is negative, beyond 64 bits, not a whole number of
     microseconds, or in units without a fixed length.
 

@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status.
 
-    That is 0, or 1 with the error on stderr. Raises `SystemExit` for invalid arguments.
+    The status is 0, or 1 with the error on stderr. Raises `SystemExit` for invalid arguments.
     """
     asked = _parser().parse_args(arguments)
     try:
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_root_options(
     command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int] | None], nothing: str
 ) -> None:
-    command.add_argument("root", help="the state's root, as State(...) was given it")
+    command.add_argument("root", help="the state's root, as given to State(...)")
     command.add_argument(
         "--storage-option",
         action="append",

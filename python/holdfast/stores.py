@@ -92,7 +92,7 @@ def key_value(
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of values by key."""
+    """Returns the builder of a store of values by key."""
     return _build(
         "key_value",
         name,
@@ -111,7 +111,7 @@ def timestamped_key_value(
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of values with a timestamp each, by key.
+    """Returns the builder of a store of values with a timestamp each, by key.
 
     It can be opened on the rows of a key-value store of the same name: those have timestamp -1
     until they are written again. A store cannot be changed back.
@@ -136,7 +136,7 @@ def versioned(
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of values that are valid from a time on, with their history.
+    """Returns the builder of a store of values that are valid from a time on, with history.
 
     History reaches back `history_retention`, which is also the grace for late writes.
     `segment_interval` is the unit in which old history is dropped: it affects speed alone, and must
@@ -172,11 +172,12 @@ def window(
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of values by key and window; a window ends `window_size` after its start.
+    """Returns the builder of a store of values by key and window.
 
-    Windows that start `retention` or more before the latest start are dropped; puts into them are
-    skipped and counted. `retain_duplicates` retains every put of a key and start; it is fixed when
-    the store is created. `window_size` must not exceed `retention`.
+    A window ends `window_size` after its start. Windows that start `retention` or more before the
+    latest start are dropped; puts into them are skipped and counted. `retain_duplicates` retains
+    every put of a key and start; it is fixed when the store is created. `window_size` must not
+    exceed `retention`.
     """
     return _build(
         "window",
@@ -201,7 +202,7 @@ def timestamped_window(
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """As `window`, with a timestamp for each value.
+    """Returns the builder of a window store with a timestamp for each value.
 
     It can be opened on the rows of a window store of the same name: those have timestamp -1
     until they are written again. A store cannot be changed back.
@@ -227,10 +228,10 @@ def session(
     persistent: bool = True,
     transactional: bool = True,
 ) -> StoreBuilder:
-    """A store of values by key and session, a time from a start to an end, both included.
+    """Returns the builder of a store of values by key and session.
 
-    Sessions that end `retention` or more before the latest end are dropped; puts of them are
-    skipped and counted.
+    A session lasts from its start to its end, both included. Sessions that end `retention` or more
+    before the latest end are dropped; puts of them are skipped and counted.
     """
     return _build(
         "session",

@@ -128,7 +128,7 @@ def test_t11_offsets_and_positions_never_appear_in_scans(base, maybe_reopen):
     assert pa.RecordBatchReader.from_stream(base.kv.range_batches()).read_all().num_rows == 4
 
 
-@pytest.mark.parametrize(("end", "kept"), [("commit", "b2 c3 e6"), ("rollback", COMMITTED)])
+@pytest.mark.parametrize(("end", "stored"), [("commit", "b2 c3 e6"), ("rollback", COMMITTED)])
 def test_t12_put_all_is_part_of_the_transaction(base, maybe_reopen, end, stored):
     base.kv.put_all([(b"a", None), (b"e", b"5"), (b"e", b"6")])
     assert rows(base.kv) == "b2 c3 e6"

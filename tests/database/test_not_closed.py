@@ -34,7 +34,7 @@ print("done")
 LOGGED = """
 class Words(logging.Handler):
     def emit(self, record):
-        if record.name.endswith(".reclaim"):
+        if "reclaim" in record.name:
             logged.add(record.threadName)
 
 logged = set()

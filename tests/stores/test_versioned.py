@@ -229,7 +229,7 @@ def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):
     assert "raise history_retention" in warnings[0]
 
 
-@pytest.mark.parametrize(("retention", "as_of", "was_kept"), [(1_000, 50, True), (60, 30, False)])
+@pytest.mark.parametrize(("retention", "as_of", "was_stored"), [(1_000, 50, True), (60, 30, False)])
 def test_a_read_older_than_a_formerly_shorter_retention_is_expired(
     tmp_path, caplog, retention, as_of, was_stored
 ):

@@ -28,7 +28,7 @@ class StoreReads(Generic[K, V, Core]):
     """The reads of one store at one isolation level."""
 
     def __init__(self, core: Core, serdes: Serdes[K, V]) -> None:
-        """Made by the store's `read_only`."""
+        """Called by the store's `read_only`."""
         self._core = core
         self._serdes = serdes
 
@@ -37,7 +37,7 @@ class StoreReads(Generic[K, V, Core]):
 
 
 class StateStore(ABC):
-    """A store of a database. Its own reads are the writer's: they see the open transaction.
+    """A store of a database; its own reads see the open transaction.
 
     Batch methods take columns of one length: anything with the Arrow PyCapsule interface. Keys and
     values have the serdes' types (`docs/serdes.md`); with `BYTES` or a custom serde they are binary
@@ -54,14 +54,14 @@ class StateStore(ABC):
 
     A batch is one unit: if one of its rows is invalid, nothing is written. After a commit that
     failed, or a write that failed half-way, writes raise `HoldfastError` until `Database.rollback`.
-    After such a commit so do all reads except those at READ_COMMITTED.
+    After a failed commit, all reads except those at READ_COMMITTED raise it, too.
     """
 
     manages_offsets = True
     _flush_has_warned = False
 
     def __init__(self, owner: StoreOwner, builder: StoreBuilder) -> None:
-        """Made by the owner."""
+        """Called by the owner."""
         self._owner = owner
         self._builder = builder
 
@@ -116,7 +116,7 @@ class StateStore(ABC):
     ) -> Any:
         """Returns the store's reads at an isolation level, for use from any thread.
 
-        Without a level it is the database's default. With a `position_bound` each read raises
+        Without a level, the database's default is used. With a `position_bound` each read raises
         `NotUpToBoundError` until the database's position at that level reaches it.
         """
 

@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 MIN_TIME, MAX_TIME = -(2**63), 2**63 - 1
 
-# The next field of a struct key begins with 00 (null) or 01.
+# Above every key with the prefix: the next field of a struct key begins with 00 (null) or 01.
 _AFTER_FIELDS = b"\x02"
 
 _log = logging.getLogger("holdfast")
@@ -22,7 +22,7 @@ _log = logging.getLogger("holdfast")
 def key_bounds(
     serdes: Serdes[K, V], start: K | None, end: K | None
 ) -> tuple[bytes | None, bytes | None]:
-    """Returns the bytes of both ends; None stays None, an open end.
+    """Returns the bytes of both ends; None is an open end and stays None.
 
     Logs a warning if the start is above the end: such a range is empty.
     """

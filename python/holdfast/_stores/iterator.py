@@ -47,7 +47,7 @@ class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[
         key: Callable[[Any], K],
         record: Callable[[Any], tuple[K, V]] | None,
     ) -> None:
-        """Made by the stores; without `record`, the extension's rows are returned as they are."""
+        """Called by the stores; without `record`, the extension's rows are returned as they are."""
         self._rows = rows
         self._key = key
         self._record = record

@@ -50,7 +50,7 @@ class ReadOnlyKeyValueStore(StoreReads[K, V, "_core.KeyValueStore"]):
         return self._iterator(self._core.prefix_scan(*prefix_bounds(self._serdes, prefix)))
 
     def approximate_num_entries(self) -> int:
-        """Returns about how many keys there are, uncommitted ones included."""
+        """Returns the approximate number of keys, including uncommitted ones."""
         return self._core.approximate_num_entries()
 
     def get_batch(self, keys: Any) -> _core.ArrowArray:
@@ -66,7 +66,7 @@ class ReadOnlyKeyValueStore(StoreReads[K, V, "_core.KeyValueStore"]):
         reverse: bool = False,
         batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
-        """As `range`, in batches with the columns `key` and `value`."""
+        """Returns the rows of `range` in batches with the columns `key` and `value`."""
         bounds = key_bounds(self._serdes, start, end)
         return self._serdes.decode_reader(self._core.range_batches(*bounds, reverse, batch_rows))
 
@@ -87,7 +87,7 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
     """
 
     def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.KeyValueStore) -> None:
-        """Made by the owner."""
+        """Called by the owner."""
         StateStore.__init__(self, owner, builder)
         ReadOnlyKeyValueStore.__init__(self, core, Serdes(builder))
 

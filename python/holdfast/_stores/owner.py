@@ -29,5 +29,5 @@ class StoreOwner(Protocol):
         ...
 
     def isolation(self, level: IsolationLevel | None, /) -> str:
-        """Returns the extension's name of an isolation level; of None, that of the default."""
+        """Returns the extension's name of an isolation level; None is the default level."""
         ...

@@ -31,7 +31,7 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
     @staticmethod
     def make_allow_nullable(value: V | None, timestamp: Timestamp) -> ValueAndTimestamp[V]:
-        """Returns the pair, also without a value."""
+        """Returns the pair, even if the value is None."""
         return ValueAndTimestamp(value, timestamp_micros(timestamp, "timestamp"))
 
 

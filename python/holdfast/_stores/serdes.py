@@ -31,7 +31,7 @@ class Serdes(Generic[K, V]):
         self.store = builder.name
         self._key: Any = builder.key
         self._value: Any = builder.value
-        # Bytes are the most frequent and need no serde, whose calls would cost more than a put.
+        # Bytes are the most frequent type and skip the serde, whose calls cost more than a put.
         self._keys_are_bytes, self._values_are_bytes = builder.key is BYTES, builder.value is BYTES
         self.are_bytes = self._keys_are_bytes and self._values_are_bytes
         self.keys_are_structs = isinstance(builder.key, StructSerde)
@@ -59,7 +59,7 @@ class Serdes(Generic[K, V]):
         return None if key is None else self.to_key(key)
 
     def to_prefix(self, prefix: Any) -> bytes:
-        """Returns the first bytes of the keys with a prefix: of a struct, its first fields."""
+        """Returns the first bytes of the keys with a prefix; of structs, it is the first fields."""
         if prefix is None:
             raise ValueError(f"store {self.store}: the key is None; a prefix must have a value")
         serialize = self._key.serialize if self._key_core is None else self._key.serialize_prefix
@@ -111,7 +111,7 @@ class Serdes(Generic[K, V]):
         )
 
     def decode_values(self, values: _core.ArrowArray, keys: Any = None) -> _core.ArrowArray:
-        """Returns the extension's column of values with its type.
+        """Returns the extension's column of values as a typed column.
 
         Errors show the row's key from `keys`, which is a result of `encode_keys`.
         """

@@ -1,6 +1,6 @@
-"""The session store: a key's value over a time that is not fixed beforehand.
+"""The session store: a key's values over periods whose length is not fixed.
 
-A click at 25 with a gap of 10 meets the session that ended at 20, and both become one:
+A click at 25, with a gap of 10, extends the session that ended at 20:
 
 >>> import holdfast as hf
 >>> import tempfile
@@ -66,7 +66,7 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
     ) -> StoreIterator[WindowedKey[K], V]:
         """Returns all sessions of a key or a range of keys, by (end, key, start).
 
-        With `key_to`, of the keys from `key_from` to `key_to`, both included.
+        With `key_to`, the range is from `key_from` to `key_to`, both included.
         """
         self._serdes.to_key(key_from)  # raises for None: only `find_sessions` has an open lower end
         to = key_from if key_to is None else key_to
@@ -83,10 +83,10 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
     ) -> StoreIterator[WindowedKey[K], V]:
         """Returns sessions that overlap a time range, by (end, key, start).
 
-        They end at `earliest_end` or later and start at `latest_start` or earlier. With `key_to`
-        they are of the keys from `key_from` to `key_to`, both included; None is an open end. The
-        text "same", the default, stands for `key_from` and is never a key. To merge a record at `t`
-        with gap `g`, search from `t - g` to `t + g`.
+        They end at `earliest_end` or later and start at `latest_start` or earlier. Their keys
+        are those from `key_from` to `key_to`, both included; None is an open end. The text "same",
+        the default, stands for `key_from` and is never a key. To merge a record at `t` with gap
+        `g`, search from `t - g` to `t + g`.
         """
         return self._iterator(
             self._query(key_from, earliest_end, latest_start, key_to, reverse=reverse)
@@ -102,7 +102,7 @@ class ReadOnlySessionStore(StoreReads[K, V, "_core.SessionStore"]):
         reverse: bool = False,
         batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
-        """As `find_sessions`, in batches of `key`, `start`, `end`, `value`."""
+        """Returns the sessions of `find_sessions` in batches of `key`, `start`, `end`, `value`."""
         query = self._query(key_from, earliest_end, latest_start, key_to, reverse=reverse)
         return self._serdes.decode_reader(self._core.find_batches(query, batch_rows))
 
@@ -174,7 +174,7 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
     """
 
     def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.SessionStore) -> None:
-        """Made by the owner."""
+        """Called by the owner."""
         StateStore.__init__(self, owner, builder)
         ReadOnlySessionStore.__init__(self, core, Serdes(builder))
 

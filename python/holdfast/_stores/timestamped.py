@@ -49,7 +49,7 @@ class ReadOnlyTimestampedKeyValueStore(StoreReads[K, V, "_core.TimestampedKeyVal
     ) -> StoreIterator[K, ValueAndTimestamp[V]]:
         """Returns the rows of the keys from `start` to `end`, both included.
 
-        An end of None is open. If `start` is above `end`, there are none.
+        An end of None is open. If `start` is above `end`, the result is empty.
         """
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
@@ -61,7 +61,7 @@ class ReadOnlyTimestampedKeyValueStore(StoreReads[K, V, "_core.TimestampedKeyVal
         return self._iterator(self._core.prefix_scan(*prefix_bounds(self._serdes, prefix)))
 
     def approximate_num_entries(self) -> int:
-        """Returns about how many keys there are, uncommitted ones included."""
+        """Returns the approximate number of keys, including uncommitted ones."""
         return self._core.approximate_num_entries()
 
     def get_batch(self, keys: Any) -> _core.ArrowBatch:
@@ -77,7 +77,7 @@ class ReadOnlyTimestampedKeyValueStore(StoreReads[K, V, "_core.TimestampedKeyVal
         reverse: bool = False,
         batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
-        """As `range`, in batches with the columns `key`, `value` and `timestamp`."""
+        """Returns the rows of `range` in batches of `key`, `value` and `timestamp`."""
         bounds = key_bounds(self._serdes, start, end)
         return self._serdes.decode_reader(self._core.range_batches(*bounds, reverse, batch_rows))
 
@@ -105,7 +105,7 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
     def __init__(
         self, owner: StoreOwner, builder: StoreBuilder, core: _core.TimestampedKeyValueStore
     ) -> None:
-        """Made by the owner."""
+        """Called by the owner."""
         StateStore.__init__(self, owner, builder)
         ReadOnlyTimestampedKeyValueStore.__init__(self, core, Serdes(builder))
 
@@ -160,8 +160,8 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
     def delete_range(self, start: K | None = None, end: K | None = None) -> None:
         """Removes the keys from `start` to `end`, both included; an end of None is open.
 
-        If `start` is above `end`, nothing is removed. In files it takes the time of two seeks,
-        whatever the number of keys. Reads that cross many removed ranges are slower until a
+        If `start` is above `end`, nothing is removed. In files it takes the time of two seeks
+        for any number of keys. Reads that cross many removed ranges are slower until a
         compaction has removed their rows. Rows that a plain store of the same name has left are
         removed one by one.
         """

@@ -58,7 +58,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     def versions_range(
         self, key_from: K | None, key_to: K | None, start: Timestamp, end: Timestamp
     ) -> StoreIterator[K, VersionedRecord[V]]:
-        """As `versions`, for the keys from `key_from` to `key_to`, by (key, timestamp).
+        """Returns the `versions` of the keys from `key_from` to `key_to`, by (key, timestamp).
 
         Both keys are included; None is an open end.
         """
@@ -92,7 +92,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
         *,
         batch_rows: int = 10_000,
     ) -> _core.ArrowReader:
-        """As `versions_range`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
+        """Returns `versions_range` in batches of `key`, `value`, `timestamp`, `valid_to`."""
         bounds = self._serdes.to_bound(key_from), self._serdes.to_bound(key_to)
         span = timestamp_micros(start, "start"), timestamp_micros(end, "end")
         return self._serdes.decode_reader(self._core.versions_batches(*bounds, *span, batch_rows))
@@ -100,7 +100,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     def scan_batches(
         self, as_of: Timestamp | None = None, *, batch_rows: int = 10_000
     ) -> _core.ArrowReader:
-        """As `scan`, in batches of `key`, `value`, `timestamp`, `valid_to`."""
+        """Returns the rows of `scan` in batches of `key`, `value`, `timestamp`, `valid_to`."""
         at = None if as_of is None else timestamp_micros(as_of, "as_of")
         return self._serdes.decode_reader(self._core.scan_batches(at, batch_rows))
 
@@ -136,7 +136,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
     def __init__(
         self, owner: StoreOwner, builder: StoreBuilder, core: _core.VersionedKeyValueStore
     ) -> None:
-        """Made by the owner."""
+        """Called by the owner."""
         StateStore.__init__(self, owner, builder)
         ReadOnlyVersionedKeyValueStore.__init__(self, core, Serdes(builder))
 
@@ -182,8 +182,8 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
 
         This is the inner loop of the as-of join in one call. Returns `accepted`, `value`,
         `timestamp`, `valid_to` per row: `accepted` and `valid_to` of a put, and of a get the
-        version that was valid, with its start as `timestamp`. After an error, also of a stored
-        value that cannot be deserialized, the batch's puts cannot be committed.
+        version that was valid, with its start as `timestamp`. After an error,
+        including one in deserializing a stored value, the batch's puts cannot be committed.
         """
         encoded = self._serdes.encode_keys(keys)
         values = self._serdes.encode_values(values)

@@ -75,8 +75,7 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
         """Returns the key's value in the window that starts at `start`, None if it has none.
 
         With `end`, returns its windows that start from `start` to `end`, both included, by start. A
-        store that retains duplicates only has that form, and raises `UnsupportedOperationError`
-        without `end`.
+        store that retains duplicates raises `UnsupportedOperationError` without `end`.
         """
         low = self._serdes.to_key(key)
         if end is None:
@@ -231,7 +230,7 @@ class WindowStore(_WindowStore, ReadOnlyWindowStore[K, V]):
     """
 
     def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.WindowStore) -> None:
-        """Made by the owner."""
+        """Called by the owner."""
         StateStore.__init__(self, owner, builder)
         ReadOnlyWindowStore.__init__(self, core, Serdes(builder))
 
@@ -276,12 +275,12 @@ class ReadOnlyTimestampedWindowStore(_WindowReads[K, V, ValueAndTimestamp[V]]):
 class TimestampedWindowStore(_WindowStore, ReadOnlyTimestampedWindowStore[K, V]):
     """A window store of a database whose values have timestamps: `db[name]`.
 
-    Otherwise it is as `WindowStore`. A value that was written when the store had no timestamps has
-    timestamp -1.
+    Otherwise it behaves as `WindowStore`. A value that was written when the store had no timestamps
+    has timestamp -1.
     """
 
     def __init__(self, owner: StoreOwner, builder: StoreBuilder, core: _core.WindowStore) -> None:
-        """Made by the owner."""
+        """Called by the owner."""
         StateStore.__init__(self, owner, builder)
         ReadOnlyTimestampedWindowStore.__init__(self, core, Serdes(builder))
 

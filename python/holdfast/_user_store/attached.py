@@ -28,7 +28,7 @@ class AttachedStore:
     ) -> None:
         """Reads the store's checkpoint file.
 
-        Without one the last stop was unclean: under exactly-once the store's files are deleted.
+        If there is none, the last stop was unclean: exactly-once then deletes the store's files.
         """
         self.store = store
         self._guarantee = guarantee
@@ -99,7 +99,7 @@ class AttachedStore:
     def close(self) -> None:
         """Closes the store and writes its offsets to disk.
 
-        Before `begin` the checkpoint file of the last stop stays as it is.
+        If `begin` was not called, the checkpoint file of the last stop is not changed.
         """
         self.store.close()
         if self._has_begun:

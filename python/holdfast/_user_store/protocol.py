@@ -23,7 +23,7 @@ class UserStateStore(Protocol):
     """A user store: any object with these members (KIP-1035's `StateStore`).
 
     A database calls `init` when it is opened, `commit` before its built-in stores commit, and
-    `close` when it is closed. Errors that these methods raise pass through the database's call.
+    `close` when it is closed. The database's methods raise the errors of these calls unchanged.
 
     A persistent store that does not manage its offsets (`manages_offsets` False) has them in the
     file `.checkpoint_<name>` of the database's directory; the database logs one warning about it.
@@ -59,7 +59,7 @@ class UserStateStore(Protocol):
     def close(self) -> None:
         """Closes the store; it is not called again.
 
-        `Database.close` raises an error of it after everything else is closed.
+        `Database.close` raises its error after everything else is closed.
         """
 
 

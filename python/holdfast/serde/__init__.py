@@ -1,7 +1,7 @@
 """Serdes: the conversions between typed keys and values and their bytes.
 
-A store without serdes takes and returns bytes. With them the scalar methods take and return Python
-values, and the batch methods typed Arrow columns:
+A store without serdes takes and returns bytes. With serdes, the scalar methods take and return
+Python values, and the batch methods take and return typed Arrow columns:
 
 >>> import holdfast as hf
 >>> import pyarrow as pa
@@ -86,8 +86,8 @@ def struct(schema: Any) -> TypedSerde[Row]:
     """Structs with the fields of a pyarrow schema: tuples or dicts in, `Row`s out.
 
     In batches they are a struct column. A value's columns may be added and removed if they are
-    nullable: rows written before read null for new columns, and removed ones are skipped. A key's
-    fields are fixed, and are ordered one after the other.
+    nullable: in rows written before, new columns are null and removed columns are skipped. A key's
+    fields are fixed. Keys are ordered by the first field, then by the second, and so on.
 
     Raises `TypeError` for a field whose type cannot be stored, `ValueError` for two fields of one
     name, `ImportError` without pyarrow.

@@ -1,8 +1,8 @@
 """Checks and converts the Python values of a struct's fields before pyarrow takes them.
 
 Inside a struct pyarrow truncates a float to an integer, drops the time of a datetime for a date and
-the part of a timestamp below its unit, and takes bytes for a string. So every value is checked
-first: one that would not be read back as it was written is refused.
+the part of a timestamp below its unit, and takes bytes for a string. Every value is
+therefore checked first, and refused if a read would return another value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def dumper(type_: Any, path: str) -> Dump:
 
 
 def _is_integer(value: Any) -> bool:
-    """Returns whether it is an integer, also one of numpy."""
+    """Returns whether it is an integer, including numpy's."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -164,7 +164,7 @@ def _map(type_: Any, path: str) -> Dump:
 
 
 def _struct(type_: Any, path: str) -> Dump:
-    """Returns a dumper to dicts of exactly a struct's fields.
+    """Returns a function that makes a dict with exactly the struct's fields.
 
     pyarrow itself would fill missing fields and drop unknown ones.
     """
@@ -195,5 +195,5 @@ def _wrong(path: str, value: Any, type_: Any) -> str:
 
 
 def does_not_fit(path: str, value: Any, type_: Any, why: Exception) -> SerializationError:
-    """Returns the error of a value of the right type that a field cannot hold."""
+    """Returns the error for a value of the right type that a field cannot hold."""
     return SerializationError(f"field {path}, {value!r:.80}, does not fit {type_}: {why}")

@@ -8,7 +8,7 @@ T = TypeVar("T")
 class Serde(Protocol[T]):
     """Converts values to bytes and back.
 
-    The bytes of keys decide the order of scans: they are compared as unsigned bytes.
+    Scans return keys in the order of their bytes, compared as unsigned bytes.
     """
 
     def serialize(self, value: T, /) -> bytes:

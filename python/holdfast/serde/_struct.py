@@ -22,7 +22,7 @@ class StructSerde(TypedSerde[Row]):
     """Structs with the fields of a schema; a row has the same bytes as in a column."""
 
     def __init__(self, schema: Any) -> None:
-        """Made by `serde.struct`."""
+        """Called by `serde.struct`."""
         try:
             import pyarrow as pa
         except ImportError as error:

@@ -1,4 +1,4 @@
-"""The serdes of this package, which also have typed Arrow columns."""
+"""The serdes of this package, which also convert typed Arrow columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TypedSerde(Generic[T]):
     """
 
     def __init__(self, core: _core.Serde) -> None:
-        """Made by this package."""
+        """Called by this package."""
         self.core = core
 
     def serialize(self, value: T, /) -> bytes:
@@ -33,7 +33,7 @@ class TypedSerde(Generic[T]):
         return self.core.serialize(value, True)
 
     def deserialize(self, data: bytes, /) -> T:
-        """Returns the key of such bytes; `SerializationError` for other bytes."""
+        """Returns the key of bytes from `serialize`; `SerializationError` for other bytes."""
         value: T = self.core.deserialize(data)
         return value
 
@@ -42,7 +42,7 @@ class TypedSerde(Generic[T]):
         return self.core.serialize(value, False)
 
     def deserialize_value(self, data: bytes, /) -> T:
-        """Returns the value of such bytes; `SerializationError` for other bytes."""
+        """Returns the value of bytes from `serialize_value`; else `SerializationError`."""
         return self.deserialize(data)
 
     def serialize_prefix(self, prefix: Any, /) -> bytes:
@@ -76,7 +76,7 @@ class NamedSerde(TypedSerde[T]):
     """A serde without settings, identified by its name."""
 
     def __init__(self, name: str) -> None:
-        """Made by this package."""
+        """Called by this package."""
         super().__init__(_core.Serde.named(name))
         self._name = name
 

@@ -30,8 +30,8 @@ class Epoch(NamedTuple):
     def of_properties(get: Callable[[str], str | None]) -> "Epoch | None":
         """Returns the epoch that Spark's thread-local properties name, None if they name none.
 
-        The job group is the run id unless user code has set another one. Another one would look
-        like a new run, and a new run takes the state over, so that raises `HoldfastError`.
+        The job group is the run id unless user code has set another one. A changed job group raises
+        `HoldfastError`: it would look like a new run, which takes the state over.
         """
         batch, query, run = get(BATCH_ID), get(QUERY_ID), get(JOB_GROUP)
         if batch is None or query is None:
@@ -52,7 +52,7 @@ class Epoch(NamedTuple):
 
 
 def run_id_in(description: str | None) -> str | None:
-    """The run id that Spark wrote into a job's description, None if there is none."""
+    """Returns the run id that Spark wrote into a job's description, None if there is none."""
     found = _RUN_ID.search(description or "")
     return None if found is None else found[1]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _ConnectBatch(NamedTuple):
-    """A micro-batch under Spark Connect, which does not say which query of the session it is of."""
+    """A micro-batch under Spark Connect, where the query of a micro-batch is not known."""
 
     session: "SparkSession"
     running: dict[str, str]
@@ -44,7 +44,7 @@ class _ConnectBatch(NamedTuple):
         return Epoch(query, self.running[query], self.number)
 
     def _query_of(self, checkpoint: str) -> str:
-        # Spark can read it wherever it is, and never rewrites it.
+        # Spark can read the file in any file system, and never rewrites it.
         lines = self.session.read.text(f"{checkpoint}/metadata").collect()
         return str(json.loads("".join(line[0] for line in lines))["id"])
 
@@ -55,8 +55,8 @@ _current: ContextVar[Epoch | _ConnectBatch | None] = ContextVar("holdfast_epoch"
 def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
     """Returns the epoch around this call: of `hfs.foreach_batch`, or of Spark's `foreachBatch`.
 
-    `checkpoint` is the location of the query's checkpoint: under Spark Connect it tells the
-    session's queries apart.
+    `checkpoint` is the location of the query's checkpoint: under Spark Connect it
+    identifies the query among those of the session.
     """
     captured = _current.get()
     if isinstance(captured, _ConnectBatch):
@@ -76,7 +76,7 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
     """Wraps a function for `writeStream.foreachBatch`, so that operators inside know their epoch.
 
     The batch id and the run id are read before `fn` runs, so `fn` may set job groups and start jobs
-    from other threads. Call an operator in the thread that `fn` runs in, once an epoch for each
+    from other threads. Call an operator in the thread that `fn` runs in, once per epoch for each
     name. Its result may be evaluated anywhere, and more than once.
 
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the
@@ -152,7 +152,7 @@ class _ForeachBatch:
 
 
 def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:
-    """The wrapper in Spark Connect's process for `foreachBatch`.
+    """Returns the wrapper in Spark Connect's process for `foreachBatch`.
 
     While functions are unpickled there, the active session is the one that started the query. Since
     Spark 4.3 the frames have a clone of it, which lists no queries.
@@ -163,7 +163,7 @@ def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:
 
 
 def _run_id(spark: "SparkSession", query_id: str) -> str:
-    """The run id of the query whose micro-batch runs in this thread, whatever its job group is.
+    """Returns the run id of the query whose micro-batch runs in this thread, for any job group.
 
     Spark writes it into the job description at the start of each micro-batch. If user code has set
     another description, the list of all running queries has it. `spark.streams.active` does not,

@@ -16,24 +16,24 @@ _SECOND: Final = 1_000_000
 
 
 def heartbeat(spark: "SparkSession", every: Duration) -> "DataFrame":
-    """A stream with the time of the clock, one row each `every`, for a union with an input.
+    """Returns a stream of clock times, one row per `every`, for a union with an input.
 
     ```python
     events.unionByName(hfs.heartbeat(spark, "10 seconds"), allowMissingColumns=True)
     ```
 
     A heartbeat goes to every partition of the operator. After the micro-batch's rows are processed,
-    it advances the stream time to its own, so state that waits for newer rows waits no longer. It
-    is not a row: the result has no row for it and no column `holdfast_heartbeat`. From then on,
-    rows older than the clock by more than the operator's `grace` are late, so choose a `grace` as
-    long as rows take to arrive.
+    it advances the stream time to its own time. This ends the wait of all state that waits for
+    newer rows (open windows, `grace`, timers). The result has no row for a heartbeat and no column
+    `holdfast_heartbeat`. From then on, rows older than the clock by more than the operator's
+    `grace` are late, so choose a `grace` as long as rows take to arrive.
 
     The times are those of Spark's rate source. They are in the checkpoint, so a replay has the same
     ones. `every` is a whole number of seconds. The source has a new row each second: without a
     trigger the query runs a micro-batch each second.
 
-    Unite it with a stream only. United with a static frame it makes a stream, and Spark refuses to
-    start a query over the two.
+    Use it in a union with a stream only: Spark refuses to start a query over the union of a stream
+    and a static frame.
 
     Raises `ValueError` if `every` is not a whole number of seconds above zero, `TypeError` if it is
     no duration.

@@ -11,7 +11,7 @@ class Materialized:
 
     `name` is the operator's name in the state, like the operator's own `name=`.
     `persistent=False` puts the stores into the memory of the state host: a new host rebuilds them
-    from the log. The log is therefore kept whole, for all operators of the query, and there are no
+    from the log. The log of all operators of the query is therefore kept in full, and there are no
     snapshots. `history_retention` is how far back the history of a versioned table goes, for
     operators that have one.
 
@@ -32,9 +32,9 @@ class Materialized:
                 raise TypeError(f"Materialized({argument}={given!r}): give True or False")
         if not transactional:
             raise UnsupportedOperationError(
-                "Materialized(transactional=False): a retry of the task would see writes without a "
-                "transaction, and under exactly-once it must find the state of the micro-batch "
-                "before: leave transactional=False out"
+                "Materialized(transactional=False): a retry of the task would see the writes of "
+                "the attempt before it, but it must find the state of the micro-batch before: "
+                "leave transactional=False out"
             )
         if name is not None and not isinstance(name, str):
             raise TypeError(f"Materialized(name={name!r}): give a string")

@@ -11,7 +11,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class OperatorNames:
-    """Names in use: those of plans for good, those inside `foreachBatch` for one epoch."""
+    """Names in use: a plan's names for good, those inside `foreachBatch` for one epoch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class OperatorNames:
             (self._of_plans if epoch is None else self._of_epoch).update(names)
 
     def in_use(self) -> list[str]:
-        """The names that are taken now, in order."""
+        """Returns the names in use, sorted."""
         with self._lock:
             return sorted(self._of_plans | self._of_epoch)
 

@@ -32,7 +32,7 @@ def check_options(options: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def remote_checkpoint(root: str, options: Mapping[str, str]) -> str | None:
-    """The checkpoint's location as Spark spells it, None if the root is in no object store."""
+    """Returns the checkpoint's location as Spark spells it; None for a local root."""
     scheme, found, rest = str(root).partition("://")
     if not found or scheme not in _SPARK_SCHEMES:
         return None
@@ -53,7 +53,7 @@ def remote_checkpoint(root: str, options: Mapping[str, str]) -> str | None:
 
 
 def checked_root(root: str, options: Mapping[str, str]) -> str:
-    """Returns the root after proving, before any task runs, that state can be stored there."""
+    """Checks, before any task runs, that state can be stored in the root, and returns the root."""
     if remote_checkpoint(root, options) is not None:
         # Imported here: executors unpickle states, and do not need the extension for that.
         from holdfast._core import check_root
@@ -69,7 +69,7 @@ def checked_root(root: str, options: Mapping[str, str]) -> str:
 
 
 def local_folder(location: str | PathLike[str], argument: str) -> Path:
-    """The absolute path of a local folder; `argument` names it in errors."""
+    """Returns the absolute path of a local folder; `argument` names it in errors."""
     if not isinstance(location, str | PathLike):
         raise TypeError(f"{argument}={location!r}: give a folder, as a string or a path")
     text = str(location)
@@ -85,7 +85,7 @@ def local_folder(location: str | PathLike[str], argument: str) -> Path:
 
 
 def _writable(folder: Path, argument: str) -> Path:
-    """Makes the folder and creates a file in it, so that a failure shows before the first task."""
+    """Creates the folder and a file in it, so that a failure is raised before the first task."""
     probe = folder / f".holdfast-probe-{uuid.uuid4().hex}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Questions to a Spark session."""
+"""Properties of a Spark session."""
 
 from typing import TYPE_CHECKING
 
@@ -7,10 +7,10 @@ if TYPE_CHECKING:
 
 
 def is_connect(spark: "SparkSession") -> bool:
-    """Whether this is a Spark Connect session, which has no SparkContext."""
+    """Returns whether this is a Spark Connect session, which has no SparkContext."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def is_true(spark: "SparkSession", setting: str, *, default: str) -> bool:
-    """Whether a setting is true, in any of the ways in which Spark writes that."""
+    """Returns whether a setting is true, in upper or lower case."""
     return str(spark.conf.get(setting, default)).strip().lower() == "true"

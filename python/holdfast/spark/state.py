@@ -37,12 +37,12 @@ class State:
 
     Every `snapshot_interval` the new files of a partition's database are copied into the root. A
     new machine restores the newest snapshot and replays the changelog after it. `retain_epochs` is
-    the number of epochs that the changelog keeps at least; older ones are deleted after every
-    partition has two later snapshots.
+    the least number of epochs in the changelog; older ones are deleted after every partition has
+    two later snapshots.
 
     `processing_guarantee="at_least_once"` is for jobs whose micro-batches cannot be repeated: a
-    second computation of one may give other results, and the state keeps those of the first
-    (`docs/spark/exactly-once.md`). It may change between two starts of the query.
+    second computation of a micro-batch may give other results than the first, and the state keeps
+    the first ones (`docs/spark/exactly-once.md`). It may change between two starts of the query.
 
     Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` if the root cannot be
     written, and `UnsupportedOperationError` for addresses of other kinds and for an object store
@@ -101,7 +101,7 @@ class State:
 
     @staticmethod
     def scratch(*, partitions: int = 16) -> "State":
-        """A state that is stored nowhere and starts empty at each evaluation, for static frames.
+        """Returns a state that is not stored and is empty at each evaluation, for static frames.
 
         Raises `ValueError` if `partitions` is no whole number from 1 to 65,536.
         """
@@ -127,9 +127,10 @@ class State:
     def checkpoint_location(self) -> str:
         """`<root>/query`: give it to `.option("checkpointLocation", ...)`.
 
-        Checkpoint and state then stay together. In an object store it is spelled as Spark's client
-        expects it: `s3a://`, `gs://`, `abfss://`. Raises `UnsupportedOperationError` for
-        `State.scratch()`, which has none.
+        Checkpoint and state then stay together. In an object store its scheme is the one that
+        Spark's client expects: `s3a://`, `gs://`, `abfss://`.
+
+        Raises `UnsupportedOperationError` for `State.scratch()`, which has none.
         """
         if self.root is None:
             raise UnsupportedOperationError(
@@ -140,8 +141,8 @@ class State:
     def claim(self, operators: Sequence[str], epoch: Epoch | None) -> None:
         """Takes operators' names, all or none.
 
-        A name is taken once, or, inside `foreachBatch`, once per epoch. Raises `ValueError` for one
-        that is taken, or is not 1 to 100 ASCII letters, digits, `_` or `-`.
+        A name can be taken once, or, inside `foreachBatch`, once per epoch. Raises `ValueError` for
+        a name that is taken already or is not 1 to 100 ASCII letters, digits, `_` or `-`.
         """
         for operator in operators:
             check_name(operator)

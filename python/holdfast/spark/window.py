@@ -63,7 +63,7 @@ AnyWindow = Window | SlidingWindow | SessionWindow
 def window(length: Duration, slide: Duration | None = None) -> Window:
     """Windows of one length: tumbling, or hopping if `slide` is shorter than `length`.
 
-    In hopping windows a row is in `length / slide` windows. A window includes its start and
+    With hopping windows, a row is in `length / slide` windows. A window includes its start and
     excludes its end; windows start at multiples of `slide` since 1970-01-01 00:00 UTC.
 
     Raises `ValueError` if the length or the slide is not above zero or the slide is longer than the

@@ -2,7 +2,7 @@
 //! all three at each point.
 //!
 //! Failpoints are always compiled, so the tested program is the shipped one. Each costs one relaxed
-//! load, and none is passed once per row. The `fail` crate would cost a lock and a hash lookup at
+//! load, and no loop over rows has one. The `fail` crate would cost a lock and a hash lookup at
 //! each point, or a feature and a second build. Only the calls below can arm a point.
 
 use crate::error::{Error, ErrorKind, Result};
@@ -20,7 +20,7 @@ macro_rules! failpoints {
         }
 
         impl Failpoint {
-            /// All points. The proof crate fails if its tests do not pass one of them.
+            /// All points. The proof crate's tests must pass each of them.
             pub const ALL: &[Self] = &[$(Self::$name),*];
         }
     };
@@ -68,8 +68,8 @@ pub enum Action {
     Hold,
 }
 
-/// The armed point: a flag, the number of times that it is passed first, the action, the point. 0
-/// if no point is armed.
+/// The armed point: a flag, the number of passes before the action, the action, the point. 0 if no
+/// point is armed.
 static ARMED: AtomicU64 = AtomicU64::new(0);
 const ARM: u64 = 1 << 63;
 
@@ -118,7 +118,7 @@ impl Failpoint {
         }
         let passed = (armed & !ARM) >> 16;
         let next = if passed == 0 { 0 } else { armed - (1 << 16) };
-        // Of two threads that pass the point at once, one acts.
+        // If two threads pass the point at once, only one acts.
         if ARMED
             .compare_exchange(armed, next, Ordering::SeqCst, Ordering::SeqCst)
             .is_err()

@@ -1,12 +1,12 @@
-//! Transactional, versioned stores over RocksDB: the engine of Holdfast. It knows neither Python
-//! nor Spark nor the network.
+//! Transactional, versioned stores over RocksDB: the engine of Holdfast. It does not use Python,
+//! Spark or the network.
 //!
 //! A [`Database`] is a directory with many stores and one transaction that spans them. A commit
 //! writes the changes of all stores and their changelog offsets atomically.
 //!
-//! The sections `# Errors` do not repeat the errors of everything that uses a database:
-//! `StoreClosed`, `ForkedProcess` in a forked child of the process that opened it, `StoreCorrupted`
-//! if a file is damaged, `Io` if the operating system refuses.
+//! The sections `# Errors` omit the errors that every use of a database can return: `StoreClosed`,
+//! `ForkedProcess` in a forked child of the process that opened it, `StoreCorrupted` if a file is
+//! damaged, and `Io` if the operating system reports an error.
 //!
 //! ```
 //! use holdfast_core::{Commit, Database, DatabaseOptions, StoreKind, StoreSpec, Timestamp};

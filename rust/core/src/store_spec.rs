@@ -10,10 +10,10 @@ pub struct StoreSpec {
     pub name: String,
     /// Kind and its settings.
     pub kind: StoreKind,
-    /// Rows are in files. A store in memory is empty after an open, and is restored from its
-    /// changelog.
+    /// If true, rows are in files. If false, they are in memory: the store is empty after an open
+    /// and is restored from its changelog.
     pub persistent: bool,
-    /// Writes wait for the commit. Otherwise each write call is written through at once (KIP-892
+    /// If true, writes wait for the commit. If false, each write call is committed at once (KIP-892
     /// calls such a store non-transactional).
     pub transactional: bool,
 }
@@ -115,7 +115,7 @@ impl StoreKind {
         }
     }
 
-    /// The first moment that a store of this kind can be read at a stream time, with a retention.
+    /// The earliest time that can be read in a store with this stream time and retention.
     pub(crate) fn first_retained(&self, stream_time: i64, retention: i64) -> i64 {
         match self {
             Self::Versioned { .. } => first_retained_version(stream_time, retention),

@@ -1,8 +1,8 @@
 //! The locks that readers and the writer share.
 //!
-//! With the feature `shuttle` the locks are those of a scheduler that tries one order of the
-//! threads after another (`rust/proof/tests/schedules.rs`); all other code is the shipped code. A
-//! lock that is never held while another one is taken need not be here.
+//! With the feature `shuttle`, the locks are those of a scheduler that tries many orders of the
+//! threads (`rust/proof/tests/schedules.rs`). All other code is the shipped code. A lock that is
+//! never held while another one is taken need not be here.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard};
@@ -11,7 +11,7 @@ pub(crate) use shuttle_parking_lot::{
     MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard,
 };
 
-/// How long a thread waits for a lock before it does without it.
+/// How long a thread waits for a lock before it continues without it.
 #[cfg(not(feature = "shuttle"))]
 const MOMENT: std::time::Duration = std::time::Duration::from_millis(1);
 

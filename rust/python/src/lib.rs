@@ -2,7 +2,7 @@
 //!
 //! | folder or file | what it has |
 //! | --- | --- |
-//! | `run.rs`, `process.rs`, `error.rs` | the one way from Python into Rust's work |
+//! | `run.rs`, `process.rs`, `error.rs` | the only way from Python into Rust's work |
 //! | `arrow/` | columns in, arrays and batches and streams out |
 //! | `serde/` | typed keys and values |
 //! | `open_database.rs`, `view.rs` | an open database; its writer and its readers |
@@ -10,7 +10,7 @@
 //! | `database/` | opening, committing, restoring |
 //! | `host/` | the state host and its client |
 //!
-//! A file imports from rows above its own only. The docstrings are in `python/holdfast/_core.pyi`.
+//! A file imports only from rows above its own. The docstrings are in `python/holdfast/_core.pyi`.
 
 mod arrow;
 mod database;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An open database, and what its writer needs between two calls.
+/// An open database, and the state of its writer between two calls.
 pub struct OpenDatabase {
     db: Arc<Database>,
     process: Process,

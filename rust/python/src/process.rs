@@ -14,8 +14,8 @@ pub struct Process {
     forks: u32,
 }
 
-/// Forks between the process that imported the extension and this one. They are counted because
-/// asking the kernel for the process's number costs half as much as a whole put.
+/// The number of forks between the process that imported the extension and this one. A count is
+/// used because the system call for the process id takes half as long as a whole put.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Starts counting forks.
@@ -47,8 +47,8 @@ impl Process {
 
     /// Returns the process that opened the first database, or this one if there is none yet.
     ///
-    /// RocksDB has one set of threads per process and does not notice that a fork loses them. A
-    /// database opened in the child would wait for them forever, so opening one is an error too.
+    /// RocksDB has one set of threads per process and does not detect that a fork loses them. A
+    /// database opened in the child would wait for them forever, so that open is an error too.
     pub fn of_engine() -> Self {
         *ENGINE.get_or_init(Self::current)
     }

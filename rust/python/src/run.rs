@@ -1,5 +1,5 @@
-//! The one way from Python into Rust's work: it catches panics and maps errors, and releases the
-//! GIL unless the work takes less time than that.
+//! The only way from Python into Rust's work. It catches panics and maps errors. It releases the
+//! GIL, unless the release would take longer than the work.
 
 use crate::error::{holdfast_error, to_python};
 use crate::process::Process;
@@ -42,7 +42,7 @@ fn to_result<T>(py: Python<'_>, result: std::result::Result<Result<T>, String>) 
     }
 }
 
-/// Drops a Python object's contents without the GIL, as they may wait for a thread or the disk.
+/// Drops a Python object's contents without the GIL: the drop may wait for a thread or the disk.
 pub fn drop_without_gil(work: impl FnOnce() + Send) {
     // Python drops the object, so the thread is attached already; this only returns its token.
     Python::try_attach(|py| py.detach(work));

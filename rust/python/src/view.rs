@@ -1,4 +1,4 @@
-//! How the writer and its readers see a database.
+//! The views of a database that the writer and its readers use.
 
 use crate::open_database::OpenDatabase;
 use crate::process::Process;

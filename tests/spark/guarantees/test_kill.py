@@ -53,7 +53,7 @@ def test_a_driver_killed_in_mid_batch_loses_nothing(tmp_path: Path, seed: int):
     ],
 )
 def test_a_driver_killed_between_two_files_loses_nothing(tmp_path: Path, moment: str):
-    # The file may be gone before it is seen, if the next one follows at once.
+    # If the next file follows at once, this file may be gone before the test finds it.
     for seed in range(1, 6):
         said = demo(tmp_path / f"demo{seed}", "--kill", "--seed", str(seed), "--kill-at", moment)
         assert said.endswith("20000 orders, 0 differences, 0 lost, 0 doubled\n")

@@ -96,7 +96,7 @@ class Job:
                 time.sleep(0.01)
 
     def run(self, *rows: tuple[bool, int, str, int]) -> list[tuple[int, int | None]]:
-        """An epoch from its offsets to its commit. A row: left?, time, currency, id or rate."""
+        """Runs an epoch with its offsets and commit. A row: left?, time, currency, id or rate."""
         self.epoch += 1
         self.put(f"query/offsets/{self.epoch}", b"v1\n{}\n0")
         got = self.attempt(*rows)

@@ -1,4 +1,4 @@
-"""What a query survives, on the session that all tests share, checked against its input."""
+"""Tests of what a query survives, on the shared session, checked against its input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Query:
         return self.place.files
 
     def arrive(self, batches: int) -> None:
-        """So many more micro-batches."""
+        """Writes the input of this many more micro-batches."""
         base = self.base / "in"
         for _ in range(batches):
             self.sequence.write(base)
@@ -59,7 +59,7 @@ class Query:
         return writer.trigger(processingTime="0 seconds").start()
 
     def run(self, each: Callable[[DataFrame, int, DataFrame], None] | None = None) -> None:
-        """Process all that has arrived; `each` is given the join, too."""
+        """Processes all input; `each` gets the join, too."""
         query = self.start(self.collecting(each))
         try:
             query.processAllAvailable()
@@ -92,11 +92,11 @@ class Query:
         return self.place.state(partitions=2, **self.settings)
 
     def keep(self, batch: int, rows: list[Any]) -> None:
-        """What `each` found of a micro-batch's join."""
+        """Records the rows of a micro-batch's join that `each` found."""
         self.joined[batch] = [(row["x"], row["v"]) for row in rows]
 
     def check(self, *, totals: bool = True) -> None:
-        """Everything is as the sequence says, in every micro-batch so far."""
+        """Compares every micro-batch so far with the sequence."""
         found = self.totals
         if not totals:
             found = {
@@ -131,7 +131,7 @@ def test_tasks_repeated_after_a_fetch_failure_count_once(query: Query):
         if batch != 1:
             query.keep(batch, joined.collect())
             return
-        # An RDD reuses its shuffle files, like a stage that waits for another one.
+        # An RDD reuses its shuffle files, so Spark repeats the tasks whose files are gone.
         shuffled = joined.mapInArrow(mark, joined.schema).repartition(3).rdd
         shuffled.count()
         for file in Path(query.spark.conf.get("spark.local.dir")).glob(
@@ -172,7 +172,7 @@ def test_a_count_and_two_sinks_of_one_result_agree(query: Query):
 
 
 def refused(query: Query, *words: str) -> None:
-    """The query fails with these words and leaves the root unchanged."""
+    """Checks that the query fails with these words and leaves the log unchanged."""
     log = sorted(query.root.glob("log/*/*"))
     with pytest.raises(StreamingQueryException) as refusal:
         query.run()
@@ -187,7 +187,7 @@ def test_a_restored_older_checkpoint_is_a_named_error(query: Query):
     query.run()
     checkpoint, older, newer = query.root / "query", query.base / "older", query.base / "newer"
     shutil.copytree(checkpoint, older)
-    # An age of one epoch would look like a lost commit, and give the same result again.
+    # A checkpoint that is one epoch older looks like a lost commit and gives the same result.
     query.arrive(4)
     query.run()
     checkpoint.rename(newer)
@@ -271,7 +271,7 @@ def test_a_damaged_newest_snapshot_is_survived(query: Query, damage: Callable[[P
     def snapshots() -> list[tuple[Path, list[Path]]]:
         """The folder of each partition with its snapshots, newest first."""
         folders = query.root.glob("snapshots/*/*")
-        # A name with a # is of a put in progress.
+        # A name with a # belongs to a put in progress.
         return [
             (folder, sorted((f for f in folder.glob("*.*") if "#" not in f.name), reverse=True))
             for folder in folders
@@ -287,7 +287,7 @@ def test_a_damaged_newest_snapshot_is_survived(query: Query, damage: Callable[[P
     for folder, files in snapshots():
         newest, *older = (json.loads(file.read_text())["files"] for file in files)
         shared = {file["digest"] for files in older for file in files}
-        # RocksDB reads few of a file's bytes when it opens it.
+        # All tables are damaged, because RocksDB reads few bytes of a file when it opens it.
         tables = [
             file
             for file in newest
@@ -307,7 +307,7 @@ def test_a_damaged_newest_snapshot_is_survived(query: Query, damage: Callable[[P
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own, of 64 MiB."""
+    """A separate disk of 64 MiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = subprocess.run(
@@ -326,7 +326,7 @@ def test_a_full_disk_is_a_named_error(query: Query, small_disk: Path, full: str)
     """The error says what to do; after space is freed, the query continues."""
     if full == "root":
         if "HOLDFAST_TEST_S3" in os.environ:
-            pytest.skip("an S3 server's disk is its own matter")
+            pytest.skip("this test cannot fill the disk of an S3 server")
         query.place = Root(small_disk / "state")
     else:
         query.settings = {"local_dir": str(small_disk)}
@@ -334,7 +334,7 @@ def test_a_full_disk_is_a_named_error(query: Query, small_disk: Path, full: str)
     filler, ended = small_disk / "filler", threading.Event()
 
     def fill() -> None:
-        """Space freed by others is taken, too: RocksDB removes files before it makes new ones."""
+        """Fills freed space again: RocksDB removes files before it makes new ones."""
         with filler.open("wb", buffering=0) as file:
             while not ended.wait(0.005):
                 with suppress(OSError):
@@ -349,7 +349,7 @@ def test_a_full_disk_is_a_named_error(query: Query, small_disk: Path, full: str)
             thread.start()
             wait(lambda: shutil.disk_usage(small_disk).free == 0, "the disk does not become full")
             if full == "databases":
-                kill_hosts()  # the next one opens them again
+                kill_hosts()  # the next host opens the databases again
         query.keep(batch, joined.collect())
 
     try:
@@ -410,8 +410,8 @@ def test_two_queries_on_one_spark_do_not_interfere(spark, tmp_path: Path):
         query.check()
 
 
-# --- kills that are aimed
-# ---------------------------------------------------------------------------------------------
+# --- kills at a chosen moment
+# ------------------------------------------------------------------------------------------
 
 
 class Watch:
@@ -434,7 +434,7 @@ class Watch:
     def _watch(self) -> None:
         known, looked = list[int](), 0.0
         while not self._ended and self.kills < self._times:
-            # Found in advance: the search takes longer than some of the moments.
+            # Hosts are listed in advance: the listing may take longer than the condition holds.
             if time.monotonic() > looked + 0.05:
                 known, looked = hosts(), time.monotonic()
             if not self._holds():
@@ -450,13 +450,13 @@ class Watch:
                 time.sleep(0.2)
 
     def _holds(self) -> bool:
-        with suppress(OSError):  # what is looked at may go meanwhile
+        with suppress(OSError):  # a file may disappear meanwhile
             return bool(self._condition())
         return False
 
 
 def signal_all(pids: list[int], number: signal.Signals) -> list[int]:
-    """Send a signal to each process; returns those that are there."""
+    """Sends a signal to each process; returns those that exist."""
     found = []
     for pid in pids:
         with suppress(ProcessLookupError):
@@ -508,8 +508,9 @@ def test_hosts_killed_during_a_snapshot_lose_nothing(spark, tmp_path: Path):
         )
 
     def copying() -> bool:
-        """A file is there that is newer than the manifests, none of which names it then; and than
-        those that were killed.
+        """Returns whether a snapshot's file is newer than all manifests and the last kill.
+
+        No manifest names such a file yet.
         """
         return any(
             newest(files) > max(newest(files.parent), watch.killed_at)
@@ -520,7 +521,7 @@ def test_hosts_killed_during_a_snapshot_lose_nothing(spark, tmp_path: Path):
     with watch:
         query.run()
     assert watch.kills > 0
-    # A new disk restores the snapshots.
+    # A host with an empty disk restores the snapshots.
     kill_hosts()
     shutil.rmtree(query.root / "state")
     query.arrive(1)
@@ -537,15 +538,16 @@ def test_hosts_killed_during_a_restore_lose_nothing(spark, tmp_path: Path):
     databases = query.root / "state"
 
     def restoring() -> bool:
-        """A snapshot's files are being fetched: into a folder that is there no longer than that,
-        but for those of killed ones.
+        """Returns whether a snapshot's files are being fetched.
+
+        Their folder exists only during the restore, unless its host was killed.
         """
         return any(
             folder.stat().st_mtime > watch.killed_at for folder in databases.rglob("*.restore")
         )
 
     kills = 0
-    # A restore may have ended before the hosts are stopped: repeat until one has not.
+    # A restore may end before the hosts are stopped: repeat until two kills hit one.
     while kills < 2:
         assert len(query.sequence.batches) < 30, f"{kills} kills while a snapshot was fetched"
         assert kill_hosts()

@@ -1,4 +1,4 @@
-"""Aggregators of the user's, with every kind of window, beside built-in functions."""
+"""User-defined aggregators with every kind of window, beside built-in functions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rows(spark, tmp_path) -> Stream:
 
 
 def _check(found: list[Any]) -> None:
-    """That the functions of one row agree: ours with the built-in ones."""
+    """Checks that in each row the aggregators agree with the built-in functions."""
     for row in found:
         count, own, total, mean, avg, key = row[-6:]
         assert len(own.xs) == count
@@ -155,7 +155,7 @@ def test_many_rows_are_passed_in_batches(spark):
 )
 @pytest.mark.usefixtures("spark")
 def test_an_invalid_result_of_an_aggregator_is_named(aggregator: Any, words: str):
-    """In the worker alone: each failure of a task costs Spark a worker, and it tries four times."""
+    """Tests the worker code without Spark, which tries a task four times, each in a new worker."""
     declared = DeclaredAggregator("n", aggregator)
     in_worker = WorkerAggregator(*declared.for_worker)
     new = pa.RecordBatch.from_pylist([{"total": None, "rows": None}], schema=declared.states)

@@ -51,20 +51,20 @@ def counting(stream: streams.Stream) -> Callable[[DataFrame, int], None]:
 
 
 def check(stream: streams.Stream, batches: int) -> None:
-    """Each micro-batch has each key once, with the number of the micro-batch as its count."""
+    """Checks that micro-batch n has each key once, with the count n + 1."""
     for batch in range(batches):
         rows = stream.spark.read.parquet(str(stream.base / "out" / str(batch))).collect()
         assert sorted(map(tuple, rows)) == [(key, batch + 1) for key in KEYS], (batch, rows)
 
 
 def start(stream: streams.Stream, fn: Any) -> Any:
-    """The query over the stream, not waited for."""
+    """Starts the query over the stream and returns without waiting."""
     writer = stream.source("left").writeStream.foreachBatch(fn)
     return writer.option("checkpointLocation", str(stream.root / "query")).start()
 
 
 def two_queries(folder: Path) -> None:
-    """Their batch ids alone do not say which query a micro-batch is of: the checkpoints do."""
+    """Two queries use the same batch ids: only their checkpoints differ."""
     spark = session(folder, connect=True)
     both = [counted(folder / name, spark, 3) for name in ("one", "other")]
     queries = [start(stream, hfs.foreach_batch(counting(stream))) for stream in both]
@@ -76,7 +76,7 @@ def two_queries(folder: Path) -> None:
 
 
 def restarted(folder: Path) -> None:
-    """Each start is a run of its own."""
+    """Each start is a new run."""
     spark = session(folder, connect=True)
     stream = counted(folder / "stream", spark, 2)
     stream.run(stream.source("left"), each=hfs.foreach_batch(counting(stream)))
@@ -87,7 +87,7 @@ def restarted(folder: Path) -> None:
 
 
 def unwrapped(folder: Path) -> None:
-    """Without the wrapper nothing says which epoch it is."""
+    """Without the wrapper the epoch is unknown, and the operator raises an error."""
     spark = session(folder, connect=True)
     stream = counted(folder / "stream", spark, 1)
     with pytest.raises(PySparkException, match=r"foreachBatch\(hfs.foreach_batch\(fn\)\)"):
@@ -100,7 +100,7 @@ def server_killed(folder: Path) -> None:
     while not (folder / "killed").exists():
         assert client.poll() is None, "the client ended before its server"
         time.sleep(0.1)
-    # It would retry connecting to its server for minutes.
+    # The client would retry connecting to its server for minutes.
     client.kill()
     client.wait()
     spark = session(folder, connect=True)

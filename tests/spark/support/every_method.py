@@ -71,7 +71,7 @@ def _ns(*numbers: int | None) -> pa.Array:
 def _raises(call: Any, *given: Any, **named: Any) -> str:
     try:
         return f"gave {call(*given, **named)!r}"
-    except Exception as error:  # noqa: BLE001 - what is compared
+    except Exception as error:  # noqa: BLE001 - errors are compared, too
         return type(error).__name__
 
 

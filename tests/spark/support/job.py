@@ -116,7 +116,7 @@ def main() -> int:
         .start()
     )
     while not (folder / "last").exists():
-        query.awaitTermination(1)  # raises what ended it
+        query.awaitTermination(1)  # raises the error that ended it
     query.processAllAvailable()
     query.stop()
     spark.stop()

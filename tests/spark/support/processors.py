@@ -41,9 +41,9 @@ class Hits:
 
 
 class Recount:
-    """A table without versions, as changes of the number of keys that have a value.
+    """Stores the last row of each key and returns the changes in the number of keys per value.
 
-    The last row wins, whatever its time.
+    The last row is the valid one, whatever its time.
     """
 
     stores = (hf.stores.key_value("table", key=STRING, value=STRING),)
@@ -62,7 +62,7 @@ class Recount:
 
 
 class Chance:
-    """Gives each key a number by chance, and keeps it."""
+    """Stores and returns a random number for each key."""
 
     stores = (hf.stores.key_value("numbers", key=STRING, value=INT64),)
 
@@ -97,7 +97,7 @@ class Tickets:
 
 
 class Keeping:
-    """Keeps what it is given, and does nothing."""
+    """Has the stores and attributes that it is made with, and returns nothing."""
 
     def __init__(self, *stores: Any, **others: Any) -> None:
         self.stores, self.others = stores, others
@@ -124,7 +124,7 @@ class Sums:
 
 
 class Fails(Hits):
-    """As Hits, but its first attempt fails in mid-batch, in the way asked for."""
+    """Behaves as `Hits`, but its first attempt fails in mid-batch, as `how` says."""
 
     def __init__(self, mark: Path, how: str) -> None:
         self.mark, self.how = mark, how
@@ -179,7 +179,7 @@ class EveryMethod:
         ):
             try:
                 call()
-            except Exception as error:  # noqa: BLE001 - handed on
+            except Exception as error:  # noqa: BLE001 - the test compares the errors
                 refused.append(f"{type(error).__name__}: {error}")
         ctx.commit()
         where = [
@@ -190,7 +190,7 @@ class EveryMethod:
 
 
 class Catches:
-    """Goes on after reads that its store refuses."""
+    """Catches the errors of reads that its store refuses, and continues."""
 
     stores = (
         hf.stores.window(

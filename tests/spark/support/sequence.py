@@ -30,14 +30,14 @@ class Sequence:
         self._numbers = {"row": 0, "rate": 0}
         self.batches: list[list[tuple[str, int, int]]] = []
         self.joined: list[dict[int, int | None]] = []
-        """By micro-batch: the rate of each row, by the row's number."""
+        """For each micro-batch, the rate of each row by the row's number."""
         self.totals: list[dict[str, tuple[int, int | None]]] = []
-        """By micro-batch: count and sum of each key that has rows in it."""
+        """For each micro-batch, the count and sum of each key that has rows in it."""
         self._rates: dict[str, list[tuple[int, int]]] = {key: [] for key in self._keys}
         self._stored: dict[str, tuple[int, int | None]] = {}
 
     def next(self) -> list[tuple[str, int, int]]:
-        """The rows of the next micro-batch."""
+        """Returns the rows of the next micro-batch."""
         now = 1_000 * len(self.batches)
         # No two rates of a key have the same time, so their order does not matter.
         rates = [
@@ -62,7 +62,7 @@ class Sequence:
         return self.batches[-1]
 
     def write(self, folder: Path) -> None:
-        """Add the next micro-batch to a folder that Spark reads; it appears there as a whole."""
+        """Adds the next micro-batch atomically to a folder that Spark reads."""
         folder.mkdir(exist_ok=True)
         number = len(self.batches)
         columns = list(zip(*((key, at(time), x) for key, time, x in self.next()), strict=True))
@@ -72,7 +72,7 @@ class Sequence:
         )
         hidden = folder.parent / f".{number:06}.parquet"
         pq.write_table(table, hidden)
-        # Spark's file source reads files in the order of their times.
+        # Spark's file source reads files in the order of their modification times.
         os.utime(hidden, (1_700_000_000 + number,) * 2)
         hidden.replace(folder / f"{number:06}.parquet")
 
@@ -101,7 +101,7 @@ class Sequence:
         return found
 
     def cut(self, files: list[int]) -> Sequence:
-        """The same rows, where each micro-batch has read so many of the files that were written."""
+        """Returns the same rows, where micro-batch n has read `files[n]` of the written files."""
         other, batches = Sequence(0, keys=len(self._keys)), iter(self.batches)
         for count in files:
             batch = [row for written in itertools.islice(batches, count) for row in written]

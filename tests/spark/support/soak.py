@@ -48,7 +48,7 @@ CLUSTER = {
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.network.timeout": "60s",
     "spark.executor.heartbeatInterval": "5s",
-    # A slow task has a twin on another executor.
+    # Spark runs a second attempt of a slow task on another executor.
     "spark.speculation": "true",
     "spark.speculation.interval": "500ms",
     "spark.speculation.quantile": "0.5",
@@ -81,7 +81,7 @@ class Soak:
         self.began = time.monotonic()
 
     def run(self) -> int:
-        """All of it; 0 when nothing is lost, doubled or wrong."""
+        """Runs the whole soak; returns 0 if nothing is lost, doubled or wrong."""
         ended = threading.Event()
         writer = threading.Thread(target=self._write, args=(ended,))
         writer.start()
@@ -128,7 +128,7 @@ class Soak:
         return 1 if found else 0
 
     def say(self, what: str) -> None:
-        """A line of progress."""
+        """Prints a line of progress."""
         at = time.monotonic() - self.began
         print(
             f"{at:6.0f} s  {committed(self.folder):5} of {len(self.sequence.batches):5} "
@@ -137,7 +137,7 @@ class Soak:
         )
 
     def stop(self) -> None:
-        """End everything."""
+        """Ends all processes."""
         self.driver.kill()
         if self.cluster is not None:
             self.cluster.stop()
@@ -184,7 +184,7 @@ class Soak:
     def faults(self) -> list[Callable[[], bool]]:
         """The possible faults; each returns whether it affected something.
 
-        Those that need a cluster are only there if there is one.
+        Faults that need a cluster are included only if there is one.
         """
         found = [
             self._kill_python_worker,
@@ -274,7 +274,7 @@ class Soak:
         return self._marked("raise")
 
     def _hold_a_task_that_has_a_twin(self) -> bool:
-        """The task waits with its session open; only a twin can end the micro-batch meanwhile."""
+        """The task waits with its session open; only its second attempt can end the micro-batch."""
         if self.limited:
             self._kill_driver()
             self._wait_for_progress()
@@ -296,7 +296,7 @@ class Soak:
         return taken
 
     def _delete_local_directories(self) -> bool:
-        """A new disk: nothing runs, and the databases are gone."""
+        """The disk is new: no host runs, and the databases are gone."""
         self._nothing_runs()
         had = any(self.root.glob("state/*/*/*"))
         shutil.rmtree(self.root / "state", ignore_errors=True)
@@ -304,7 +304,7 @@ class Soak:
         return had
 
     def _cut_newest_snapshot(self) -> bool:
-        """The newest file of the newest snapshot loses its end, and the disk is new."""
+        """The newest file of the newest snapshot is cut short, and the disk is new."""
         self._nothing_runs()
         files = sorted(
             self.root.glob("snapshots/*/*/files/*"), key=lambda file: file.stat().st_mtime

@@ -45,14 +45,14 @@ def at(seconds: float | None) -> datetime | None:
 
 
 def seconds(time: datetime | None) -> float | None:
-    """The inverse of `at`; Spark hands out naive times of the machine's zone."""
+    """The inverse of `at`; Spark returns naive times of the machine's zone."""
     return None if time is None else round((time.astimezone(UTC) - EPOCH).total_seconds(), 6)
 
 
 class Root:
     """The root of a state: a folder, or under `scripts/s3` the prefix of that name.
 
-    Every process of a test finds it.
+    It is the same in every process of a test.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,7 +60,7 @@ class Root:
         """The root's files; on that server, too, an object is a file."""
         self.address = str(folder)
         self.options: dict[str, Any] = {}
-        """Of `State`, that reach it."""
+        """The options of `State` for this root."""
         if "HOLDFAST_TEST_S3" in os.environ:
             prefix = str(folder).lstrip("/")
             self.files = Path(os.environ["HOLDFAST_TEST_S3_FOLDER"]) / prefix
@@ -69,7 +69,7 @@ class Root:
             self.options = {"storage_options": s3_options(), "local_dir": str(self.files / "state")}
 
     def state(self, **options: Any) -> hfs.State:
-        """The state that is there."""
+        """Returns the state in this root."""
         return hfs.State(self.address, **{**self.options, **options})
 
 
@@ -98,7 +98,7 @@ class Stream:
     def batch(
         self, left: Sequence[tuple[Any, ...]] = (), right: Sequence[tuple[Any, ...]] = ()
     ) -> None:
-        """What arrives in the next micro-batch."""
+        """Writes the input of the next micro-batch."""
         for side, rows in (("left", left), ("right", right)):
             schema = self.schemas[side]
             columns = [
@@ -118,7 +118,7 @@ class Stream:
                 ),
                 file,
             )
-            # Spark's file source reads files in the order of their times.
+            # Spark's file source reads files in the order of their modification times.
             os.utime(file, (self._clock + self._files,) * 2)
         self._files += 1
 
@@ -135,7 +135,7 @@ class Stream:
 
     @property
     def checkpoint(self) -> str:
-        """Where the query's checkpoint is."""
+        """The location of the query's checkpoint."""
         return f"{self.address.replace('s3://', 's3a://')}/query"
 
     def joined(self, state: hfs.State | None = None, **options: Any) -> DataFrame:
@@ -181,7 +181,7 @@ class Stream:
         return self.batches
 
     def collect(self, frame: DataFrame, batch_id: int) -> None:
-        """Keep the rows of a micro-batch."""
+        """Stores the rows of a micro-batch."""
         self.batches[batch_id] = sorted(map(tuple, frame.collect()), key=str)
 
     def last_of_each(self, frame: DataFrame) -> dict[Any, tuple[Any, ...]]:
@@ -195,14 +195,14 @@ class Stream:
         return found
 
     def log(self, operator: str = "join") -> dict[int, int]:
-        """How many partitions have an object in the log, by epoch."""
+        """Returns the number of partitions with an object in the log, by epoch."""
         found: dict[int, set[str]] = {}
         for file in self.objects(operator):
             found.setdefault(int(file.parent.name), set()).add(file.name.split(".")[1])
         return {epoch: len(partitions) for epoch, partitions in sorted(found.items())}
 
     def numbers(self, log: str) -> list[int]:
-        """The micro-batches in one of Spark's logs, `offsets` or `commits`."""
+        """Returns the micro-batches in one of Spark's logs, `offsets` or `commits`."""
         return sorted(
             int(file.name)
             for file in (self.root / "query" / log).iterdir()
@@ -210,17 +210,17 @@ class Stream:
         )
 
     def forget_commit(self, batch: int) -> None:
-        """What a driver leaves behind that dies after the sink's commit and before Spark's."""
+        """Leaves the files of a driver that died after the sink's commit and before Spark's."""
         for name in (str(batch), f".{batch}.crc"):
             (self.root / "query" / "commits" / name).unlink(missing_ok=True)
 
     def objects(self, operator: str = "join") -> list[Path]:
-        """The objects of the log, oldest epoch first."""
+        """Returns the objects of the log, oldest epoch first."""
         return sorted((self.root / "log").glob(f"*/{operator}.*"))
 
 
 def s3_options() -> dict[str, str]:
-    """How a state reaches the server of `scripts/s3`."""
+    """Returns the storage options for the server of `scripts/s3`."""
     return {
         "endpoint": os.environ["HOLDFAST_TEST_S3"],
         "access_key_id": "test",
@@ -239,7 +239,7 @@ def sides(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def joined_by_sign(frame: DataFrame, state: hfs.State, **options: Any) -> DataFrame:
-    """The as-of join of a frame's rows with those of a negative `x`, over an unlimited history."""
+    """Joins a frame's rows as of their time with those of negative `x`, with unlimited history."""
     asked = {
         "by": "k",
         "left_on": "t",
@@ -252,18 +252,18 @@ def joined_by_sign(frame: DataFrame, state: hfs.State, **options: Any) -> DataFr
 
 
 def values(rows: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
-    """What each left row (by its `x`) was joined with, for rows of the default columns."""
+    """Returns the value joined to each left row, by its `x`, for rows of the default columns."""
     return {row[2]: row[4] for row in rows}
 
 
 def hosts() -> list[int]:
-    """The state hosts of this process's Spark."""
+    """Returns the state hosts of this process's Spark."""
     ours = below(os.getpid())
     return [pid for pid, executor in executors_hosts() if executor in ours]
 
 
 def workers() -> list[int]:
-    """The Python workers of this process's Spark."""
+    """Returns the Python workers of this process's Spark."""
     ours, found = below(os.getpid()), processes()
     daemons = {
         pid
@@ -285,7 +285,7 @@ def kill_hosts() -> list[int]:
 
 
 def kill_host_of_worker() -> int:
-    """Inside a Python worker: SIGKILL the state host of its executor."""
+    """Kills the state host of the executor of this Python worker."""
     parents = {pid: parent for pid, parent, _ in processes()}
     above, at = set(), os.getpid()
     while at in parents and at > 1:
@@ -298,13 +298,13 @@ def kill_host_of_worker() -> int:
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
-    """The result of `work`, run in another thread, which has none of this one's properties."""
+    """Runs `work` in another thread, without this one's properties, and returns its result."""
     done: list[Any] = []
 
     def run() -> None:
         try:
             done.append((work(), None))
-        except Exception as error:  # noqa: BLE001 - handed on
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
             done.append((None, error))
 
     thread = threading.Thread(target=run)
@@ -317,7 +317,7 @@ def in_thread(work: Callable[[], Any]) -> Any:
 
 
 def executors_hosts() -> list[tuple[int, int]]:
-    """All state hosts of this machine: id, and that of the executor."""
+    """Returns all state hosts of this machine: process id, and that of the executor."""
     found = []
     for pid, _, command in processes():
         # Processes that ended and were not waited for are left out.
@@ -327,7 +327,7 @@ def executors_hosts() -> list[tuple[int, int]]:
 
 
 def below(root: int) -> list[int]:
-    """A process and all below it, parents before children."""
+    """Returns a process and all its descendants, parents before children."""
     everything, found = processes(), [root]
     for above in found:
         found.extend(pid for pid, parent, _ in everything if parent == above)
@@ -335,7 +335,7 @@ def below(root: int) -> list[int]:
 
 
 def processes() -> list[tuple[int, int, list[str]]]:
-    """All processes: id, parent, command line."""
+    """Returns all processes: id, parent, command line."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -41,21 +41,21 @@ def aggregate(
     `"count"` counts rows; `(function, column)` computes Spark SQL's `count`, `sum`, `min`, `max`,
     `avg`, `first`, `last`, `count_distinct`, `collect_list` or `collect_set` of a column, with
     Spark's result type and treatment of nulls; an `Aggregator` is a function of your own. `on` is
-    the rows' time: it decides `first` and `last` (of equal times the least and the greatest value)
-    and the order of lists. Without it, micro-batches decide, and within one the rows' content. If a
-    sum does not fit its type, its task raises `ValueError`.
+    the rows' time: it decides `first` and `last` (at equal times, the least and the greatest value)
+    and the order of lists. Without it, rows are ordered by micro-batch, then by content. If a sum
+    does not fit its type, its task raises `ValueError`.
 
     `window` (from `hfs.window`, `hfs.sliding_window` or `hfs.session_window`) divides each group by
     time: columns `window_start` and `window_end` follow `by`. A window closes when the stream time,
-    the greatest time of a partition so far, is `grace` past its end. Rows for it that come later
-    are dropped and counted. `emit="update"` returns the groups that a micro-batch changed,
-    `emit="close"` returns each window once, when it closes (`grace` is then 0 by default). A static
-    frame has an end, which closes all windows. Without `grace`, `emit="update"` accepts late rows
-    as long as windows are stored: for `retention`, or forever. Without windows `grace` is how late
-    a row may be. `name` is the operator's name in the state.
+    the greatest time of a partition so far, is `grace` past its end. Later rows for it are dropped
+    and counted. `emit="update"` returns the groups that a micro-batch changed, `emit="close"`
+    returns each window once, when it closes (`grace` is then 0 by default). A static frame has an
+    end, which closes all windows. Without `grace`, `emit="update"` accepts late rows as long as
+    windows are stored: for `retention`, or forever. Without windows `grace` is how late a row may
+    be. `name` is the operator's name in the state.
 
-    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
-    (`docs/spark/README.md`); `materialized` says how the state is stored.
+    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
+    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, function or
     option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or

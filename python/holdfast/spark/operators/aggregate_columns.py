@@ -43,7 +43,7 @@ class AggregateColumns:
         self.request: Final[list[dict[str, Any]]] = []
         """The aggregates for the state host, one per result."""
         self.user_functions: Final[dict[int, DeclaredAggregator]] = {}
-        """The user's aggregators, by number of the result's column."""
+        """The user's aggregators, by the number of their result's column."""
         if any(_is_aggregator(what) for what in aggs.values()):
             # Aggregators read whole rows, so built-in functions find their columns there, too.
             self.payload.extend(frame.payload)
@@ -60,7 +60,7 @@ class AggregateColumns:
 
     @property
     def arrays(self) -> list[str]:
-        """The results that are arrays of collected values, which have no nulls in them."""
+        """The names of results that are arrays of collected values, which contain no nulls."""
         return [made["name"] for made in self.request if made["function"] in _COLLECTING]
 
     def _add(self, result: str, function: str, column: str | None) -> None:
@@ -117,7 +117,7 @@ class AggregateColumns:
 def _parsed(result: str, what: Any) -> tuple[str, str | None]:
     if isinstance(what, str) and what == "count":
         return "count", None
-    # Compared last: a Column compared with a string is a Column, which has no truth value.
+    # Types are checked first: a Column compared with a string is a Column without truth value.
     if (
         isinstance(what, tuple)
         and len(what) == 2
@@ -138,7 +138,7 @@ def _is_map(data_type: sql.DataType) -> bool:
 
 
 def _is_aggregator(what: Any) -> bool:
-    # A Column has every attribute.
+    # `hasattr` is true for every name of a Column.
     attributes = ("state_schema", "result_type", "merge", "result")
     return not isinstance(what, Column) and any(
         hasattr(what, attribute) for attribute in attributes

@@ -9,11 +9,11 @@ from holdfast.spark.plan.schema import arrow_type, parsed_ddl
 
 
 class Aggregator(Protocol):
-    """An aggregation of your own, in Arrow batches: a class of this form that can be pickled.
+    """The interface of your own aggregation in Arrow batches: a class that can be pickled.
 
     Equal arguments must give equal results, since Spark may run a task twice. An exception in a
-    method fails the task. So does a `TypeError` for a result that is no batch or array, and a
-    `ValueError` for columns, types or numbers of rows other than declared.
+    method fails the task. A result that is no batch or array fails it with a `TypeError`. Columns,
+    types or numbers of rows other than declared fail it with a `ValueError`.
     """
 
     state_schema: str

@@ -1,4 +1,4 @@
-"""Drops rows whose key came before within a time."""
+"""The operator that drops rows whose key has occurred within a given time."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,20 +26,19 @@ def drop_duplicates(
     materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
-    """Returns the rows that have no earlier row of their key within `within` of their own time.
+    """Returns the rows without an earlier row of the same key within `within` of their time.
 
-    A row is earlier if its micro-batch is, or, within a micro-batch, if its event time (`on`) is,
-    or, at equal times, if its content sorts first. Its time may be smaller or greater. A dropped
-    row counts as an earlier row, too: a key that repeats at least every `within` is returned once.
-    If times never decrease, the result does not depend on how rows are divided into micro-batches.
-    Late rows are compared like all others up to `within` behind the newest time of their
-    partition; older ones are dropped and counted.
+    Rows are ordered by micro-batch, then by event time (`on`), then by content. The time of an
+    earlier row may be smaller or greater. A dropped row counts as an earlier row, too: a key that
+    repeats at least every `within` is returned once. If times never decrease, the result does not
+    depend on how rows are divided into micro-batches. Rows up to `within` behind the newest time of
+    their partition are compared like all others; older ones are dropped and counted.
 
     Null keys are equal to each other; rows whose time is null are dropped. `name` is the operator's
-    name in the state, which has one time per key, for `2 * within`.
+    name in the state. The state has one time per key, and keeps it for `2 * within`.
 
-    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
-    (`docs/spark/README.md`); `materialized` says how the state is stored.
+    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
+    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the frame's columns.
 

@@ -120,7 +120,7 @@ class _ForeignKeyJoin:
         )
 
     def first(self, call: OperatorCall, how: str, retention: int) -> Operator:
-        """The operator over the left rows by their own key."""
+        """Returns the operator over the left rows by their own key."""
         added = (_ACTION, _NUMBER)
         output = frame_columns(self.left)
         for index, field in enumerate(added):
@@ -145,7 +145,7 @@ class _ForeignKeyJoin:
     def second(
         self, call: OperatorCall, how: str, retention: int, actions: "DataFrame"
     ) -> Operator:
-        """The operator over the first one's result and the right rows, by the foreign key."""
+        """Returns the operator over the first one's result and the right rows, by foreign key."""
         left, right = self._by_foreign_key(actions), self._with_null_keys()
         left_fields = left.fields[: len(self.left.fields)]
         output = joined_columns(left, right, left_fields=left_fields)
@@ -166,7 +166,7 @@ class _ForeignKeyJoin:
         )
 
     def _by_foreign_key(self, actions: "DataFrame") -> InputFrame:
-        """The first operator's result, by the foreign key and then by the left keys."""
+        """Returns the first operator's result, by the foreign key and then by the left keys."""
         frame = InputFrame("left", actions)
         payload = [*self.left.payload, _ACTION, _NUMBER]
         return frame.using(
@@ -177,7 +177,7 @@ class _ForeignKeyJoin:
         )
 
     def _with_null_keys(self) -> InputFrame:
-        """The right rows by their key, with null columns in place of the left keys."""
+        """Returns the right rows by their key, with null columns in place of the left keys."""
         nulls = [
             sql.StructField(f"holdfast_k{index}", key.dataType)
             for index, key in enumerate(self.left.keys)
@@ -190,7 +190,7 @@ class _ForeignKeyJoin:
 
 
 def _right_key(right: InputFrame, by: list[str], foreign_key: str) -> sql.StructField:
-    """The right frame's key: its column `by`, else the one with the foreign key's name."""
+    """Returns the right frame's key: its column `by`, else the one named like the foreign key."""
     there = {right.fold(field.name): field for field in right.fields}
     for column in (by[0] if len(by) == 1 else foreign_key, foreign_key):
         if right.fold(column) in there:

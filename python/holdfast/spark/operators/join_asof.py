@@ -44,10 +44,10 @@ def join_asof(
     """Joins each left row with the right row of its key that was in force at the left row's time.
 
     The right side is stored as a versioned table in `state`: a right row is in force from its time
-    until that of the next one of its key. Late rows on either side are joined at their own times;
-    within a micro-batch, right rows come before left rows of the same time. Of right rows with one
-    key and one time, the last one wins: by micro-batch, then by the columns `order_by`, then by
-    content.
+    until the time of the next one of its key. Late rows on either side are joined at their own
+    times; within a micro-batch, right rows come before left rows of the same time. Of right rows
+    with the same key and time, the last one is valid: by micro-batch, then by the columns
+    `order_by`, then by content.
 
     `history_retention` is how far back from the newest right time a left row finds the row in
     force; older right rows are dropped. With `grace` a left row waits in `state` until the newest
@@ -58,8 +58,8 @@ def join_asof(
     over the right frame) marks right rows that end the value. `name` is the operator's name in the
     state.
 
-    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
-    (`docs/spark/README.md`); `materialized` says how the state is stored.
+    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
+    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken,
     `suffix` is added. Left rows whose key or time is null match nothing; right rows whose key or
@@ -112,7 +112,7 @@ def join_asof(
 
 
 def _deleted(right: InputFrame, delete_when: str | Column | None) -> Column:
-    """Whether a right row ends the value."""
+    """Returns the condition that a right row ends the value."""
     if delete_when is None:
         return F.lit(col=False)
     if not isinstance(delete_when, str | Column):
@@ -139,7 +139,7 @@ def _deleted(right: InputFrame, delete_when: str | Column | None) -> Column:
 def _not_older(
     joined: "DataFrame", oldest: int, how: str, rows: TwoInputs, output: OutputColumns
 ) -> "DataFrame":
-    """The joined rows without matches that are older than `oldest` microseconds."""
+    """Returns the joined rows, without matches that are older than `oldest` microseconds."""
     quoted = [f"`{name.replace('`', '``')}`" for name in output.names]
     left_time, right_time = (
         quoted[[column["from"] for column in output.request].index(source)]

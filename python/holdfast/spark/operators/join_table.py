@@ -37,27 +37,27 @@ def join_table(
     """Joins two tables by key; returns a change stream of the result.
 
     Both frames are change streams: a row is its key's value from its time (`left_on`, `right_on`)
-    until that of the next row of the key. A row whose columns except key and time are all null
-    deletes. Both are stored as versioned tables in `state`, for `history_retention` (default: a
-    day).
+    until the time of the key's next row. A row whose columns except key and time are all null
+    deletes its key. Both are stored as versioned tables in `state`, for `history_retention`
+    (default: a day).
 
     A row that is the newest of its key changes the result: it is returned joined with the other
-    side as of its own time, and again for each later change of the other side, if there is one. A
-    row older than the newest of its key becomes an older version, does not change the result and is
-    counted; one older than `history_retention` is dropped.
+    side as of its own time, and again for each later change of the other side. A row older than the
+    newest of its key becomes an older version, does not change the result and is counted; one older
+    than `history_retention` is dropped.
 
-    The time of a result row is the greater of its two times. Of result rows with one key and time,
-    the last one is valid. A result row whose value columns are all null says that the key has no
-    row in the result from then on.
+    The time of a result row is the greater of its two times. Of result rows with the same key and
+    time, the last one is valid. A result row whose value columns are all null means that the key
+    has no row in the result from then on.
 
     With `foreign_key`, a column of the left frame that holds the right frame's key, `by` is the
-    left frame's own key and the result's: many left rows may have one right row. The right frame's
-    key is its column `by`, or, if it has none, the one that is named like `foreign_key`. A left row
-    whose foreign key is null matches nothing; `how` is inner or left. Of the result's rows for a
-    key the one with the greatest left time is valid, and of those the last one.
+    left frame's own key and the result's: many left rows may refer to one right row. The right
+    frame's key is its column `by`, or, if it has none, the one with the name of `foreign_key`. A
+    left row whose foreign key is null matches nothing; `how` is inner or left. Of the result rows
+    of a key, the one with the greatest left time is valid; at equal times, the last one.
 
-    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
-    (`docs/spark/README.md`); `materialized` says how the state is stored.
+    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
+    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the left frame's columns, then the right frame's without its key; where a name is taken,
     `_right` is added. Rows whose key or time is null are dropped. Both frames are streams, or both

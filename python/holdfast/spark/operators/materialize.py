@@ -41,8 +41,8 @@ def materialize(
     deletes. Rows whose key or time is null are dropped. A table without history does not remember
     the time of a deleted row, so it accepts an older row of the key that comes later.
 
-    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
-    (`docs/spark/README.md`); `materialized` says how the state is stored.
+    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
+    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the frame's columns.
 

@@ -1,4 +1,4 @@
-"""The operator for stateful code of the user's: a processor."""
+"""The operator that runs a processor: stateful code of the user."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 class Processor(Protocol):
-    """Stateful code over the rows of a partition: a class of this form.
+    """The interface of a class with stateful code over the rows of a partition.
 
-    If it sets timers it also has a method `on_timer(key, at, ctx)`. An exception in a method fails
-    the task. So does a `TypeError` for a result that is no batch, and a `ValueError` for columns or
-    types other than those of `schema`.
+    A processor that sets timers also has a method `on_timer(key, at, ctx)`. An exception in a
+    method fails the task. A result that is no batch fails it with a `TypeError`. A batch with
+    columns or types other than those of `schema` fails it with a `ValueError`.
     """
 
     stores: Sequence[StoreBuilder]
-    """Its stores: builders of `holdfast.stores`."""
+    """The builders of its stores, from `holdfast.stores`."""
 
     def process(self, batch: pa.RecordBatch, ctx: "ProcessorContext") -> Iterable[pa.RecordBatch]:
         """Takes up to 10,000 rows ordered by time, yields batches with the columns of `schema`."""
@@ -54,7 +54,7 @@ def process(
     materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
-    """Runs your own stateful code over the rows; its stores are as exactly-once as any operator's.
+    """Runs your own stateful code over the rows, with exactly-once stores.
 
     All rows with the same `by` go to the same partition. A partition's rows are ordered by event
     time (`on`), then by content, in batches of at most 10,000 rows and 16 MiB.
@@ -63,14 +63,14 @@ def process(
     `holdfast`. `ctx.set_timer(key, at)` requests a call of `processor.on_timer(key, at, ctx)` after
     the batch in which the greatest event time of the partition reaches `at`.
 
-    The processor is pickled by this call, and each task has a copy: attributes that it sets are
-    lost after its partition of the micro-batch. With the same rows it must do the same, since Spark
-    may run a task twice. For one that cannot (it calls a service, or reads the clock) give
-    `deterministic=False`: its output is then stored with the state, and a second run of a task
-    returns the output of the first.
+    This call pickles the processor, and each task gets a copy. Attributes that a copy sets are lost
+    when its task ends. Spark may run a task twice, so the processor must do the same for the same
+    rows. If it cannot, because it calls a service or reads the clock, give `deterministic=False`.
+    Its output is then stored with the state, and a second run of a task returns the output of the
+    first.
 
-    `max_ahead` sets aside rows that are dated further than that past their micro-batch's own time
-    (`docs/spark/README.md`); `materialized` says how the state is stored.
+    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
+    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns a frame with the columns of `schema`. A null in a column that is NOT NULL fails the
     task.
@@ -87,7 +87,7 @@ def process(
     rows = OneInput.of(df, by, on)
     builders = _builders(processor, timed=on is not None, deterministic=deterministic)
     output = parsed_ddl(schema, "schema", rows.left.fold)
-    refuse_history(materialized, "a processor's stores say themselves how far back they reach")
+    refuse_history(materialized, "each of a processor's stores has its own history_retention")
     layout = rows.layout
     keys = pa.schema(
         [
@@ -119,7 +119,7 @@ def process(
 
 
 def _builders(processor: Any, *, timed: bool, deterministic: bool) -> list[StoreBuilder]:
-    """The processor's stores, checked, and those that the operator adds."""
+    """Checks the processor's stores, and returns them with those that the operator adds."""
     from holdfast.spark.worker.processor.output import OUTPUT_STORE
     from holdfast.spark.worker.processor.timers import TIMER_STORE
 
@@ -165,7 +165,7 @@ def _builders(processor: Any, *, timed: bool, deterministic: bool) -> list[Store
 
 
 def _store_request(builder: StoreBuilder) -> dict[str, Any]:
-    """A store as the state host reads it."""
+    """Returns the description of a store that the state host reads."""
     settings: dict[str, Any] = {
         "history_retention": builder.history_retention,
         "segment_interval": builder.segment_interval,

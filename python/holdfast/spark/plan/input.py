@@ -40,7 +40,7 @@ class OperatorInput(ABC):
 
     @abstractmethod
     def rows(self, state: State) -> "DataFrame":
-        """The rows of all frames, without `pid`."""
+        """Returns the rows of all frames, without `pid`."""
 
     @property
     def time_type(self) -> sql.DataType:
@@ -100,7 +100,7 @@ class OneInput(OperatorInput):
     def of(
         df: "DataFrame", by: str | Sequence[str], on: str | None, order_by: Sequence[str] = ()
     ) -> "OneInput":
-        """The rows of a frame with keys, a time if `on` names it, and all other columns as payload.
+        """Returns the rows of a frame with keys, the time `on` if given, and the rest as payload.
 
         `order_by` orders rows of one time.
         """
@@ -128,14 +128,14 @@ class OneInput(OperatorInput):
         return [self.left]
 
     def rows(self, state: State) -> "DataFrame":  # noqa: ARG002 - two inputs need it
-        """The frame's rows, without `pid`."""
+        """Returns the frame's rows, without `pid`."""
         return self.left.rows(
             is_left=True, deleted=_no_flag(), others=self.right_payload, time_type=self.time_type
         )
 
 
 class TwoInputs(OperatorInput):
-    """The rows of a left and a right frame, united."""
+    """The rows of a left and a right frame, in one frame."""
 
     metrics: ClassVar[Mapping[str, str]] = {
         "left_rows": "count_if(side)",
@@ -162,7 +162,7 @@ class TwoInputs(OperatorInput):
         order_by: Sequence[str] = (),
         returns_left_keys: bool = True,
     ) -> "TwoInputs":
-        """The rows of two frames with keys and times of the same types.
+        """Returns the rows of two frames with keys and times of the same types.
 
         `returns_left_keys`: each result row has a left row, so its keys can have the left row's
         original bits.
@@ -199,7 +199,7 @@ class TwoInputs(OperatorInput):
         return [self.left, self.right]
 
     def rows(self, state: State) -> "DataFrame":
-        """The rows of both frames, without `pid`."""
+        """Returns the rows of both frames, without `pid`."""
         left = self.left.rows(
             is_left=True, deleted=_no_flag(), others=self.right.payload, time_type=self.time_type
         )
@@ -264,7 +264,7 @@ def _no_flag() -> "Column":
 
 
 def _may_contain_operator(df: "DataFrame") -> bool:
-    """Whether the frame's plan has an operator's result, or is that of a `foreachBatch` frame.
+    """Returns whether the frame's plan has an operator's result or is of a `foreachBatch` frame.
 
     The plan of a frame inside `foreachBatch` does not show how it was computed.
     """

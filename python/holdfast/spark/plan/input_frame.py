@@ -1,4 +1,4 @@
-"""A frame of the user's, with its columns by use."""
+"""A frame of the user, with the use of each column."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -63,14 +63,14 @@ class InputFrame:
         payload: Sequence[sql.StructField],
         order: Sequence[int] = (),
     ) -> "InputFrame":
-        """The same frame with its columns assigned to their uses."""
+        """Returns the same frame with its columns assigned to their uses."""
         used = copy(self)
         used.keys, used.time, used.payload = list(keys), time, list(payload)
         used.order = list(order)
         return used
 
     def fold(self, column: str) -> str:
-        """The name in the form in which Spark compares it."""
+        """Returns the name in the form in which Spark compares it."""
         return column.lower() if self._folds_case else column
 
     def find(self, column: str, argument: str) -> sql.StructField:
@@ -116,7 +116,7 @@ class InputFrame:
         return keys
 
     def source(self, field: sql.StructField) -> dict[str, Any]:
-        """Where the state host finds this column of a left frame."""
+        """Returns where the state host finds this column of a left frame."""
         if field == self.time:
             return {"from": "time"}
         if field in self.payload:
@@ -124,7 +124,7 @@ class InputFrame:
         return {"from": "key", "index": self.keys.index(field)}
 
     def column(self, field: sql.StructField) -> "Column":
-        """The column of a field, whatever characters its name has."""
+        """Returns the column of a field; its name may have any characters."""
         quoted = field.name.replace("`", "``")
         return F.col(f"`{quoted}`")
 
@@ -136,7 +136,7 @@ class InputFrame:
         others: Sequence[sql.StructField],
         time_type: sql.DataType,
     ) -> DataFrame:
-        """The frame's rows in the layout of `OperatorInput`, without `pid`.
+        """Returns the frame's rows in the layout of `OperatorInput`, without `pid`.
 
         The payload columns of the other frame, `others`, are null.
         """

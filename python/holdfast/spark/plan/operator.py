@@ -41,7 +41,7 @@ def run_operator(
 ) -> "DataFrame":
     """Checks an operator's call, plans it and takes its name; returns its result.
 
-    `closes_at_end`: the end of a static frame closes what waits for newer rows. The other options
+    `closes_at_end`: the end of a static frame ends every wait for newer rows. The other options
     are those of `Operator`. The name is taken last, so that a call that fails takes none.
     """
     call = checked_call(
@@ -68,13 +68,13 @@ def run_operator(
 
 
 def name_of(keys: Sequence[sql.StructField]) -> str:
-    """The key columns' names, in characters that a file name may have."""
+    """Returns the key columns' names, in characters that a file name may have."""
     text = "_".join(column.name for column in keys)
     return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in text)[:80]
 
 
 class Operator:
-    """One call of an operator: its rows, its result, and what the state host must know of it."""
+    """One call of an operator: its rows, its result, and its settings for the state host."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class Operator:
     ) -> None:
         """`settings` are those of the operator's kind.
 
-        `without_nulls`: result columns that are arrays which the operator makes, without nulls in
-        them, as Spark's own aggregates have. `partition_keys`: the number of leading keys that
+        `without_nulls`: result columns that are arrays made by the operator; like those of Spark's
+        own aggregates, they contain no nulls. `partition_keys`: the number of leading keys that
         choose the partition, if not all. `metrics`: those of the rows, if not the input's.
         """
         self._rows: Final = rows
@@ -123,7 +123,7 @@ class Operator:
         self._metrics: Final = rows.metrics if metrics is None else metrics
 
     def plan(self) -> "DataFrame":
-        """The operator's result over its rows."""
+        """Returns the operator's result over its rows."""
         rows = self._rows.rows(self._call.state)
         partitions = self._call.state.partitions
         key = F.xxhash64(*(f"k{index}" for index in range(self._partition_keys)))
@@ -136,7 +136,7 @@ class Operator:
         # optimiser rule sees through, so a batch without rows still has its N tasks;
         # repartitionById gives task p the rows of partition p.
         application = rows.sparkSession.conf.get("spark.app.id", None)
-        # A query has one operator of a name; operators with a scratch state may share one.
+        # Operator names are unique in a query, except those with a scratch state.
         unique = self._instance if self._call.state.is_scratch else self._call.name
         numbered = rows.select(pid.alias("pid"), *rows.columns)
         observed = numbered.observe(f"{OBSERVED}{unique}", *self._observed(rows))
@@ -158,7 +158,7 @@ class Operator:
         return metrics
 
     def _make_task(self, application: str | None) -> "OperatorTask":
-        # Imported here: what runs in workers depends on nothing of the plan, nor the plan on it.
+        # Imported here: the plan and the code that runs in workers do not depend on each other.
         from holdfast.spark.worker.task import OperatorTask
 
         state = self._call.state
@@ -181,9 +181,9 @@ class Operator:
 
 
 def _to_tasks(rows: "DataFrame", partitions: int) -> "DataFrame":
-    """The rows, shuffled so that task p has those whose `pid` is p."""
+    """Returns the rows, shuffled so that task p has those whose `pid` is p."""
     if hasattr(type(rows), "repartitionById"):
         return rows.repartitionById(partitions, F.col("pid"))
-    # PySpark 4.0 has only `repartition`, which hashes: hash a number that it sends to p.
+    # PySpark 4.0 has only `repartition`, which hashes: hash a number whose hash gives p.
     numbers = F.array(*(F.lit(number) for number in numbers_by_partition(partitions)))
     return rows.repartition(partitions, F.element_at(numbers, F.col("pid") + 1))

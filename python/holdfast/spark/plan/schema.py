@@ -1,4 +1,4 @@
-"""Types of Spark's columns, and the Arrow types that they are sent as."""
+"""The types of Spark's columns, and the Arrow types in which they are sent."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -33,7 +33,7 @@ _ARROW: Final[dict[type[sql.DataType], pa.DataType]] = {
 
 
 def contains(data_type: sql.DataType, condition: Callable[[sql.DataType], bool]) -> bool:
-    """Whether a type, or one nested in it, satisfies a condition."""
+    """Returns whether a type, or one nested in it, satisfies a condition."""
     match data_type:
         case sql.ArrayType():
             inner = [data_type.elementType]
@@ -47,17 +47,17 @@ def contains(data_type: sql.DataType, condition: Callable[[sql.DataType], bool])
 
 
 def is_collated(data_type: sql.DataType) -> bool:
-    """Whether equal strings of the type may have different bytes."""
+    """Returns whether equal strings of the type may have different bytes."""
     return _collation(data_type) is not None
 
 
 def is_floating(field: sql.StructField) -> bool:
-    """Whether equal values of the column may have different bits."""
+    """Returns whether equal values of the column may have different bits."""
     return isinstance(field.dataType, (sql.FloatType, sql.DoubleType))
 
 
 def as_key(column: "Column", field: sql.StructField) -> "Column":
-    """The column with one bit pattern for equal values: 0.0 for -0.0, one NaN."""
+    """Returns the column with one bit pattern for equal values: 0.0 for -0.0, one NaN."""
     if not is_floating(field):
         return column
     zero, nan = (F.lit(value).cast(field.dataType) for value in (0.0, float("nan")))
@@ -135,9 +135,9 @@ def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
 
 
 def nullable(data_type: sql.DataType) -> sql.DataType:
-    """The type with all nested values nullable, except a map's keys.
+    """Returns the type with all nested values nullable, except a map's keys.
 
-    Later plans of the query, whose columns may be nullable, read what this one stores.
+    Later plans of the query read the rows of this one, and their columns may be nullable.
     """
     match data_type:
         case sql.ArrayType():

@@ -104,7 +104,7 @@ class AggregatorTask(OperatorTask):
         aggregators: dict[int, tuple[str, bytes, pa.Schema, pa.DataType]],
         **common: Any,
     ) -> None:
-        """`aggregators`: the arguments of `WorkerAggregator`, by number of the result's column."""
+        """`aggregators`: the arguments of `WorkerAggregator`, by number of their result column."""
         super().__init__(**common)
         self.aggregators: Final = aggregators
 

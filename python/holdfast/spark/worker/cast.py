@@ -1,6 +1,6 @@
-"""Casts columns of the user's code to the types that it declared.
+"""Casts columns that user code returns to the types that it declares.
 
-As in SQL, only digits of floats may be lost.
+As in SQL, a cast may lose digits of floats and nothing else.
 """
 
 from collections.abc import Callable
@@ -122,7 +122,7 @@ def _check_none(lost: pa.Array, given: pa.Array, result: pa.Array, place: str) -
 
 
 def _in_micros(data_type: pa.DataType) -> pa.DataType:
-    """The type of the same kind of times in microseconds."""
+    """Returns the type of the same kind of time, in microseconds."""
     if pa.types.is_duration(data_type):
         return pa.duration("us")
     if pa.types.is_time(data_type):
@@ -138,7 +138,7 @@ def _kind(data_type: pa.DataType) -> str:
 
 
 def _plain(data_type: pa.DataType) -> pa.DataType:
-    """The type without dictionaries and extensions."""
+    """Returns the type without dictionaries and extensions."""
     while isinstance(data_type, pa.DictionaryType | pa.BaseExtensionType):
         data_type = (
             data_type.value_type
@@ -155,7 +155,7 @@ def _element(data_type: pa.DataType) -> pa.DataType:
 
 
 def _elements(array: pa.Array) -> pa.Array:
-    """The elements of the lists, the entries of a map."""
+    """Returns the elements of lists, or the entries of maps."""
     return (
         array.cast(pa.list_(_element(array.type))) if isinstance(array, pa.MapArray) else array
     ).flatten()

@@ -63,7 +63,7 @@ class OperatorTask:
         client: "HostClient",
         request: dict[str, Any],  # noqa: ARG002
     ) -> Iterator[pa.RecordBatch]:
-        """The operator's result after the end of its input.
+        """Returns the operator's result after the end of its input.
 
         With the last batch the host acknowledges that the epoch is staged.
         """
@@ -76,7 +76,7 @@ class OperatorTask:
     def _session(self, context: "TaskContext") -> dict[str, Any]:
         partition, partitions = context.partitionId(), self.request["partitions"]
         if self.request["scratch"]:
-            # The state is thrown away, so it does not matter which task has which rows.
+            # The state is not stored, so any task can have any rows.
             partition %= partitions
         elif partition >= partitions:
             raise HoldfastError(
@@ -136,9 +136,9 @@ def _empty(layout: pa.Schema) -> pa.RecordBatch:
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch under exactly this schema.
+    """Returns the batch with exactly this schema.
 
-    Equal types may be written differently: zones of times, large types, nested types.
+    Equal types may be spelled differently: time zones, large types, nested types.
     """
     if batch.schema.equals(schema):
         return batch

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// Returns the names and types of the columns. A row without a version is null in all but the key.
+/// Returns the names and types of the columns. A row without a version has only its key.
 pub fn version_schema(with_keys: bool) -> SchemaRef {
     let mut fields = vec![
         Field::new("value", DataType::Binary, true),
@@ -72,7 +72,7 @@ impl VersionColumns {
         );
     }
 
-    /// Adds a row that has an end only: a put.
+    /// Adds the row of a put: only its `valid_to` is set.
     pub fn append_end(&mut self, valid_to: Option<Timestamp>) {
         self.values.append_null();
         self.timestamps.append_null();

@@ -17,7 +17,7 @@ pub const SESSION: [&str; 2] = ["start", "end"];
 /// Columns of windows or sessions that are being filled.
 pub struct WindowedColumns {
     fields: Vec<Field>,
-    /// The first column: of a scan the keys, of a batch of look-ups the row that each answers.
+    /// The first column: the keys of a scan, or the row of the look-up that found each result.
     lead: LeadColumn,
     starts: Int64Builder,
     ends: Int64Builder,
@@ -80,7 +80,7 @@ impl WindowedColumns {
         Arc::new(Schema::new(self.fields.clone()))
     }
 
-    /// Adds a row. `row` is the number of the look-up that it answers; scans ignore it.
+    /// Adds a row. `row` is the number of the look-up that found it; scans ignore it.
     pub fn append(&mut self, row: usize, key: WindowedKey<'_>, found: Stamped<'_>) {
         self.rows += 1;
         self.bytes = self.bytes.saturating_add(key.key.len() + found.value.len());

@@ -14,8 +14,8 @@ impl Database {
     /// nothing.
     ///
     /// # Errors
-    /// Those of the file system; the database is closed all the same. The message says what the
-    /// files hold: every commit if there is a log, otherwise the offsets from which a changelog
+    /// Those of the file system; the database is closed even then. The message says what the files
+    /// hold: every commit if there is a log, otherwise the offsets from which a changelog
     /// continues.
     pub fn close(&self) -> Result<()> {
         self.rocks.check_owner()?;
@@ -63,13 +63,13 @@ impl Database {
         written
     }
 
-    /// Ends the background work without a close, as the drop of the last reference does. For
-    /// callers that must not hold certain locks while they wait for its end.
+    /// Ends the background work without a close, as the drop of the last reference does. A caller
+    /// that would drop it under a lock calls this first, without the lock.
     pub fn stop(&self) {
         self.reclaimer.stop();
     }
 
-    /// Adds to the error of a close what the files hold.
+    /// Adds the commit that the files hold to the error of a close.
     fn not_flushed(&self, error: &Error) -> Error {
         let left = match self.options.durability {
             Durability::Sync => "the database is closed, and no commit is lost: all are in the \
@@ -90,8 +90,9 @@ impl Database {
     }
 }
 
-/// Closes the database however a close ends. Without this, the database would stay usable after a
-/// panic with its `open` marker removed, and a later crash would be taken for a clean stop.
+/// Closes the database even if a close fails or panics. Otherwise a panic would leave the database
+/// usable with its `open` marker removed, and the next open would take a later crash for a clean
+/// stop.
 struct CloseOnDrop<'a>(&'a RocksDb);
 
 impl Drop for CloseOnDrop<'_> {

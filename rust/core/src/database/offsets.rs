@@ -103,8 +103,8 @@ impl Database {
     /// Adds the offsets of a commit to a batch: of all stores, or of the one that is being
     /// restored.
     ///
-    /// A restore also moves other stores that are behind, since the changelog records up to there
-    /// were not theirs. A store that has lost its data stays lost.
+    /// A restore also moves other stores that are behind: the changelog's records up to the new
+    /// offset are of the restored store only. A store that has lost its data stays lost.
     pub(super) fn push_offsets(
         &self,
         change: &OffsetChange,

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// The moment before which history may be dropped, shared with compactions. It only rises.
 ///
 /// It must stay at or below `stream time - retention` of every view that can still be read, and of
-/// every state that a crash can fall back to. If a crash fell back to an earlier stream time, a
-/// replay would miss the rows that were dropped for the later one.
+/// every state that a crash can restore. If a crash restored an earlier stream time, a replay would
+/// miss the rows that were dropped for the later one.
 #[derive(Clone, Debug)]
 pub struct Horizon(Arc<SharedHorizon>);
 
 #[derive(Debug)]
 struct SharedHorizon {
     moment: AtomicI64,
-    /// The ends that rewrites of files report, while they are asked to.
+    /// The ends that rewrites of files report; `None` if no ends were requested.
     ends: Mutex<Option<Ends>>,
 }
 
@@ -47,17 +47,17 @@ impl Horizon {
         self.0.moment.fetch_max(to, Ordering::AcqRel);
     }
 
-    /// Asks the rewrites that follow for the ends of the rows that they retain.
+    /// Makes later rewrites report the ends of the rows that they retain.
     pub(crate) fn ask_ends(&self, segment: i64) {
         *self.0.ends.lock() = Some(Ends::new(segment));
     }
 
-    /// Returns the ends that the rewrites reported, and stops asking for them.
+    /// Returns the ends that the rewrites reported, and ends the reports.
     pub(crate) fn take_ends(&self) -> Option<Ends> {
         self.0.ends.lock().take()
     }
 
-    /// Returns an empty count for one rewrite, if rewrites are asked for ends.
+    /// Returns an empty count for one rewrite, if ends were requested.
     pub(crate) fn wanted_ends(&self) -> Option<Ends> {
         self.0
             .ends

@@ -10,7 +10,7 @@ pub(crate) fn inverted(begin: i64) -> [u8; BEGIN_BYTES] {
     (!(begin as u64 ^ (1 << 63))).to_be_bytes()
 }
 
-/// The begin that inverted bytes stand for.
+/// Decodes the inverted bytes of a begin.
 #[inline]
 pub(crate) fn time(bytes: &[u8]) -> i64 {
     let mut inverted = [0; BEGIN_BYTES];

@@ -1,4 +1,4 @@
-//! Figures: what metrics show.
+//! Figures: the values that metrics report.
 
 use crate::metrics::counter::Count;
 use std::borrow::Cow;
@@ -6,12 +6,12 @@ use std::borrow::Cow;
 /// A measured value, its unit and its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// The name, Kafka Streams' if it has this figure. A figure named `…-total` only grows while
-    /// the database is open.
+    /// The name; that of Kafka Streams if it has this figure. A figure named `…-total` only grows
+    /// while the database is open.
     pub name: Cow<'static, str>,
     /// The value now.
     pub value: FigureValue,
-    /// The unit: `bytes`, `seconds`, `records` and so on; of a rate, the unit per second.
+    /// The unit: `bytes`, `seconds`, `records` and so on; for a rate, the unit per second.
     pub unit: &'static str,
     /// The meaning in one sentence, for dashboards.
     pub help: Cow<'static, str>,

@@ -3,11 +3,10 @@
 /// How much is measured. Measurements that cost time in each call are made at `Debug` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricsLevel {
-    /// Counts of all calls, and times of what takes long: commits, batches, how long iterators are
-    /// open.
+    /// Counts of all calls, and times of long work: commits, batches, open iterators.
     #[default]
     Info,
-    /// Also the time of each call for one record, and RocksDB's own counts.
+    /// Also the time of each call for one record, and RocksDB's statistics.
     Debug,
 }
 

@@ -82,8 +82,8 @@ impl Operation {
         }
     }
 
-    /// Whether a call has many records. Such calls are always timed, as the clock costs little
-    /// beside them, and their records are counted, too.
+    /// Whether a call has many records. Such calls are always timed, since the clock costs little
+    /// compared with the call, and their records are counted, too.
     pub(crate) fn has_records(self) -> bool {
         match self {
             Self::PutAll | Self::Restore => true,

@@ -1,9 +1,9 @@
 //! RocksDB: the only folder that imports its crate.
 //!
-//! `unsafe` is allowed here, and nowhere else in this crate, for one reason: the crate's snapshots
-//! and iterators borrow the database, and Holdfast's hold a share of it, so that a transaction or a
-//! scan can be sent to another thread and outlive the call that made it. `rocks_db.rs` explains
-//! why closing stays safe.
+//! `unsafe` is allowed only in this folder, for one reason. The RocksDB crate's snapshots and
+//! iterators borrow the database. Holdfast's share its ownership, so a transaction or a scan can be
+//! sent to another thread and outlive the call that made it. `rocks_db.rs` explains why a close is
+//! safe.
 //!
 //! Errors of RocksDB become `StoreCorrupted` or `Io`, and `InvalidValue` for an unknown option
 //! (`failure.rs`). Every call on a closed database fails with `StoreClosed`.

@@ -1,8 +1,8 @@
-//! Keys under which the `default` family holds the rows of the database's own families while an
-//! older layout may open the database.
+//! Keys of the rows that the `default` family holds for the database's own families, as long as a
+//! program with an older layout may open the database.
 //!
-//! An older layout names only the stores' families, and RocksDB opens a database only with all of
-//! its families.
+//! Such a program names only the stores' families, and RocksDB opens a database only if all of its
+//! families are named.
 //!
 //! ```text
 //! default   holdfast: | family's name | : | key → value    file:NAME is the text of a file

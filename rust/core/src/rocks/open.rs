@@ -65,7 +65,7 @@ impl RocksDb {
         } else {
             let place = path_in_memory();
             let opened = DB::open_cf_descriptors(&db_options, &place, descriptors);
-            // The crate also makes the directory on disk, and nothing is ever written to it.
+            // The RocksDB crate also makes the directory on disk. Nothing is ever written to it.
             let _ = std::fs::remove_dir(&place);
             opened
         };

@@ -1,15 +1,15 @@
-//! RocksDB's iterator, with errors that a later seek does not forget.
+//! RocksDB's iterator, with errors that a later seek does not clear.
 
 use crate::sync::Mutex;
 use rust_rocksdb::{DB, DBRawIteratorWithThreadMode};
 
 /// The crate's iterator, used only while its database is held open.
 ///
-/// A read error ends the crate's iterator, and its next seek forgets the error: rows would be
-/// missing from an answer. This one keeps the first error until [`RawIterator::status`] is called.
+/// A read error ends the crate's iterator, and its next seek clears the error: rows would be
+/// missing from a result. This one keeps the first error until [`RawIterator::status`] is called.
 pub(crate) struct RawIterator {
     rows: DBRawIteratorWithThreadMode<'static, DB>,
-    /// There was a seek since the last call of `status`.
+    /// Whether there was a seek since the last call of `status`.
     sought: bool,
     failed: Option<rust_rocksdb::Error>,
 }

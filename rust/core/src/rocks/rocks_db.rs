@@ -4,8 +4,8 @@
 //! the exclusive side, destroys all iterators (otherwise they would outlive the database) and then
 //! the database. Every later call finds no database and fails with `StoreClosed`.
 //!
-//! RocksDB's threads do not survive a fork, so a forked child must not use the database, and
-//! destroys nothing of it.
+//! RocksDB's threads do not survive a fork, so a forked child must not use the database and does
+//! not destroy it.
 
 use super::failure::failure;
 use super::family::Family;

@@ -7,7 +7,7 @@ use rust_rocksdb::{DB, ReadOptions, SnapshotWithThreadMode};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// A pinned view, with a share of its database.
+/// A pinned view. It shares the ownership of its database.
 pub struct Snapshot {
     inner: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
     read_options: ReadOptions,

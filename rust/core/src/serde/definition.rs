@@ -59,8 +59,8 @@ impl Serde {
     /// Returns the serde of structs with these fields.
     ///
     /// # Errors
-    /// `InvalidType` names a field whose type cannot be stored; `InvalidValue` a field that is
-    /// there twice.
+    /// `InvalidType` names a field whose type cannot be stored; `InvalidValue` names a duplicate
+    /// field.
     pub fn of_struct(fields: &Fields) -> Result<Self> {
         let declared = DataType::Struct(fields.clone());
         let column = StoredColumn::new(&Field::new("", declared.clone(), true), "")?;

@@ -1,10 +1,10 @@
-//! Structs of plain fields one at a time, without a column: the bytes are those of `format/key.rs`
-//! and `format/row.rs`.
+//! Encodes and decodes one struct of plain fields without an Arrow column. The bytes are those of
+//! `format/key.rs` and `format/row.rs`.
 //!
-//! A column of one row costs ten times as much as its bytes, so there is this faster way for
-//! structs of booleans, integers, 64-bit floats, strings and binary. It never fails: for other
-//! types and for wrong values it returns `None`, and the caller goes by a column, which makes the
-//! errors.
+//! To build a column of one row takes ten times as long as to encode the bytes directly. This
+//! faster way is for structs of booleans, integers, 64-bit floats, strings and binary. It never
+//! fails: for other types and for wrong values it returns `None`. The caller then uses a column,
+//! and the column's code reports the errors.
 
 use crate::serde::definition::{Serde, SerdeKind};
 use crate::serde::format::description::{put_length, take_length};
@@ -103,7 +103,7 @@ impl Serde {
     }
 }
 
-/// Returns width and order of a column of integers.
+/// Returns the width and order of a column of integers.
 fn integer_shape(column: &StoredColumn) -> Option<(usize, Order)> {
     match column.shape {
         Shape::Fixed(width, order) if column.data_type.is_integer() => Some((width, order)),

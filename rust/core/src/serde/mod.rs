@@ -1,4 +1,4 @@
-//! Serdes: typed keys and values as bytes, and back, a column at a time.
+//! Serdes: encode typed keys and values as bytes and decode them, a column at a time.
 //!
 //! | serde | Arrow type of a column | key | value |
 //! | --- | --- | --- | --- |
@@ -10,7 +10,7 @@
 //! | json | string | the text | the same |
 //! | struct | struct | its fields in order (`ordered.rs`) | a row with column names (`row.rs`) |
 //!
-//! The bytes of keys order as Spark SQL orders the values: nulls first (fields of a struct), NaN
+//! The bytes of keys sort as Spark SQL sorts the values: nulls first (fields of a struct), NaN
 //! last, negative numbers below positive ones, strings by UTF-8, false below true. The bytes are
 //! part of the stored format: tests pin them.
 //!

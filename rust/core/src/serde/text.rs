@@ -1,4 +1,4 @@
-//! Strings and JSON texts: their stored bytes are those of Arrow.
+//! Columns of strings and JSON texts. Their stored bytes are Arrow's.
 
 use crate::column::bytes_column;
 use crate::error::{Error, ErrorKind, Result};
@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use arrow_select::nullif::nullif;
 use std::sync::Arc;
 
-/// Checks that a column has strings, or JSON texts if `json`, and returns it unchanged.
+/// Checks that a column has strings (JSON texts if `json`) and returns it.
 ///
 /// The JSON text `null` becomes null, as None does when values are encoded one at a time.
 pub fn check(array: ArrayRef, json: bool, what: &str) -> Result<ArrayRef> {

@@ -6,7 +6,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Adds the figures of a store of this kind.
 ///
-/// `dropped` is a sample of the store's refused writes; the database's sum is of the same samples.
+/// `dropped` is a sample of the store's refused writes. The database's figure is the sum of these
+/// samples.
 pub(crate) fn push_figures(
     counts: &StoreCounts,
     sheet: &mut Sheet,

@@ -5,7 +5,7 @@
 //! key part   the key with 00 written as 00 FF, then 00 01
 //! ```
 //!
-//! So the rows of one key are adjacent, whatever follows the key part.
+//! So the rows of one key are adjacent, with any bytes after the key part.
 
 const ESCAPED_ZERO: [u8; 2] = [0x00, 0xff];
 pub(in crate::store) const END: [u8; 2] = [0x00, 0x01];

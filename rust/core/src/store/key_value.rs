@@ -42,7 +42,7 @@ impl KeyValueStore {
         staged.map_err(|e| e.store(&self.name).key(key))
     }
 
-    /// Reads a value; `f` gets it without a copy.
+    /// Reads a value and calls `f` with it, without a copy.
     pub fn get<R>(
         &self,
         tx: &mut Transaction,
@@ -92,8 +92,8 @@ impl KeyValueStore {
 
     /// Deletes all keys in `[from, to]`, both inclusive, `None` open; `from > to` is empty.
     ///
-    /// In files this costs two seeks, however many rows there are, and a delete of each staged row
-    /// in the range. In memory it costs a scan.
+    /// In files this costs two seeks, for any number of rows, and a delete of each staged row in
+    /// the range. In memory it costs a scan.
     pub fn delete_range(
         &self,
         tx: &mut Transaction,
@@ -159,7 +159,7 @@ impl KeyValueStore {
         Ok(())
     }
 
-    /// Reads many keys; `f` is called once for each, in no particular order.
+    /// Reads many keys and calls `f` once for each, in no particular order.
     pub fn get_batch(
         &self,
         tx: &mut Transaction,
@@ -217,8 +217,8 @@ impl KeyValueStore {
         self.put_rows(Operation::Restore, tx, rows)
     }
 
-    /// About how many entries there are. Staged puts are counted as if all were new, staged deletes
-    /// as if each removed an entry. The entries of a range that was deleted in files count until a
+    /// Estimates how many entries there are. Each staged put counts as a new entry, and each staged
+    /// delete as a removed entry. The entries of a range that was deleted in files count until a
     /// compaction removes them.
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
         tx.approximate_rows(self.table)

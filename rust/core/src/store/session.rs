@@ -141,7 +141,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Stages sessions from a changelog, in any order. Those that are too old by now are skipped
+    /// Stages sessions from a changelog, in any order. Sessions past the retention are skipped
     /// and not counted. A record's key is the session's key, then its end and its start, both 8
     /// bytes big-endian, as Kafka Streams writes them.
     pub(crate) fn restore<'a>(
@@ -175,7 +175,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Hands the staged sessions of a transaction to `f`, as changes for a changelog.
+    /// Calls `f` with the staged sessions of a transaction, as changes for a changelog.
     pub(crate) fn for_each_change(
         &self,
         tx: &mut Transaction,
@@ -209,7 +209,7 @@ impl SessionStore {
             .stage(tx, part, session.end.0, &ordered(session.start.0), value)
     }
 
-    /// Reads the value of one session; `f` gets it without a copy.
+    /// Reads the value of one session and calls `f` with it, without a copy.
     pub fn fetch_session<R>(
         &self,
         tx: &mut Transaction,
@@ -221,7 +221,7 @@ impl SessionStore {
             .get(tx, session.key, session.end.0, &ordered(session.start.0), f)
     }
 
-    /// Reads many sessions; `f` is called once for each, in no particular order.
+    /// Reads many sessions and calls `f` once for each, in no particular order.
     pub fn fetch_batch(
         &self,
         tx: &mut Transaction,
@@ -238,8 +238,8 @@ impl SessionStore {
         )
     }
 
-    /// A scan over sessions by (end, key, start), or backward. To merge a record at `t` with gap
-    /// `g`, request `earliest_end` t - g and `latest_start` t + g.
+    /// Scans sessions by (end, key, start), or backward. To merge a record at `t` with gap `g`,
+    /// request `earliest_end` t - g and `latest_start` t + g.
     pub fn find_sessions(
         &self,
         tx: &mut Transaction,
@@ -259,8 +259,8 @@ impl SessionStore {
         })
     }
 
-    /// `find_sessions` for many keys, each with its own times. `f` is called with the key's
-    /// position and a session, by position, then by (end, start).
+    /// Finds the sessions of many keys, each with its own times. Calls `f` with the key's position
+    /// and a session, in order of position, then of (end, start).
     pub fn find_batch(
         &self,
         tx: &mut Transaction,
@@ -316,8 +316,8 @@ pub struct SessionScan {
 }
 
 impl SessionScan {
-    /// Hands sessions to `visit` until it returns false or they end; true if `visit` stopped, and
-    /// the scan can be resumed.
+    /// Calls `visit` with each session until it returns false or the scan ends. Returns true if
+    /// `visit` stopped the scan, which can then be resumed.
     pub fn for_each(
         &mut self,
         visit: &mut dyn FnMut(WindowedKey<'_>, &[u8]) -> bool,

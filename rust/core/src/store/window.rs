@@ -4,8 +4,8 @@
 //! value   00 | value, or 01 | timestamp, 8 bytes big-endian | value
 //! ```
 //!
-//! Because of the first byte a timestamped store can read the rows of a former plain store of the
-//! same name. They have timestamp -1 until they are written again.
+//! The first byte lets a timestamped store read the rows of a former plain store of the same name.
+//! They have timestamp -1 until they are written again.
 
 use super::key_part::push_key_part;
 use super::timestamped::{NO_TIMESTAMP, Stamped};
@@ -130,8 +130,8 @@ impl WindowStore {
         self.stage(tx, *put, part)
     }
 
-    /// Stages windows from a changelog, in any order. Those that are too old by now are skipped and
-    /// not counted.
+    /// Stages windows from a changelog, in any order. Windows older than the retention are skipped
+    /// and not counted.
     pub(crate) fn restore<'a>(&self, tx: &mut Transaction, puts: &[WindowPut<'a>]) -> Result<()> {
         let _call = self.batch_call(Operation::Restore, puts.len());
         let mut part = Vec::new();
@@ -145,7 +145,7 @@ impl WindowStore {
         Ok(())
     }
 
-    /// Hands the staged windows of a transaction to `f`, as changes for a changelog.
+    /// Calls `f` with the staged windows of a transaction, as changes for a changelog.
     pub(crate) fn for_each_change(
         &self,
         tx: &mut Transaction,
@@ -191,7 +191,7 @@ impl WindowStore {
         Ok(())
     }
 
-    /// Reads the value of a key's window; `f` gets it without a copy.
+    /// Reads the value of a key's window and calls `f` with it, without a copy.
     ///
     /// # Errors
     /// `UnsupportedOperation` in a store with duplicates: one start may have many values.
@@ -208,7 +208,7 @@ impl WindowStore {
             .get(tx, key, start.0, &[], |row| f(row.map(decode)))
     }
 
-    /// Reads many windows, each by key and start; `f` is called once for each, in no particular
+    /// Reads many windows, each by key and start, and calls `f` once for each, in no particular
     /// order.
     ///
     /// # Errors
@@ -264,8 +264,8 @@ impl WindowStore {
         })
     }
 
-    /// Reads the windows of many keys, each within its own times (both inclusive). `f` is called
-    /// with the key's position and a window, by position, then by start.
+    /// Reads the windows of many keys, each within its own times (both inclusive). Calls `f` with
+    /// the key's position and a window, in order of position, then of start.
     pub fn fetch_ranges(
         &self,
         tx: &mut Transaction,
@@ -325,8 +325,8 @@ pub struct WindowScan {
 }
 
 impl WindowScan {
-    /// Hands windows to `visit` until it returns false or they end; true if `visit` stopped, and
-    /// the scan can be resumed.
+    /// Calls `visit` with each window until it returns false or the scan ends. Returns true if
+    /// `visit` stopped the scan, which can then be resumed.
     pub fn for_each(
         &mut self,
         visit: &mut dyn FnMut(WindowedKey<'_>, Stamped<'_>) -> bool,

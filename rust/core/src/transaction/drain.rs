@@ -1,4 +1,4 @@
-//! What a commit takes from a transaction.
+//! Moves a transaction's staged records into a commit.
 
 use super::staged::record::StagedRecord;
 use super::stored::memory_table::MemoryTable;
@@ -25,7 +25,7 @@ impl Transaction {
         );
     }
 
-    /// The same for the `latest` rows that the staged versions make. Call it before the versions
+    /// Moves the `latest` rows of the staged versions in the same way. Call it before the versions
     /// are moved.
     pub(crate) fn move_latest_to_memory(
         &mut self,
@@ -38,13 +38,13 @@ impl Transaction {
         rows.push(vec![Arc::new(layer)], latest.family_id(), 0, &mut |_| false);
     }
 
-    /// Hands each key's last staged record to `f` in key order, also as it is encoded in a write
+    /// Calls `f` with each key's last staged record, in key order, and with its encoding in a write
     /// batch. The table's buffer is then empty.
     pub(crate) fn drain(&mut self, table: Table, f: impl FnMut(StagedRecord<'_>, &[u8])) {
         self.buffers[table.number].drain_in_order(f);
     }
 
-    /// Hands every staged record to `f` in key order, spilled ones too; they remain staged.
+    /// Calls `f` with every staged or spilled record, in key order. The records remain.
     pub(crate) fn for_each_staged(
         &mut self,
         table: Table,

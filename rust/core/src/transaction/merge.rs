@@ -1,7 +1,7 @@
 //! Sorted sources as one sorted sequence.
 //!
-//! Sources are given oldest first: of rows with equal keys the last source's is the newest, and
-//! hides the others.
+//! Sources are given oldest first. If rows have equal keys, the row of the last source is the
+//! newest and hides the others.
 
 /// Rows sorted by key, each key once, and a position among them.
 pub(crate) trait SortedRows {
@@ -27,7 +27,7 @@ pub(crate) trait SeekableRows: SortedRows {
     fn seek_to_end(&mut self, reverse: bool);
 }
 
-/// The position of the smallest key, or (`reverse`) of the greatest; of equal keys the last.
+/// The position of the smallest key, or (`reverse`) of the greatest; among equal keys, the last.
 #[inline]
 pub(crate) fn nearest<'k>(
     keys: impl IntoIterator<Item = Option<&'k [u8]>>,

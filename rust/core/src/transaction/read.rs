@@ -1,4 +1,4 @@
-//! Reads of a transaction: staged records first, then the rows that it stands on.
+//! Reads of a transaction: staged records first, then committed and spilled rows.
 
 use super::scan::Scan;
 use super::sort_prefix::sort_prefix;
@@ -40,9 +40,9 @@ impl Transaction {
         self.base.get(table, key, f)
     }
 
-    /// About how many rows a table has. Staged puts are counted as if all were new, staged deletes
-    /// as if each removed a row. The stored rows of a deleted range count until a compaction
-    /// removes them, which may be long after the commit.
+    /// Estimates how many rows a table has. Each staged put counts as a new row, and each staged
+    /// delete as a removed row. The stored rows of a deleted range count until a compaction removes
+    /// them, which may be long after the commit.
     pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
         Ok(self
             .base
@@ -50,7 +50,7 @@ impl Transaction {
             .saturating_add_signed(self.buffers[table.number].added_rows()))
     }
 
-    /// Reads many keys; `f` is called once for each, in no particular order.
+    /// Reads many keys and calls `f` once for each, in no particular order.
     pub(crate) fn get_batch(
         &mut self,
         table: Table,
@@ -77,8 +77,8 @@ impl Transaction {
             .get_sorted(table, &sorted, |n, value| f(order[n].1 as usize, value))
     }
 
-    /// Reads many stored keys in ascending order; staged records are ignored. `f` is called for
-    /// each key, in order.
+    /// Reads many stored keys in ascending order and calls `f` for each, in order. Staged records
+    /// are ignored.
     pub(crate) fn get_stored_sorted(
         &self,
         table: Table,
@@ -114,9 +114,9 @@ impl Transaction {
         )
     }
 
-    /// Runs `f` on a cursor over stored rows, which is reused. With `within_key` (versioned tables)
-    /// a seek stays within its key and checks the files' filters first; such a cursor cannot move
-    /// backward.
+    /// Runs `f` on a cursor over stored rows; later calls reuse the cursor. With `within_key`
+    /// (versioned tables) a seek stays within its key and checks the files' filters first. Such a
+    /// cursor cannot move backward.
     pub(crate) fn with_seeker<R>(
         &mut self,
         table: Table,
@@ -186,14 +186,13 @@ impl Transaction {
         }
     }
 
-    /// A scan of the newest versions: stored `latest` rows, and rows made from newer staged
-    /// versions.
+    /// Scans the newest versions: stored `latest` rows, and rows made from newer staged versions.
     pub(crate) fn scan_latest(&mut self, versions: Table, latest: Table) -> Result<Scan> {
         let layer = self.latest_layer(versions, latest);
         self.open_scan(latest, vec![Arc::new(layer)], Bounds::default(), false)
     }
 
-    /// The `latest` rows that the staged versions make.
+    /// Makes the `latest` rows of the staged versions.
     pub(super) fn latest_layer(&mut self, versions: Table, latest: Table) -> Layer {
         let (mut layer, mut rows) = (Layer::new(latest.family_id(), 0), LatestRows::default());
         let Ok(()) = self.buffers[versions.number].for_each_newest(|staged| {

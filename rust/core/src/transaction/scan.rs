@@ -39,8 +39,8 @@ pub struct Scan {
 enum StoredSource {
     /// Rows in files, and the deleted intervals among them.
     Files(TableCursor, Cleared),
-    /// None: the table is in memory and consists of layers. The snapshot tells whether the database
-    /// is still open.
+    /// No rows: the table is in memory and consists of layers. The snapshot is for the check that
+    /// the database is still open.
     Nothing(Arc<Snapshot>),
 }
 
@@ -199,10 +199,10 @@ impl Scan {
         }
     }
 
-    /// Hands rows to `visit` until it pauses or the rows end; true if it paused.
+    /// Calls `visit` with each row until it pauses or the rows end. Returns true if it paused.
     ///
-    /// Of equal keys a staged row hides the stored one, and a newer layer the older. Deleted rows
-    /// are skipped.
+    /// If keys are equal, a staged row hides the stored row, and a newer layer hides an older one.
+    /// Deleted rows are skipped.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Step) -> Result<bool> {
         if self.state == ScanState::Done {
             return Ok(false);

@@ -1,12 +1,12 @@
-//! What a store keeps beside its rows.
+//! The state of a store apart from its rows.
 
-/// What a store keeps beside its rows; committed and rolled back with them.
+/// The state of a store apart from its rows; committed and rolled back with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoreState {
     /// Greatest timestamp of an accepted write, over all keys.
     pub(crate) stream_time: Option<i64>,
-    /// The first moment that the store can be read, if its retention reaches further back: earlier
-    /// rows may have expired under a shorter retention.
+    /// The earliest time that can be read, if it is later than the retention allows: earlier rows
+    /// may have expired under a shorter retention.
     pub(crate) first_retained: Option<i64>,
     /// How many duplicates were numbered.
     pub(crate) sequence: u64,

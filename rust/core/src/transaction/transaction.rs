@@ -1,4 +1,4 @@
-//! The open transaction: what it stands on, and what it has staged.
+//! The open transaction: the state that it reads from, and its staged records.
 
 use super::record_size::check_size;
 use super::spill::memory_limit::MemoryLimit;
@@ -23,14 +23,14 @@ pub struct Transaction {
     pub(super) tables: Arc<[Table]>,
     pub(super) buffers: Vec<TableBuffer>,
     pub(crate) stores: Vec<StoreState>,
-    /// Two cursors a versioned table, reused by the next seek: opening a cursor costs twice as much
+    /// Two cursors for each versioned table. Seeks reuse them: opening a cursor costs twice as much
     /// as a seek.
     pub(super) seekers: Vec<[Option<TableCursor>; 2]>,
     /// A buffer for the sort order of a batch read.
     pub(super) read_order: Vec<(u64, u32)>,
     /// Input offsets whose writes are among the staged records.
     observed: Position,
-    /// Why the transaction can only be rolled back: a write of which a part is staged.
+    /// Why the transaction can only be rolled back: only a part of a write is staged.
     poison: Option<Cow<'static, str>>,
     pub(super) memory_limit: MemoryLimit,
     /// Keys and values staged since it began, in bytes, plus one per record.
@@ -62,7 +62,7 @@ impl Transaction {
         }
     }
 
-    /// The state that this transaction stands on.
+    /// The state below this transaction's staged records.
     pub(crate) fn base(&self) -> &Arc<Base> {
         &self.base
     }
@@ -116,16 +116,16 @@ impl Transaction {
         let done = work(self);
         match &done {
             Err(error) if self.staged_bytes != staged => self.poison(error),
-            // A write-through that failed has poisoned it, also where no record was staged: a range
-            // delete stages none.
+            // A failed write-through has poisoned it, even if no record was staged: a range delete
+            // stages none.
             Err(_) if matches!(self.poison, Some(Cow::Owned(_))) => {}
             _ => self.poison = None,
         }
         done
     }
 
-    /// The same view for another reader: repeatable, and not changed by later writes of this
-    /// transaction.
+    /// Returns the same view for another reader. It is repeatable: later writes of this transaction
+    /// do not change it.
     pub fn reader(&mut self) -> Self {
         Self {
             base: Arc::clone(&self.base),
@@ -185,7 +185,7 @@ impl Transaction {
         self.buffers.iter().map(TableBuffer::bytes).sum()
     }
 
-    /// The same for one table.
+    /// Memory that a commit would free for one table, in bytes.
     pub(crate) fn table_bytes(&self, table: Table) -> usize {
         self.buffers[table.number].bytes()
     }

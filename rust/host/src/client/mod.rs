@@ -149,8 +149,8 @@ impl Client {
             ClientConnection::connect(peer).map_err(|error| unreachable(&error.to_string()))?;
         match send_open(&mut connection, request) {
             Ok(OpenReply::Opened(answer)) => Ok(Some((connection, answer))),
-            // The system reuses ports, and the hosts of an executor may share a token: an owner
-            // never names itself.
+            // An owner never names itself, so another host has answered: the system reuses ports,
+            // and the hosts of an executor may share a token.
             Ok(OpenReply::Moved(next)) if next.host == owner.host => {
                 Err(unreachable("another state host listens there now"))
             }
@@ -162,8 +162,8 @@ impl Client {
 
     /// Sends one batch of input.
     ///
-    /// A session needs its columns: push an empty batch if there may be no other. Pushed first, an
-    /// empty batch also lets the host restore the state before the first rows arrive.
+    /// The host needs the columns of the input: push an empty batch if there may be no other. An
+    /// empty first batch also lets the host restore the state before the first rows arrive.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = if batch.num_rows() == 0 && !self.columns_sent {
             batch_stream::send_columns(self.connection.writer(), &batch.schema())
@@ -242,8 +242,8 @@ impl Client {
 
     /// Ends the input and returns the output.
     ///
-    /// The iterator ends only after the host has acknowledged the stage: once the output was read
-    /// whole, its state change is in the log.
+    /// The iterator ends only after the host has acknowledged the stage: when it ends, the changes
+    /// of the epoch are in the log.
     pub fn finish(mut self) -> Result<SessionOutput> {
         self.end_input()?;
         Ok(SessionOutput {

@@ -127,8 +127,8 @@ impl Host {
 
     /// Returns the owner of a request's partition. This host claims it if there is no owner.
     ///
-    /// If another host owns the partition, this host closes its own copy, which would go stale and
-    /// holds a directory.
+    /// If another host owns the partition, this host closes its own database of the partition. That
+    /// database would become outdated, and it locks its directory.
     ///
     /// # Errors
     /// `Fenced` if the run is not the newest; otherwise the root's.
@@ -192,7 +192,7 @@ impl Host {
         self.calls.register(root.path(), request, run, epoch)
     }
 
-    /// Returns a part of chunk names that no other host generates.
+    /// Returns a nonce for chunk names; no other host generates the same one.
     pub(crate) fn nonce(&self) -> String {
         self.nonces.next()
     }
@@ -222,7 +222,7 @@ impl Host {
         self.log_row_counts(true);
     }
 
-    /// How often local databases of open partitions were discarded and rebuilt from the log.
+    /// How many times local databases of open partitions were discarded and rebuilt from the log.
     pub fn rebuilds(&self) -> u64 {
         let partitions = self.partitions.all();
         partitions

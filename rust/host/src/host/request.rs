@@ -44,7 +44,7 @@ pub struct Request {
     /// Hosts that did not answer when the session was sent there, with the reason.
     #[serde(default, rename = "gone")]
     pub unreachable: HashMap<HostId, String>,
-    /// The call of the operator: two calls of one name would mix their state.
+    /// The name of the operator call. Two calls with the same name would mix their state.
     pub instance: String,
     /// Settings of the state.
     #[serde(default)]
@@ -83,7 +83,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// When snapshots are taken, and how much log is retained.
+    /// Returns when snapshots are taken and how much log is retained.
     pub fn snapshots(&self) -> SnapshotPolicy {
         SnapshotPolicy {
             interval: Duration::from_micros(self.snapshot_interval),
@@ -91,8 +91,9 @@ impl Settings {
         }
     }
 
-    /// How databases are opened: without a write-ahead log, because the state's log restores what a
-    /// crash loses.
+    /// Returns the options of the databases.
+    ///
+    /// They have no write-ahead log, because the state's log restores what a crash loses.
     pub fn database_options(&self) -> DatabaseOptions {
         DatabaseOptions {
             durability: Durability::Changelog,
@@ -135,11 +136,11 @@ impl Request {
         Ok(request)
     }
 
-    /// The epoch of the session; `None` for a scratch session.
+    /// Returns the epoch of the session; `None` for a scratch session.
     ///
     /// # Errors
-    /// `InvalidValue` names a missing field: a persistent session without an epoch never runs on
-    /// empty state instead.
+    /// `InvalidValue` names a missing field. A persistent session that lacks one must not run on
+    /// empty state.
     pub fn query_epoch(&self) -> Result<Option<QueryEpoch>> {
         if self.scratch {
             return Ok(None);
@@ -167,8 +168,8 @@ impl Request {
 pub struct Opened {
     /// The epoch; `None` in a scratch session.
     pub epoch: Option<Epoch>,
-    /// The epoch before, whose state the session reads; `None` before the first one. It is final
-    /// once the input has ended.
+    /// The previous epoch, whose state the session reads; `None` if there is none. It is final once
+    /// the input has ended.
     pub state_epoch: Option<Epoch>,
     /// The run's number; `None` in a scratch session.
     pub run: Option<RunNumber>,
@@ -183,8 +184,8 @@ pub struct StageReport {
     pub epoch: Option<Epoch>,
     /// The digest of the staged changes and output; `None` in a scratch session.
     pub digest: Option<Digest>,
-    /// An earlier session had already staged. Under at-least-once its results may differ, and they
-    /// are the ones that count.
+    /// Whether an earlier session had already staged the epoch. Its results are used; under
+    /// at-least-once they may differ from this session's.
     pub adopted: bool,
     /// The number of records in the log object.
     pub records: u64,

@@ -11,8 +11,8 @@ const MIN_SHARED: usize = 8 << 20;
 
 /// The budgets of a host.
 ///
-/// A quarter of the memory each goes to cached blocks of files, to rows that are not in files yet,
-/// and to rows that are being sorted. The rest is for uncommitted changes and the work of sessions.
+/// Cached blocks of files, rows that are not in files yet, and rows that are being sorted each get
+/// a quarter of the memory. The rest is for uncommitted changes and the work of sessions.
 #[derive(Debug)]
 pub struct MemorySplit {
     sorting: Arc<Budget>,

@@ -1,15 +1,16 @@
-//! How many rows go through a store, or out, at once.
+//! Limits how many rows a store call or an output batch has.
 //!
 //! The limits are fixed, so that every attempt at an epoch cuts its batches in the same places.
 
 use std::ops::Range;
 
-/// The most rows of a batch.
+/// The maximum number of rows in a batch.
 pub const BATCH_ROWS: usize = 10_000;
 
-/// About the most bytes of a batch, unless one row alone is larger: ten thousand rows of 1.6 KB.
-/// This is far below a frame's limit and below 2 GiB, the limit of the offsets of an Arrow string
-/// column.
+/// The approximate maximum size of a batch in bytes; a single larger row is a batch of its own.
+///
+/// It is 10,000 rows of 1.6 KB: far below a frame's limit and below 2 GiB, the limit of the offsets
+/// of an Arrow string column.
 pub const BATCH_BYTES: usize = 16 << 20;
 
 /// The size of a batch to which rows are added in order.
@@ -20,7 +21,7 @@ pub struct BatchSize {
 }
 
 impl BatchSize {
-    /// Adds a row of so many bytes if it fits; the first row always fits.
+    /// Adds a row of this many bytes if it fits; the first row always fits.
     #[inline]
     pub fn try_add(&mut self, bytes: usize) -> bool {
         if self.rows > 0
@@ -34,7 +35,7 @@ impl BatchSize {
     }
 }
 
-/// Cuts so many rows into batches by the size of each row.
+/// Cuts this many rows into batches by the size of each row.
 pub fn ranges(rows: usize, bytes: impl Fn(usize) -> usize) -> impl Iterator<Item = Range<usize>> {
     let mut end = 0;
     std::iter::from_fn(move || {

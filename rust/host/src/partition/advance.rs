@@ -13,7 +13,7 @@ use crate::protocol::{Digest, Epoch, OpenFacts, OpenStep, Violation, open_step};
 use crate::root::SparkLogs;
 
 impl PartitionState {
-    /// Makes the epoch before final, and opens a view of the state after it.
+    /// Makes the previous epoch final, and opens a view of the state after it.
     ///
     /// Other sessions of the partition wait meanwhile.
     ///
@@ -40,7 +40,7 @@ impl PartitionState {
         result
     }
 
-    /// Takes the protocol's steps until the database is at the epoch before.
+    /// Takes the protocol's steps until the database is at the previous epoch.
     fn advance(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<()> {
         self.check_lookahead(inner, request)?;
         let is_new = self.open(inner, request)?;
@@ -82,8 +82,9 @@ impl PartitionState {
         }
     }
 
-    /// Whether other hosts served the partition since the database was open here: a host that
-    /// serves every micro-batch lacks one epoch at most.
+    /// Whether other hosts have served the partition since this host last did.
+    ///
+    /// A host that serves every micro-batch lacks at most one epoch.
     fn was_away(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<bool> {
         let next = self
             .applied(inner.db()?)?
@@ -93,7 +94,8 @@ impl PartitionState {
 
     /// Checks, once a run, that the root holds no epochs that Spark has not reached.
     ///
-    /// The database would show them, but it may be new, or may have lost what was not flushed.
+    /// The local database does not prove this: it may be new, or may have lost changes that were
+    /// not flushed.
     fn check_lookahead(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<()> {
         if inner.lookahead_run == Some(request.run) {
             return Ok(());
@@ -198,9 +200,10 @@ impl PartitionState {
         }
     }
 
-    /// Whether the database holds the object that decided its last epoch.
+    /// Whether the object in the database is the one that decided the database's last epoch.
     ///
-    /// Compared once for each run and each opening: from then on only decided objects enter it.
+    /// The two are compared once for each run and each opening of the database. After that, only
+    /// decided objects enter the database.
     fn holds_the_decided(
         &self,
         inner: &mut PartitionInner,

@@ -12,7 +12,7 @@ pub struct PreparedEpoch {
     pub epoch: Epoch,
     /// The run whose object in the log has the same changes.
     pub run: RunNumber,
-    /// The chain before the epoch.
+    /// The digest of the chain before the epoch.
     pub base: Digest,
     /// The epoch's own digest.
     pub digest: Digest,
@@ -54,7 +54,7 @@ impl PreparedEpochs {
             .map(|prepared| prepared.digest)
     }
 
-    /// Takes the changes that the deciding object has; drops all others of this epoch and older.
+    /// Takes the epoch whose digest is `digest`; drops all others of this epoch and older ones.
     pub fn take(&mut self, epoch: Epoch, base: Digest, digest: Digest) -> Option<PreparedEpoch> {
         let mut chosen = None;
         for prepared in std::mem::take(&mut self.0) {

@@ -48,9 +48,9 @@ impl GarbageCollection {
     /// Removes all of a partition's snapshots but its newest `retained`, and the files that no
     /// remaining snapshot needs.
     ///
-    /// Called by the owner of the partition in the newest run, after it took `newest`. Otherwise
-    /// another owner or a rewind may still need them. Snapshots after `newest` are from before a
-    /// rewind: they stay, and do not count.
+    /// The caller owns the partition in the newest run and has just taken the snapshot `newest`.
+    /// Otherwise another owner or a rewind may still need the files. Snapshots after `newest` are
+    /// from before a rewind: they are neither removed nor counted.
     ///
     /// # Errors
     /// `Fenced` if `run` is not the newest; `StoreClosed` if another host owns the partition;
@@ -110,8 +110,9 @@ impl GarbageCollection {
             .try_for_each(|file| self.objects.remove(file))
     }
 
-    /// Whether the log should be trimmed after a snapshot that was begun at `now`: once an
-    /// interval, not once a partition.
+    /// Whether to trim the log after a snapshot that began at `now`.
+    ///
+    /// True at most once an interval for all partitions together.
     pub fn is_trim_due(&self, now: Instant, interval: Duration) -> bool {
         let mut trimmed = self.trimmed.lock();
         let due = trimmed.is_none_or(|last| now.saturating_duration_since(last) >= interval);
@@ -121,8 +122,8 @@ impl GarbageCollection {
         due
     }
 
-    /// Removes the log that no restore can need, after a snapshot of the epoch `newest`; returns
-    /// how many epochs were removed.
+    /// Removes the log that no restore can need after a snapshot of the epoch `newest`. Returns the
+    /// number of removed epochs.
     ///
     /// An epoch stays if it is one of the last `retain_epochs`, or if it is not older than the
     /// `retained`th newest snapshot of some partition of an operator.

@@ -1,6 +1,7 @@
-//! Looks ahead: whether the root shows that a state is further than Spark's checkpoint.
+//! Checks whether the root has committed epochs that are newer than Spark's checkpoint.
 //!
-//! The local database would show it, but it may be new, or may have lost what was not flushed.
+//! The local database does not suffice for this check: it may be new, or may have lost changes that
+//! were not flushed.
 
 use holdfast_core::Result;
 

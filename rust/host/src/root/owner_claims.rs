@@ -13,10 +13,10 @@ use crate::protocol::{
     self, HostId, NEWEST_OWNERS, OperatorName, Owner, OwnerStep, PartitionId, RunNumber, Term,
 };
 
-/// How many claims of a run are not removed.
+/// The number of newest claims of a run that are retained.
 ///
-/// A host that stalls for more moves than this does not notice them. More claims would make each
-/// listing slower for all other hosts.
+/// A host that stalls while the partition moves more often than this does not detect the moves.
+/// More claims would make each listing slower for all other hosts.
 const RETAINED_CLAIMS: usize = 16;
 
 /// A host's request for a partition.
@@ -48,7 +48,7 @@ pub enum Ownership {
 pub struct OwnerClaims {
     objects: Arc<Objects>,
     runs: Arc<RunClaims>,
-    /// Terms that this process holds. A claim never changes, so only a later one is looked for.
+    /// Terms that this process holds. A claim never changes, so only later ones are checked.
     held: Mutex<HashMap<(OperatorName, PartitionId), Term>>,
 }
 
@@ -131,14 +131,15 @@ impl OwnerClaims {
             Some(_) => Ok(()),
             None => Err(Error::new(
                 ErrorKind::StoreClosed,
-                "another host owns the partition now, old snapshots are that one's to remove",
+                "another host owns the partition now, and only the owner removes old snapshots",
             )),
         }
     }
 
     /// Returns the term in which this process owns a partition in a run, if it still does.
     ///
-    /// One request: whether the next generation is claimed. A newer run is found by the fence.
+    /// Sends one request, which checks whether the next generation is claimed. The fence detects a
+    /// newer run.
     fn term(
         &self,
         operator: &OperatorName,
@@ -209,8 +210,8 @@ impl OwnerClaims {
             }
             None => log::info!("operator {operator}, partition {partition}: taken for {term}"),
         }
-        // Later generations of this run show earlier owners that their terms have ended. Claims of
-        // earlier runs serve no purpose any more.
+        // Earlier owners in this run check for later claims to detect that their terms have ended.
+        // Claims of earlier runs are no longer needed.
         let old = before
             .iter()
             .enumerate()
@@ -232,8 +233,8 @@ impl OwnerClaims {
         let owner: Owner = serde_json::from_slice(&bytes).map_err(|error| {
             let place = self.objects.place(&name);
             let text = format!(
-                "the claim of ownership {} cannot be read ({error}): delete it, a host puts a new \
-                 one",
+                "the claim of ownership {} cannot be read ({error}): delete it, and a host \
+                 writes a new one",
                 place.display()
             );
             Error::new(ErrorKind::Restore, text)

@@ -1,4 +1,4 @@
-//! Arrow in: a column of any object that has `__arrow_c_array__` or `__arrow_c_stream__`.
+//! Imports a column from an object that has `__arrow_c_array__` or `__arrow_c_stream__`.
 //!
 //! The chunks of a stream are one column: row numbers count through all of them, and the whole
 //! column is checked before any row is used.

@@ -1,4 +1,4 @@
-//! Arrow out: arrays, batches and streams with the PyCapsule interface, which pyarrow, polars and
+//! Exports arrays, batches and streams with the PyCapsule interface, which pyarrow, polars and
 //! pandas read.
 
 use crate::process::Process;

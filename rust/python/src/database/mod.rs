@@ -73,8 +73,8 @@ pub fn open_database(
     })
 }
 
-/// Fails if a store cannot have this name. It opens nothing: a process may describe stores and then
-/// fork.
+/// Fails if a store cannot have this name. This opens nothing, so a process may still fork after
+/// it.
 #[pyfunction]
 pub fn check_store_name(py: Python<'_>, name: &str) -> PyResult<()> {
     run(py, Process::current(), || {
@@ -82,8 +82,8 @@ pub fn check_store_name(py: Python<'_>, name: &str) -> PyResult<()> {
     })
 }
 
-/// Fails if a batch cannot be restored into a store: there is no such store, or it needs the
-/// timestamps that are missing, or the other way round.
+/// Fails if a batch cannot be restored into a store: there is no such store, or the batch lacks
+/// timestamps that the store needs, or has timestamps that it does not take.
 fn check_restore(db: &Engine, store: &str, has_timestamps: bool) -> Result<()> {
     let wrong = |message: String| Error::new(ErrorKind::InvalidValue, message).store(store);
     let spec = db
@@ -252,7 +252,7 @@ impl Database {
                     timestamp: time(row),
                 })
                 .collect();
-            // Without offsets they stay as they are: a restore never removes all.
+            // A restore without offsets changes none: it never removes offsets.
             let offsets = if changelog_offsets.is_empty() {
                 OffsetChange::Keep
             } else {

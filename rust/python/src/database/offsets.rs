@@ -18,7 +18,7 @@ pub fn to_python(offsets: impl IntoIterator<Item = (TopicPartition, Offset)>) ->
         .collect()
 }
 
-/// Converts the offsets of a commit: `None` leaves them, an empty list removes all.
+/// Converts the offsets of a commit: `None` keeps the offsets, an empty list removes all.
 pub fn offset_change(offsets: Option<ChangelogOffsets>) -> OffsetChange {
     match offsets {
         None => OffsetChange::Keep,
@@ -43,7 +43,7 @@ pub fn read_offsets(py: Python<'_>, path: PathBuf) -> PyResult<Option<InputOffse
     Ok(offsets.map(to_python))
 }
 
-/// Writes such a file atomically.
+/// Writes a text file of older layouts atomically.
 #[pyfunction]
 pub fn write_offsets(
     py: Python<'_>,
@@ -56,7 +56,7 @@ pub fn write_offsets(
     })
 }
 
-/// Removes such a file if there is one; the removal is durable when this returns.
+/// Removes a text file of older layouts, if there is one. The removal is durable on return.
 #[pyfunction]
 pub fn remove_offsets(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     run(py, Process::of_engine(), || {
@@ -64,7 +64,7 @@ pub fn remove_offsets(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     })
 }
 
-/// Fails if such a file cannot hold a topic.
+/// Fails if a text file of older layouts cannot hold a topic.
 #[pyfunction]
 pub fn check_topic(py: Python<'_>, topic: &str) -> PyResult<()> {
     run(py, Process::current(), || holdfast_core::check_topic(topic))

@@ -24,7 +24,7 @@ pub fn session_ended() -> Error {
 
 /// The connection, which a session and its scans share.
 struct SharedClient {
-    /// `None` once the session is done or closed.
+    /// `None` once the session is finished or closed.
     client: Mutex<Option<Client>>,
     /// The cursors of scans that were dropped before their end. The next call closes them at the
     /// host.
@@ -95,8 +95,8 @@ impl HostCalls {
         Ok(answer.attribute("repeated") == Some("true"))
     }
 
-    /// Sends the result of the last task of an aggregation, and returns the next task: its name,
-    /// the function that it is for, its batch.
+    /// Sends the result of an aggregation's last task and returns the next task: its name, its
+    /// function and its batch.
     fn next_task(
         &self,
         py: Python<'_>,

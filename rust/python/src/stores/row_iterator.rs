@@ -1,4 +1,4 @@
-//! Rows of a scan one at a time: what the iterators of all stores share.
+//! Returns the rows of a scan one at a time. The iterators of all stores share this code.
 
 use crate::open_database::OpenDatabase;
 use crate::run::{run, run_attached};
@@ -10,8 +10,8 @@ use pyo3::types::PyBytes;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of the first chunk. Each further chunk has twice as many: a short range reads few rows in
-/// vain, and a long one releases the GIL rarely.
+/// Rows of the first chunk. Each further chunk has twice as many: a short range reads few unused
+/// rows, and a long one rarely releases the GIL.
 const FIRST_CHUNK_ROWS: usize = 8;
 /// Most rows of a chunk.
 const MAX_CHUNK_ROWS: usize = 512;
@@ -64,7 +64,7 @@ impl<T: Copy> RowChunk<T> {
     }
 }
 
-/// The rows of a scan, read in chunks. The classes for Python differ in how they show a row.
+/// The rows of a scan, read in chunks. Each Python class converts a row in its own way.
 pub struct RowIterator<S: RowScan> {
     db: Arc<OpenDatabase>,
     rows: Mutex<RowBuffer<S>>,
@@ -133,7 +133,7 @@ impl<S: RowScan> RowIterator<S> {
 
     /// Calls `show` with the current row and moves on by `step` rows; `None` at the end.
     ///
-    /// The rows are locked meanwhile, so `show` must not do anything that could run Python code.
+    /// The rows are locked during the call, so `show` must not run Python code.
     fn show<R>(
         &self,
         py: Python<'_>,

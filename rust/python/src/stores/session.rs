@@ -47,7 +47,8 @@ impl SessionStore {
             .read(py, |store, tx| store.find_sessions(tx, query))
     }
 
-    /// Puts a batch, or removes it if there are no values; it is checked before a row is staged.
+    /// Puts the sessions of a batch, or removes them if there are no values. The whole batch is
+    /// checked before a row is staged.
     fn write(
         &self,
         py: Python<'_>,

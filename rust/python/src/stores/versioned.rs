@@ -277,7 +277,7 @@ impl VersionedKeyValueStore {
                         columns.append(None, found);
                     }
                 })?;
-                // Inside the write: if the result cannot be built, the puts are rolled back.
+                // The result is built inside the write: if that fails, the puts are rolled back.
                 let accepted = Arc::new(accepted.finish());
                 let applied = columns
                     .finish_behind(Field::new("accepted", DataType::Boolean, true), accepted)?;

@@ -1,5 +1,4 @@
-//! The window store, with timestamps or without: the Python classes know which, and call the
-//! methods that fit.
+//! The window store, with timestamps or without. Each Python class calls the methods of its kind.
 
 use crate::arrow::column::Column;
 use crate::arrow::export::{ArrowArray, ArrowBatch, ArrowReader, batch_rows};

@@ -1,4 +1,4 @@
-//! What the window store and the session store share: keys that have a start and an end.
+//! Code that the window store and the session store share, for keys with a start and an end.
 
 use crate::arrow::column::Column;
 use crate::arrow::export::{ArrowBatch, ArrowReader};
@@ -93,7 +93,7 @@ pub struct WindowedQueries<'a> {
     pub second: &'a [Timestamp],
 }
 
-/// Runs a batch of look-ups: `find` adds the rows that answer it.
+/// Runs a batch of look-ups: `find` adds the rows that it finds.
 pub fn find_batch<S: Clone + Sync>(
     handle: &StoreHandle<S>,
     py: Python<'_>,

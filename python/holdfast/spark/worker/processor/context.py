@@ -57,7 +57,7 @@ class ProcessorContext:
         return None if self._timers is None else self._timers.stream_time
 
     def __getitem__(self, store: str) -> Any:
-        """A store, with the methods that it has in `holdfast`."""
+        """Returns a store, with the methods that it has in `holdfast`."""
         return self._stores[store]
 
     def set_timer(self, key: Any, at: "Timestamp") -> None:
@@ -80,7 +80,7 @@ class ProcessorContext:
         self._timers.set(key, at)
 
     def commit(self) -> None:
-        """Counts a request for a commit, without an effect.
+        """Counts a request for a commit, and has no other effect.
 
         Under exactly-once an epoch commits as a whole.
         """
@@ -94,7 +94,7 @@ class ProcessorContext:
             self._timers.advance(time)
 
     def due(self) -> "Iterator[tuple[Any, int]]":
-        """The timers that fire now."""
+        """Returns the timers that fire now."""
         return iter(()) if self._timers is None else self._timers.fire()
 
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""Key-value stores: a batch's keys are prefetched, and its puts are buffered; reads see both."""
+"""Key-value stores that prefetch a batch's keys and buffer its puts; reads see both."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -26,10 +26,13 @@ _CACHED_MESSAGES: Final = 4
 
 
 class _ByKey(RemoteStore, ABC):
-    """The part that both kinds share. An entry is a key's value, None if it has none."""
+    """The part that both kinds of key-value stores share.
+
+    An entry is a key's value, with its timestamp if the store has them; None if it has no value.
+    """
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
-        """A store of a session."""
+        """Creates a store of a session."""
         super().__init__(calls, name)
         # Entries by key, and those of them that the host does not have yet. A key that is not in
         # the cache has no buffered write.
@@ -42,12 +45,12 @@ class _ByKey(RemoteStore, ABC):
         # Keys of the batch that are not prefetched yet. None until the first read: a processor that
         # only uses batch calls does not compute them.
         self._to_prefetch: deque[bytes] | None = None
-        # The number of keys of the next prefetch. Going by the sizes of the last one's entries,
+        # The number of keys of the next prefetch. By the sizes of the entries of the last prefetch,
         # they fill about one message.
         self._prefetch_keys = _FIRST_KEYS
 
     def get(self, key: bytes) -> Any:
-        """The key's entry."""
+        """Returns the key's entry."""
         try:
             return self._cache[key]
         except KeyError:
@@ -67,8 +70,8 @@ class _ByKey(RemoteStore, ABC):
             other = self._to_prefetch.popleft()
             if other != key and other not in self._cache:
                 keys.append(other)
-        # The host answers as many of the first keys as fit one message. The others are prefetched
-        # later.
+        # The host returns entries for the first keys, as many as fit one message. The other keys
+        # are prefetched later.
         entries = self._entries(keys)
         self._to_prefetch.extendleft(reversed(keys[len(entries) :]))
         self._cache.update(zip(keys, entries, strict=False))
@@ -82,7 +85,7 @@ class _ByKey(RemoteStore, ABC):
     def _bound_cache(self) -> None:
         """Clears a large cache, except buffered writes.
 
-        A new batch clears it, too, but none begins while timers fire.
+        A new batch also clears the cache, but no batch begins while timers fire.
         """
         if (
             len(self._cache) > _CACHED_MESSAGES * WRITES
@@ -109,7 +112,7 @@ class _ByKey(RemoteStore, ABC):
             self._bound_cache()
 
     def begin_batch(self, keys: Callable[[], list[bytes]]) -> None:
-        """Sends the writes of the batch before; `keys` returns the keys of the new one."""
+        """Sends the writes of the previous batch; `keys` returns the keys of the new one."""
         self.flush()
         self._batch_keys = keys
         self._clear_cache()
@@ -131,11 +134,11 @@ class _ByKey(RemoteStore, ABC):
         self._clear_cache()
 
     def range(self, start: bytes | None, end: bytes | None, reverse: bool) -> RemoteRows:
-        """The rows from `start` to `end`, both included."""
+        """Returns the rows from `start` to `end`, both included."""
         return RemoteRows(self._scan("range", *_range(start, end, reverse)), tuples)
 
     def prefix_scan(self, prefix: bytes, end: bytes | None) -> RemoteRows:
-        """The rows whose keys start with `prefix` and are below `end`."""
+        """Returns the rows whose keys start with `prefix` and are below `end`."""
         return RemoteRows(
             self._scan("prefix", ("start", "key", [prefix]), ("end", "bytes", [end])), tuples
         )
@@ -147,11 +150,11 @@ class _ByKey(RemoteStore, ABC):
         reverse: bool,
         batch_rows: int,
     ) -> "_core.ArrowReader":
-        """Like `range`, in batches."""
+        """Returns the rows of `range` in batches."""
         return self._scan("range", *_range(start, end, reverse), batch_rows=batch_rows)
 
     def approximate_num_entries(self) -> int:
-        """The approximate number of keys."""
+        """Returns the approximate number of keys."""
         return int(self._number("entries"))
 
 
@@ -185,7 +188,7 @@ class RemoteKeyValue(_ByKey):
         self._clear_cache()
 
     def get_batch(self, keys: Any) -> Any:
-        """One value per key."""
+        """Returns one value per key."""
         return column(self._ask("get", ("keys", "key", keys)), "value")
 
     def _entries(self, keys: list[bytes]) -> list[Any]:
@@ -235,7 +238,7 @@ class RemoteTimestampedKeyValue(_ByKey):
         self._clear_cache()
 
     def get_batch(self, keys: Any) -> "_core.ArrowBatch":
-        """One value and timestamp per key."""
+        """Returns one value and timestamp per key."""
         return self._ask("get", ("keys", "key", keys))
 
     def _entries(self, keys: list[bytes]) -> list[Any]:

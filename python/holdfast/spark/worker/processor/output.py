@@ -18,7 +18,7 @@ class StoredOutput:
     """The output of one session, in a store that the operator adds to the processor's."""
 
     def __init__(self, calls: "_core.HostCalls") -> None:
-        """The output of one partition."""
+        """Opens the stored output of one partition."""
         self._calls: Final = calls
         self._store: Final = RemoteKeyValue(calls, OUTPUT_STORE)
 
@@ -29,13 +29,13 @@ class StoredOutput:
     ) -> Iterator[pa.RecordBatch]:
         """Yields the batches that an earlier session stored for the same input, through `check`.
 
-        If there is none, it computes and stores them.
+        If there are none, computes, stores and yields them.
         """
         if self._calls.is_repeated():
             for _, data in self._store.range(None, None, False):
                 yield from map(check, pa.ipc.open_stream(data))
             return
-        self._store.delete_range(None, None)  # those of the epoch before
+        self._store.delete_range(None, None)  # the batches of the previous epoch
         for number, batch in enumerate(compute()):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as stream:

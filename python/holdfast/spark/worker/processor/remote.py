@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holdfast import _core
 
 WRITES: Final = 10_000
-"""The most scalar writes that are buffered; more are sent before the batch ends."""
+"""The number of buffered scalar writes at which they are sent before the batch ends."""
 
 BYTES: Final = 16 << 20
 """The approximate size of a message, of buffered writes or of prefetched entries.
@@ -26,7 +26,7 @@ class RemoteStore:
     """A store of the state host, with the methods that `holdfast` calls on the extension's."""
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
-        """A store of a session."""
+        """Creates a store of a session."""
         self._calls = calls
         self._name = name
         self._bytes = 0
@@ -41,7 +41,7 @@ class RemoteStore:
         """Sends the buffered writes."""
 
     def begin_batch(self, _keys: Callable[[], list[bytes]]) -> None:
-        """Sends the writes of the batch before; `_keys` returns the keys of the new one."""
+        """Sends the writes of the previous batch; `_keys` returns the keys of the new one."""
         self.flush()
 
     def read_only(self, _level: str, _bound: object) -> "RemoteStore":
@@ -81,11 +81,11 @@ class RemoteRows:
         self._peeked: list[Any] = []
 
     def __iter__(self) -> Iterator[Any]:
-        """The iterator itself."""
+        """Returns the iterator itself."""
         return self
 
     def __next__(self) -> Any:
-        """The next row."""
+        """Returns the next row."""
         if self._peeked:
             return self._peeked.pop()
         for row in self._page:
@@ -96,7 +96,7 @@ class RemoteRows:
         return next(self)
 
     def peek_next_key(self) -> Any:
-        """The key of the next row, without moving on."""
+        """Returns the key of the next row without advancing."""
         if not self._peeked:
             self._peeked.append(next(self))
         return self._peeked[0][0]
@@ -107,15 +107,15 @@ class RemoteRows:
 
 
 def tuples(page: list[list[Any]]) -> Iterator[Any]:
-    """Rows with all columns side by side."""
+    """Returns the rows of a page as tuples of all columns."""
     return zip(*page, strict=True)
 
 
 def columns(batch: "_core.ArrowBatch") -> list[list[Any]]:
-    """A batch's columns as Python values."""
+    """Returns a batch's columns as Python values."""
     return [column.to_pylist() for column in pa.record_batch(batch).columns]
 
 
 def column(batch: "_core.ArrowBatch", name: str) -> Any:
-    """A batch's column, with the Arrow PyCapsule interface."""
+    """Returns a batch's column, with the Arrow PyCapsule interface."""
     return pa.record_batch(batch).column(name)

@@ -36,7 +36,7 @@ _KINDS: Final[dict[str, tuple[Any, Any]]] = {
     "timestamped_window": (TimestampedWindowStore, RemoteWindow),
     "session": (SessionStore, RemoteSession),
 }
-"""For each kind the class that the processor calls, and the class that it calls."""
+"""For each kind, the class that the processor calls and the class that calls the state host."""
 
 
 class ProcessorStores:
@@ -62,14 +62,14 @@ class ProcessorStores:
         return list(self._stores)
 
     def __getitem__(self, name: str) -> Any:
-        """A store."""
+        """Returns a store."""
         try:
             return self._stores[name]
         except KeyError:
             raise KeyError(f"no store {name!r} in this processor; it has {self.names}") from None
 
     def begin_batch(self, batch: pa.RecordBatch) -> None:
-        """Sends the writes of the batch before, and prepares to prefetch the keys of this one."""
+        """Sends the writes of the previous batch, and prepares to prefetch the keys of this one."""
         for builder in self._builders:
             self._remote[builder.name].begin_batch(self._keys_of(builder, batch))
 
@@ -83,7 +83,7 @@ class ProcessorStores:
 
 
 def _keys(builder: "StoreBuilder", rows: pa.RecordBatch) -> list[bytes]:
-    """The batch's keys in the store's bytes; none if the store's keys have other types."""
+    """Returns the batch's keys as the store's bytes; none if its keys have other types."""
     is_known = builder.key is BYTES or isinstance(builder.key, TypedSerde)
     try:
         if isinstance(builder.key, StructSerde):
@@ -111,11 +111,11 @@ class _SessionOwner:
         )
 
     def store_offset(self, _store: str, _partition: tuple[str, int], /) -> int | None:
-        """None: the offsets of a processor's stores are the state host's."""
+        """Returns None: the state host has the offsets of a processor's stores."""
         return None
 
     def isolation(self, level: "IsolationLevel | None", /) -> str:
-        """The name of an isolation level."""
+        """Returns the name of an isolation level."""
         return "read_uncommitted" if level is None else level.value
 
     def __repr__(self) -> str:

@@ -1,7 +1,8 @@
 """Event-time timers by key, and the stream time that fires them.
 
-They are in a store that the operator adds to the processor's. A timer is a row whose key is its
-time (8 bytes, in order) and the bytes of its key. The row with an empty key is the stream time.
+Both are in a store that the operator adds to the processor's stores. Each timer is a row, whose key
+is the timer's time (8 bytes, in order) followed by the bytes of the timer's key. The row with an
+empty key has the stream time.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast import _core
 
 TIMER_STORE: Final = "holdfast.timers"
-"""The name of the store, which all processors with an event time have."""
+"""The name of the timers' store, which every processor with an event time has."""
 
 _STREAM_TIME: Final = b""
 _FIRST: Final = b"\0"
@@ -30,15 +31,15 @@ class Timers:
     """The timers of one session."""
 
     def __init__(self, calls: "_core.HostCalls", keys: pa.Schema) -> None:
-        """The timers of one partition; `keys` are the columns of their keys."""
+        """Opens the timers of one partition; `keys` are the columns of their keys."""
         self.store: Final = RemoteKeyValue(calls, TIMER_STORE)
         self._serde: Final[serde.Serde[Any]] = serde.struct(keys)
         self._keys: Final = keys
         self._is_single: Final = len(keys) == 1
         time = self.store.get(_STREAM_TIME)
         self.stream_time = None if time is None else _moment(time)
-        # While timers fire: a heap of the due ones up to the row `_last`. New ones up to there are
-        # added to it, so that they fire in order, too.
+        # While timers fire: a heap of the due rows up to the row `_last`. A timer that is set
+        # meanwhile joins the heap if its row is not above `_last`, and so fires in order, too.
         self._due: list[bytes] = []
         self._waiting: set[bytes] = set()
         self._last: bytes | None = None
@@ -50,7 +51,7 @@ class Timers:
             self.store.put(_STREAM_TIME, _bytes(time))
 
     def set(self, key: Any, at: Timestamp) -> None:
-        """Fires for this key when the stream time reaches `at`; a timer set twice fires once."""
+        """Sets a timer that fires when the stream time reaches `at`; one set twice fires once."""
         try:
             encoded = self._serde.serialize((key,) if self._is_single else key)
         except (TypeError, ValueError) as error:
@@ -87,9 +88,9 @@ class Timers:
             self._last = None
 
     def _page(self, end: bytes | None) -> tuple[list[bytes], bool]:
-        """The next timers that are due, and whether there are more.
+        """Returns the next timers that are due, and whether there are more.
 
-        A page may also end because of its bytes, so a short page does not mean the last one.
+        The size of a page in bytes is limited, too, so a short page is not always the last one.
         """
         pages = iter(self.store.range_batches(_FIRST, end, False, _PAGE))
         first = next(pages, None)

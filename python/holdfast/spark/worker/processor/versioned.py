@@ -1,4 +1,4 @@
-"""The versioned store: each call goes to the state host, which decides what a put does."""
+"""The versioned store, whose calls all go to the state host."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ class RemoteVersioned(RemoteStore):
     """A versioned store."""
 
     def stream_time(self) -> int | None:
-        """The greatest timestamp of an accepted write so far."""
+        """Returns the greatest timestamp of an accepted write so far."""
         time: int | None = self._number("time")
         return time
 
@@ -37,11 +37,11 @@ class RemoteVersioned(RemoteStore):
         )
 
     def get(self, key: bytes, as_of: int | None) -> tuple[bytes, int, int | None] | None:
-        """The newest version, or the one in force at a time."""
+        """Returns the newest version, or the one in force at a time."""
         return _record(self._ask("get", ("keys", "key", [key]), *_as_of(as_of)))
 
     def versions(self, key: bytes, start: int, end: int, descending: bool) -> RemoteRows:
-        """The versions of a key that were in force in `[start, end]`."""
+        """Returns the versions of a key that were in force in `[start, end]`."""
         order: _core._Argument = ("descending", "flag", [descending])
         return RemoteRows(
             self._scan("versions", ("key", "key", [key]), *_times(start, end), order), tuples
@@ -50,17 +50,17 @@ class RemoteVersioned(RemoteStore):
     def versions_range(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int
     ) -> RemoteRows:
-        """The same for a range of keys, ordered by (key, timestamp)."""
+        """Returns the same for a range of keys, ordered by (key, timestamp)."""
         return RemoteRows(
             self._scan("range", *_keys(key_from, key_to), *_times(start, end)), tuples
         )
 
     def scan(self, as_of: int | None) -> RemoteRows:
-        """The table as of a time, or as it is now."""
+        """Returns the table as of a time, or as it is now."""
         return RemoteRows(self._scan("scan", *_as_of(as_of)), tuples)
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> Any:
-        """One put per row, all or none."""
+        """Puts one version per row, all or none."""
         put = self._ask(
             "apply",
             ("keys", "key", keys),
@@ -70,7 +70,7 @@ class RemoteVersioned(RemoteStore):
         return pa.record_batch(put).select(["accepted", "valid_to"])
 
     def get_batch(self, keys: Any, as_of: Any) -> "_core.ArrowBatch":
-        """One version per row."""
+        """Returns one version per row."""
         times: list[_core._Argument] = [] if as_of is None else [("as_of", "time", as_of)]
         return self._ask("get", ("keys", "key", keys), *times)
 
@@ -82,7 +82,7 @@ class RemoteVersioned(RemoteStore):
         timestamps: Any,
         value_serde: "_core.Serde | None" = None,
     ) -> "_core.ArrowBatch":
-        """One put or get per row, in order.
+        """Applies one put or get per row, in order.
 
         After an error the task fails, and none of its writes are committed.
         """
@@ -101,13 +101,13 @@ class RemoteVersioned(RemoteStore):
     def versions_batches(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int, batch_rows: int
     ) -> "_core.ArrowReader":
-        """Like `versions_range`, in batches."""
+        """Returns the rows of `versions_range` in batches."""
         return self._scan(
             "range", *_keys(key_from, key_to), *_times(start, end), batch_rows=batch_rows
         )
 
     def scan_batches(self, as_of: int | None, batch_rows: int) -> "_core.ArrowReader":
-        """Like `scan`, in batches."""
+        """Returns the rows of `scan` in batches."""
         return self._scan("scan", *_as_of(as_of), batch_rows=batch_rows)
 
 

@@ -1,4 +1,4 @@
-"""The window stores, with timestamps or without: puts are buffered until the batch ends."""
+"""Window stores, with timestamps or without, whose puts are buffered until the batch ends."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,12 @@ class RemoteWindow(RemoteStore):
     """A window store."""
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
-        """A store of a session."""
+        """Creates a store of a session."""
         super().__init__(calls, name)
         self._written: list[_Put] = []
 
     def stream_time(self) -> int | None:
-        """The greatest start of a write so far."""
+        """Returns the greatest start of a write so far."""
         time: int | None = self._number("time")
         return time
 
@@ -38,26 +38,26 @@ class RemoteWindow(RemoteStore):
             self._calls.call(self._name, "put", given)
 
     def fetch(self, key: bytes, start: int) -> tuple[bytes, int] | None:
-        """A window's value."""
+        """Returns a window's value and timestamp."""
         (value,), (timestamp,) = columns(
             self._ask("get", ("keys", "key", [key]), ("starts", "time", [start]))
         )
         return None if value is None else (value, timestamp)
 
     def fetch_range(self, wanted: "_core._Selection") -> RemoteRows:
-        """Windows, ordered by (start, key)."""
+        """Returns windows, ordered by (start, key)."""
         return RemoteRows(self._scan("range", *selection(wanted, ("start", "end"))), _rows)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any | None) -> None:
-        """One put per row, all or none; with timestamps in a store that has them."""
+        """Puts one value per row, all or none; `timestamps` are for a store that has them."""
         self._ask("put", *_put(keys, values, window_starts, timestamps))
 
     def fetch_batch(self, keys: Any, window_starts: Any) -> Any:
-        """One value per row."""
+        """Returns one value per row."""
         return column(self.fetch_stamped_batch(keys, window_starts), "value")
 
     def fetch_stamped_batch(self, keys: Any, window_starts: Any) -> "_core.ArrowBatch":
-        """One value and timestamp per row."""
+        """Returns one value and timestamp per row."""
         return self._ask("get", ("keys", "key", keys), ("starts", "time", window_starts))
 
     def fetch_ranges(
@@ -67,7 +67,7 @@ class RemoteWindow(RemoteStore):
         ends: Any,
         timestamps: bool,  # noqa: ARG002
     ) -> "_core.ArrowBatch":
-        """The windows of each key between two starts, which are a row of the input."""
+        """Returns, for each row, the windows of its key from its `start` to its `end`."""
         return self._ask(
             "find", ("keys", "key", keys), ("starts", "time", starts), ("ends", "time", ends)
         )
@@ -76,14 +76,14 @@ class RemoteWindow(RemoteStore):
         self,
         wanted: "_core._Selection",
         batch_rows: int,
-        timestamps: bool,  # noqa: ARG002 - the extension's signature; the host knows it
+        timestamps: bool,  # noqa: ARG002 - in the extension's signature; the host knows it
     ) -> "_core.ArrowReader":
-        """Like `fetch_range`, in batches."""
+        """Returns the windows of `fetch_range` in batches."""
         return self._scan("range", *selection(wanted, ("start", "end")), batch_rows=batch_rows)
 
 
 def selection(wanted: "_core._Selection", times: tuple[str, str]) -> "list[_core._Argument]":
-    """The arguments of a scan; `times` names its two times."""
+    """Returns the arguments of a scan; `times` names its two times."""
     low, high, first, second, reverse = wanted
     keys: list[_core._Argument] = [("start_key", "bytes", [low]), ("end_key", "bytes", [high])]
     return [

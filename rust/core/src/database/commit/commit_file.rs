@@ -6,8 +6,8 @@
 //! +commit/N-M.sst    rows of a family, files as the header names them
 //! ```
 //!
-//! It gets its name by a rename, after the sorted files and the file itself are synced. So a file
-//! of that name is complete, or damaged.
+//! The sorted files and the commit file are synced before a rename gives the commit file its name.
+//! So a file of that name is complete, or damaged.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::rocks::{Environment, RocksOptions, io_failure, put_back, sync_path};
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The folder in a database's directory. User-defined stores have folders of their names there, and
-/// no store has a `+` in its name.
+/// The folder in a database's directory. Folders of user-defined stores are beside it, and store
+/// names have no `+`.
 const FOLDER: &str = "+commit";
 const NAME: &str = "COMMIT";
 const DRAFT: &str = "COMMIT.draft";
@@ -114,7 +114,7 @@ pub(in crate::database) fn make_folder(
     Ok(folder)
 }
 
-/// Deletes a commit's files, the commit file first: after a crash it is complete or missing.
+/// Deletes a commit's files, the commit file first: after a crash the commit is whole or missing.
 pub(in crate::database) fn remove(db: &Path, environment: Option<&Environment>) -> Result<()> {
     let folder = folder(db);
     if !folder.exists() {
@@ -210,7 +210,7 @@ impl CommitFile {
     /// Puts back those of the commit's files that a closed database has lost
     /// (`rocks/recovery/missing_files.rs`).
     pub(in crate::database) fn put_back(&self, db: &Path, options: &RocksOptions) -> Result<()> {
-        // Changed files are of no use, and not needed if the commit was finished.
+        // Changed files cannot be used. If the commit was finished, they are not needed.
         let families = self
             .header
             .families

@@ -32,10 +32,10 @@ impl Commit {
 
 impl Database {
     /// Commits a private transaction: data, offsets, stream times and properties are written
-    /// atomically, and every view taken from then on has them.
+    /// atomically. Every later view has them.
     ///
-    /// After a failed write nothing has changed, unless the error came after the write; then
-    /// [`Database::committed_offset`] shows it.
+    /// After an error, [`Database::committed_offset`] shows whether the write was done. If it was
+    /// not, nothing has changed.
     ///
     /// # Errors
     /// `InvalidState` if there was another commit since the transaction began, if a part of a
@@ -53,8 +53,8 @@ impl Database {
         Ok(())
     }
 
-    /// Commits a transaction; the caller holds the writer's lock. The offsets are those of `store`,
-    /// which is being restored, or of all stores.
+    /// Commits a transaction; the caller holds the writer's lock. The offsets are those of `store`
+    /// (the store that is being restored), or of all stores.
     pub(in crate::database) fn commit_locked(
         &self,
         writer: &mut Writer,
@@ -74,8 +74,8 @@ impl Database {
             .path(self.path()));
         }
         if tx.has_spilled() {
-            // All rows of a table must be in one place. Only those of stores in memory or without
-            // transactions stay staged.
+            // A table's rows are either all spilled or all staged. Only stores in memory or without
+            // transactions keep staged rows.
             tx.spill()?;
         }
         let spilled = tx.base().spilled().cloned();

@@ -17,7 +17,7 @@ impl Database {
         match written {
             Ok(()) => self.publish(next, batch.len()),
             Err(error) => {
-                // The write may have taken place all the same. Then the next transaction begins
+                // The write may have been done despite the error. Then the next transaction begins
                 // from it, as after a reopen, and not from an outdated state.
                 if self.rocks.find_last_write().is_ok_and(|now| now > before) {
                     self.publish(next, 0)?;

@@ -3,11 +3,11 @@
 //! 1. The rows are written to sorted files, family by family, and the database's memtables are
 //!    flushed, so that every earlier commit is in files.
 //! 2. The commit file is put into place: from then on the transaction is committed.
-//! 3. The sorted files are ingested, one write adds offsets and positions, and only then new views
-//!    have any of it.
+//! 3. The sorted files are ingested, and one write adds offsets and positions. Only then can new
+//!    views read the transaction's rows.
 //!
-//! A rollback, `recover` or an open that finds a commit file repeats the steps after it, from the
-//! first: each may be done twice.
+//! A rollback, `recover` or an open that finds a commit file repeats step 3 from its beginning. Its
+//! parts may be done twice.
 
 use super::commit_file::{self, CommitFile, FamilyFiles};
 use crate::database::database::Database;
@@ -22,8 +22,8 @@ use crate::transaction::{Batch, Place, SpilledRows, Spiller};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A commit has at most this many files of a family, or as many as have `FILE_BYTES`. Its files are
-/// often in level 0, where many of them would stall writes; but one file of all rows would need its
+/// A commit has at most this many files of a family, or files of `FILE_BYTES`. Its files are often
+/// in level 0, where many files would stall writes. A single file of all rows would need its whole
 /// filter in memory.
 const FILES: u64 = 16;
 const FILE_BYTES: u64 = 64 << 20;
@@ -97,7 +97,7 @@ impl Database {
             return Ok(());
         };
         let environment = self.options.environment.as_ref();
-        // A commit file of another commit is one that could not be removed.
+        // The file of another commit is one that could not be removed.
         if let Some(file) =
             CommitFile::read(self.path())?.filter(|file| file.header.id == commit.id)
         {

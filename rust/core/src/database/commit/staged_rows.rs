@@ -10,7 +10,7 @@ use crate::transaction::{Batch, LatestRows, MemoryTable, Place, Table, Transacti
 impl Database {
     /// Moves all staged rows of some stores: rows of files to the batch, family by family and
     /// sorted by key (the memtable's insertion hint needs that order), rows in memory to their
-    /// tables. Returns whether there were any of the latter.
+    /// tables. Returns whether there were rows in memory.
     pub(super) fn push_rows(
         &self,
         tx: &mut Transaction,

@@ -1,7 +1,7 @@
 //! Raises the horizons before which history may be dropped.
 //!
-//! A horizon respects every view in use and every state that a crash can fall back to. A crash
-//! empties a store in memory, so only views hold its horizon back.
+//! A horizon stays behind every view in use and every state that a crash can restore. A crash
+//! empties a store in memory, so only views limit its horizon.
 
 use super::views::Views;
 use crate::database::database::Database;
@@ -14,13 +14,14 @@ use crate::store::windowed::ordered;
 use crate::transaction::{Place, StoreState};
 use std::sync::Arc;
 
-/// A flush is requested when stream time has passed a segment, but not for fewer bytes than this.
+/// A flush is requested when stream time has passed a segment, if there are at least this many
+/// bytes.
 const FLUSH_BYTES: u64 = 8 << 20;
 
 impl Database {
     /// Records a commit and raises the stores' horizons as far as views and crash safety allow.
     ///
-    /// The commit is done; after an error only expiry and the flush are postponed.
+    /// The commit is already done: an error only delays expiry and the flush.
     pub(in crate::database) fn advance_horizons(
         &self,
         committed: &Committed,

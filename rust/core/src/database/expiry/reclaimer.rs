@@ -4,8 +4,8 @@
 //! Compactions drop expired rows too, but they rewrite a file when its neighbours grow, not when
 //! its rows expire (`docs/design/expiry.md`).
 //!
-//! The thread does not log. A logger may wait for a lock (Python's waits for the interpreter's)
-//! that is held by the thread that waits for this one to end. The next commit or close logs its
+//! The thread does not log. A logger may wait for a lock (Python's logger waits for the GIL), and
+//! the holder of that lock may wait for this thread to end. The next commit or close logs its
 //! messages.
 
 use crate::database::stores::{StoreEntry, StoreExpiry};
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 /// Files are rewritten when one of this many rows has ended.
 const ROWS_PER_ENDED: u64 = 64;
 
-/// The delay before another attempt if a compaction has the files: it may have begun before their
-/// rows ended, and then retains them.
+/// The delay before another attempt if a compaction is rewriting the files. That compaction may
+/// have begun before their rows ended, and then retains them.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The thread and its signal.
@@ -47,8 +47,8 @@ struct SignalState {
     messages: Vec<(Level, String)>,
 }
 
-/// The thread's stack. It is small because of forked children: the C library keeps the stacks of
-/// the parent's threads up to 40 MiB in total, and a normal exit of the child joins RocksDB's
+/// The size of the thread's stack. It is small because of forked children: the C library keeps up
+/// to 40 MiB of the stacks of the parent's threads, and a normal exit of the child joins RocksDB's
 /// threads. Joining a thread whose stack was freed crashes. A rewrite runs on this stack and needs
 /// little.
 const STACK_BYTES: usize = 256 << 10;
@@ -161,7 +161,7 @@ impl Signal {
         self.state.lock().messages.push((level, words));
     }
 
-    /// Leaves the processor and the disk to other threads for a time.
+    /// Sleeps for a time, so that other threads can use the processor and the disk.
     fn rest(&self, time: Duration) {
         let end = Instant::now() + time;
         let mut state = self.state.lock();
@@ -210,8 +210,8 @@ impl ExpiringTable {
         })
     }
 
-    /// Rewrites the table's files if enough of their rows have ended; false if compactions had all
-    /// of them.
+    /// Rewrites the table's files if enough of their rows have ended. Returns false if compactions
+    /// were rewriting all of them.
     fn rewrite(&mut self, rocks: &RocksDb, signal: &Signal) -> Result<bool> {
         let segment = self.horizon.get().div_euclid(self.segment);
         // Files that were found at open may be old or new, so the first rewrite waits for one

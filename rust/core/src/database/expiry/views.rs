@@ -1,5 +1,5 @@
-//! How far back history must be retained: the oldest view in use, and the oldest state that a crash
-//! can fall back to.
+//! How far back history must be retained: to the oldest view in use, and to the oldest state that a
+//! crash can restore.
 
 use crate::database::transactions::committed::Committed;
 use crate::transaction::{Base, StoreState};
@@ -16,7 +16,7 @@ pub(in crate::database) struct Views {
 }
 
 impl Views {
-    /// Views begin on the commit that was found at open, until there is another one.
+    /// Starts with the commit that the open found.
     pub(in crate::database) fn new(found: &Committed) -> Self {
         let alive = vec![(Arc::downgrade(&found.base), found.states.clone())];
         Self {

@@ -8,8 +8,8 @@ use crate::failpoint::Failpoint;
 
 impl Database {
     /// Writes the text files, and saves the rows that they cannot hold. The caller then drops the
-    /// database's own families. A stop in between loses nothing: until the first family is dropped,
-    /// they hold everything.
+    /// database's own families. A stop in between loses nothing: the families hold all rows until
+    /// the first of them is dropped.
     pub(in crate::database) fn move_out(&self) -> Result<()> {
         Failpoint::BeforeMoveOut.pass()?;
         let checkpoint: Offsets = self.offsets_in_files()?.into_iter().collect();

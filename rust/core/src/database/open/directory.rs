@@ -19,7 +19,7 @@ pub(in crate::database) fn make_directory(path: &Path) -> Result<()> {
         .ancestors()
         .take_while(|ancestor| !ancestor.exists())
         .count();
-    // RocksDB syncs its own directory only, not the entries that name it and the new folders above.
+    // RocksDB syncs only its own directory, not the entries of that directory and of new parents.
     let created = std::fs::create_dir_all(path).and_then(|()| {
         path.ancestors()
             .skip(1)

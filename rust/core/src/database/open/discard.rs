@@ -36,7 +36,7 @@ impl Opening {
             for family in store_families(spec) {
                 self.rocks.clear(self.rocks.family(&family)?)?;
             }
-            // The rows of a plain store of this name would be read, too.
+            // The store would also read the rows of a plain store of this name.
             if spec.kind == StoreKind::TimestampedKeyValue
                 && let Ok(plain) = self
                     .rocks

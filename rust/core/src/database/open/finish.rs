@@ -48,8 +48,8 @@ impl Opening {
         }
         self.rocks.write(&mut batch)?;
         if shorter_retention {
-            // A crash does not bring back the rows that compactions drop from now on, so it must
-            // not take back the descriptor either.
+            // Compactions now drop rows that a crash does not restore, so a crash must not restore
+            // the former descriptor either.
             self.rocks.flush(true)?;
         }
         let markers = self.mark_open(found, stores)?;
@@ -98,8 +98,8 @@ impl Opening {
         Ok(Arc::new(db))
     }
 
-    /// Writes the `open` marker. The stores of this open that an earlier one left suspect are
-    /// settled now; the others stay in the marker.
+    /// Writes the `open` marker. Stores that an earlier open left suspect are settled if this open
+    /// has them. The others stay in the marker.
     fn mark_open(&self, found: Option<OpenMarker>, stores: &[StoreSpec]) -> Result<Markers> {
         let suspect = found
             .map(|found| found.into_others(stores))

@@ -38,7 +38,7 @@ impl Database {
     }
 
     /// Opens a database that is wholly in memory, with its offsets and positions, and lost when it
-    /// is closed. All stores are in memory, whatever their specs say.
+    /// is closed. All stores are in memory; `persistent` in their specs is ignored.
     ///
     /// # Errors
     /// `InvalidValue` for invalid names, durations and database options.

@@ -32,7 +32,7 @@ pub(super) fn store_families(spec: &StoreSpec) -> Vec<FamilySpec> {
         .collect()
 }
 
-/// The stores of a database, built.
+/// The stores of a database and their tables.
 pub(super) struct BuiltStores {
     pub(super) tables: Arc<[Table]>,
     pub(super) entries: Vec<StoreEntry>,

@@ -1,4 +1,4 @@
-//! The states of the stores at an open: stream times, sequence numbers, and which are lost.
+//! The states of the stores at an open: stream times, sequence numbers, and which stores are lost.
 
 use super::opening::Opening;
 use super::store_entries::{has_rows, store_families};
@@ -16,8 +16,8 @@ pub(super) struct StoreStates {
 }
 
 impl Opening {
-    /// Reads the states of the stores, checked against their stored descriptors; adds to the batch
-    /// what changes with this open.
+    /// Reads the states of the stores and checks them against their stored descriptors. Adds the
+    /// changes that this open makes to the batch.
     pub(super) fn store_states(
         &self,
         stores: &[StoreSpec],

@@ -9,10 +9,11 @@
 //!                                     session: retention;
 //!                                     window: retention, window size, "duplicates" or "single"
 //! stream_time:NAME                  → i64 big-endian
-//! first_kept:NAME                   → i64 big-endian, the start of what a longer retention holds
+//! first_kept:NAME                   → i64 big-endian, the earliest time that can be read if the
+//!                                     retention was shorter before
 //! sequence:NAME                     → u64 big-endian, the last duplicate's number
-//! lost:NAME                         → nothing, until a store is restored that began empty, or was
-//!                                     left out of an open in which positions moved
+//! lost:NAME                         → nothing, until the store is restored: it began empty, or
+//!                                     positions moved in an open without it
 //! memory:NAME                       → nothing, for a store that was last opened in memory
 //! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
 //! property:NAME                     → bytes; `serde:STORE:key`, `…:value`: of typed stores

@@ -107,8 +107,8 @@ pub(in crate::database) fn push_lost(
     Ok(())
 }
 
-/// Adds rows to a batch that say that a store which begins empty lacks the data up to the offsets
-/// of the others. Returns whether the store has an offset itself.
+/// Records in a batch that a store which begins empty lacks the data up to the offsets of the
+/// others. Returns whether the store has an offset itself.
 pub(in crate::database) fn push_begun(
     snapshot: &Arc<Snapshot>,
     family: Family,

@@ -17,7 +17,7 @@ pub(in crate::database) struct StoreEntry {
 pub(in crate::database) struct StoreCatalog {
     pub(in crate::database) tables: Arc<[Table]>,
     pub(in crate::database) entries: Vec<StoreEntry>,
-    /// Stores that the database has and this open leaves out.
+    /// Stores of the database that this open does not name.
     pub(in crate::database) absent: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Calls on the database's own transaction: begun with the first call, ended by a commit or a
-//! rollback.
+//! Calls on the database's own transaction. The first call begins it; a commit or a rollback ends
+//! it.
 
 use crate::database::commit::Commit;
 use crate::database::database::Database;
@@ -40,8 +40,8 @@ impl Database {
     /// Commits the database's own transaction with offsets (`OffsetChange::Keep` leaves them
     /// unchanged).
     ///
-    /// After a failed write the stores are unchanged, unless the error came after the write: then
-    /// `rollback` continues from what was written, and [`Database::committed_offset`] shows it.
+    /// After an error, [`Database::committed_offset`] shows whether the write was done. If it was
+    /// not, the stores are unchanged. If it was, `rollback` continues from the written commit.
     ///
     /// # Errors
     /// `InvalidValue` for a topic with a NUL character in it, which changes nothing; `InvalidState`
@@ -88,7 +88,7 @@ impl Database {
         self.finish(&mut writer)?;
         let discarded = writer.discard();
         drop(writer);
-        // Dropped after the lock: it may be much memory, and other callers need not wait for that.
+        // Dropped after the lock: to free much memory takes a while, and others need not wait.
         drop(discarded);
         Ok(())
     }
@@ -118,8 +118,8 @@ impl Database {
         })
     }
 
-    /// The most memory that the database's own transaction has had, in bytes: more than now if it
-    /// has spilled.
+    /// The most memory that the database's own transaction has used, in bytes. If it has spilled,
+    /// this is more than it uses now.
     pub fn peak_bytes(&self) -> usize {
         let writer = self.transactions.writer.lock();
         writer.transaction().map_or(0, |tx| tx.peak_bytes())

@@ -1,7 +1,7 @@
 //! READ_UNCOMMITTED: reads of the open transaction (`docs/design/stores.md`).
 //!
-//! A reader gets the open transaction between two calls of the writer, and during a long call the
-//! state at the beginning of that call.
+//! Between two calls of the writer, a reader gets the open transaction. During a long call, it gets
+//! the state at the beginning of that call.
 
 use super::open_transaction::OpenTransaction;
 use super::uncommitted::Published;
@@ -36,8 +36,8 @@ impl DerefMut for LongCall<'_> {
 }
 
 impl Database {
-    /// A repeatable view of the last commit and of what the database's own transaction has staged
-    /// since: READ_UNCOMMITTED.
+    /// Returns a READ_UNCOMMITTED view: the last commit and the staged writes of the database's own
+    /// transaction. The view is repeatable.
     ///
     /// While the writer is in a long call, the view is the state before that call. This waits for
     /// short calls of the writer. The first views, taken while a long call runs, wait for its end.
@@ -65,8 +65,7 @@ impl Database {
 
     /// Makes every long call from now on publish a view.
     ///
-    /// A caller that will read at this level later calls this first, and then never waits for a
-    /// long call.
+    /// A caller that calls this before its first read at this level never waits for a long call.
     pub fn expect_uncommitted_readers(&self) {
         self.transactions.uncommitted.expect_readers();
     }

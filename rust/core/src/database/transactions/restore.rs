@@ -11,8 +11,8 @@ impl Database {
     ///
     /// It bypasses the open transaction. The result does not depend on how the records are cut into
     /// batches. The records must be in the order in which they were written. A record that was
-    /// older than the store's retention when it was written, as the source topic of a table may
-    /// have them, is skipped and not counted.
+    /// older than the store's retention when it was written is skipped and not counted. The source
+    /// topic of a table may have such records.
     ///
     /// The meaning of a record's key, value and time depends on the store's kind: see `change.rs`.
     ///

@@ -2,9 +2,9 @@
 //!
 //! A call that may be long *publishes* a view before it changes anything. It withdraws the view
 //! before new views of the last commit can show its changes, and before it releases the lock. A
-//! reader that finds the lock taken uses the view: it lacks nothing that had returned, and no key
-//! falls back to an older value. A view freezes what is staged, which costs the writer time, so
-//! none is published before the first such reader.
+//! reader that finds the lock taken uses the view. The view has the writes of all calls that have
+//! returned, so no key falls back to an older value. A view freezes the staged records, which costs
+//! the writer time, so none is published before the first such reader.
 
 use crate::sync::Mutex;
 use crate::transaction::Transaction;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The published view, if a long call runs.
 #[derive(Default)]
 pub(in crate::database) struct Uncommitted {
-    /// A reader uses this level or is expected to.
+    /// Whether a reader uses this level or is expected to.
     wanted: AtomicBool,
     view: Mutex<Option<Transaction>>,
 }

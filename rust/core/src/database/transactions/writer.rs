@@ -21,7 +21,7 @@ enum WriterState {
     #[default]
     Idle,
     Active(Box<Transaction>),
-    /// A commit failed: only a rollback or a reopen helps.
+    /// A commit failed: only a rollback or a reopen ends this state.
     Poisoned(String),
     /// The commit of a spilled transaction is running, or was interrupted.
     Committing {
@@ -114,7 +114,7 @@ impl Writer {
         }
     }
 
-    /// Refuses work from now on, after a commit of the transaction that was taken out.
+    /// Refuses work from now on, after the transaction that was taken out failed to commit.
     pub(in crate::database) fn poison(&mut self, why: &Error) {
         if self.is_idle() {
             self.0 = WriterState::Poisoned(why.to_string());
@@ -142,8 +142,8 @@ impl Writer {
         }
     }
 
-    /// Starts the commit of a spilled transaction. The database's own transaction, if another one
-    /// is committed, is open again afterwards.
+    /// Starts the commit of a spilled transaction. If it is not the database's own transaction, the
+    /// latter is open again afterwards.
     ///
     /// # Errors
     /// `InvalidState` if an earlier one was interrupted.

@@ -6,8 +6,8 @@ use crate::rocks::family::Family;
 use crate::rocks::rocks_db::RocksDb;
 use crate::rocks::snapshot::Snapshot;
 
-/// Keys of one native MultiGet: enough for RocksDB's batching, few enough that the blocks that it
-/// pins stay small.
+/// Keys of one native MultiGet: enough for RocksDB's batching, but few enough that it pins little
+/// memory.
 const MULTI_GET_KEYS: usize = 1024;
 
 impl RocksDb {
@@ -27,8 +27,8 @@ impl RocksDb {
         Ok(f(found.as_deref()))
     }
 
-    /// Reads many keys, which must be in ascending order, as of a snapshot; `f` is called for each
-    /// in order.
+    /// Reads many keys, which must be in ascending order, as of a snapshot. Calls `f` for each, in
+    /// order.
     pub fn multi_get_sorted(
         &self,
         family: Family,

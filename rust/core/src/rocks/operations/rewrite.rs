@@ -7,18 +7,18 @@ use crate::rocks::family::Family;
 use crate::rocks::rocks_db::RocksDb;
 use rust_rocksdb::{ColumnFamilyMetaDataOptions, CompactionOptions, ErrorKind};
 
-/// A family with fewer bytes would fit into a memtable: a rewrite gains nothing, unless there are
-/// [`MIN_FILES`].
+/// A smaller family is rewritten only if it has [`MIN_FILES`] files: it would fit into a memtable,
+/// so a rewrite frees little.
 const MIN_BYTES: u64 = 4 << 20;
 
-/// A family with this many files is rewritten however few its bytes. Rows that are written in key
-/// order make files that never overlap, and RocksDB moves such files from level to level unchanged,
-/// however small they are.
+/// A family with this many files is rewritten even if it has fewer than [`MIN_BYTES`]. Rows that
+/// are written in key order make files that never overlap. RocksDB moves such files from level to
+/// level without merging them, even if they are small.
 const MIN_FILES: usize = 64;
 
-/// A family of at most this many bytes is rewritten at once. Of a larger one only the files of the
-/// last level are rewritten, [`FILE`] bytes at a time: nearly all rows that are old enough to
-/// expire are there, and compactions of other files continue meanwhile.
+/// A family of at most this many bytes is rewritten as one set. In a larger family, only the last
+/// level is rewritten, [`FILE`] bytes at a time. Nearly all rows that are old enough to expire are
+/// there, and other files can be compacted at the same time.
 const AT_ONCE: u64 = 64 << 20;
 
 /// The size at which compactions of a family cut their files (`options/family_options.rs`).
@@ -40,7 +40,7 @@ pub struct Rewritten {
 }
 
 impl RocksDb {
-    /// The current files of a family that are worth a rewrite.
+    /// Returns the current files of a family that are worth a rewrite, in sets to rewrite together.
     pub fn file_sets(&self, family: Family) -> Result<Vec<FileSet>> {
         let guard = self.guard()?;
         let levels = self
@@ -127,7 +127,7 @@ impl RocksDb {
         }
     }
 
-    /// Ends compactions at their next row and starts no more; called before a close.
+    /// Stops running compactions at their next row and prevents new ones. Called before a close.
     pub fn stop_background_work(&self) {
         if let Ok(guard) = self.guard()
             && let Ok(db) = self.opened(&guard)

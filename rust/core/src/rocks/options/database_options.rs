@@ -1,8 +1,8 @@
 //! RocksDB's options of a whole database.
 //!
 //! All options, here and in `family_options.rs`, are chosen by measurement
-//! (`docs/design/layout.md`) and set at every open: other projects left them to what the files
-//! record, and silently fell back to defaults.
+//! (`docs/design/layout.md`) and set at every open. Projects that relied on the options in the
+//! files have silently fallen back to defaults.
 
 use super::rocks_options::RocksOptions;
 use super::shared_memory::with_shared;
@@ -14,7 +14,7 @@ pub(in crate::rocks) fn rocks_options(options: &RocksOptions) -> Result<Options>
     let mut db = Options::default();
     db.set_max_background_jobs(2);
     db.set_max_open_files(512);
-    // The default is sixteen for each family, started also for one file of it.
+    // The default is 16 threads for each family, even if it has only one file.
     db.set_max_file_opening_threads(4);
     db.set_keep_log_file_num(3);
     db.set_max_log_file_size(4 << 20);

@@ -41,7 +41,7 @@ impl Environment {
     /// # Safety
     /// `raw` points to a live environment, and no other code destroys it.
     pub unsafe fn from_raw(raw: *mut c_void) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees it.
         let env = unsafe { rust_rocksdb::Env::from_raw(raw.cast()) };
         Self {
             env,

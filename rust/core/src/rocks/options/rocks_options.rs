@@ -8,7 +8,7 @@ use super::row_filter::FilterSetup;
 pub struct RocksOptions {
     /// Keep a write-ahead log and fsync it at every write.
     pub sync: bool,
-    /// RocksDB's option strings, passed through, of the database and of every family.
+    /// RocksDB's option strings for the database and for every family, passed on unchanged.
     pub extra: Vec<(String, String)>,
     /// The row filter of each store whose rows expire, for its compactions.
     pub row_filters: Vec<(String, FilterSetup)>,

@@ -13,7 +13,7 @@ pub trait RowFilter: Clone + Send + Sync + 'static {
     /// The filter of one compaction.
     type Pass: FilterPass;
 
-    /// Begins a compaction of a family; it is `manual` if Holdfast asked for it.
+    /// Begins a compaction of a family; `manual` if Holdfast started it.
     fn begin(&self, kind: FamilyKind, manual: bool) -> Self::Pass;
 }
 

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use rust_rocksdb::Options;
 
-/// Options that the stores' answers, snapshots or durability depend on.
+/// Options that the stores' results, snapshots or durability depend on.
 const RESERVED: [&str; 17] = [
     "atomic_flush",
     "comparator",
@@ -24,8 +24,8 @@ const RESERVED: [&str; 17] = [
     "write_buffer_manager",
 ];
 
-/// Sets the user's options over the given ones. RocksDB parses the names of database and family
-/// options from one string, and each kind of options takes its own.
+/// Sets the user's options over the given ones. `extra` may mix database and family options: each
+/// kind takes its own.
 pub(super) fn with_extra(mut options: Options, extra: &[(String, String)]) -> Result<Options> {
     if let Some((name, _)) = extra
         .iter()

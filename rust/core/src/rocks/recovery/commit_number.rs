@@ -2,8 +2,8 @@
 //!
 //! Every write also writes its number, in the metadata family. The file `COMMITTED` beside the
 //! database holds the number up to which no write can be lost: with a log, the last write that
-//! returned; without one, the last that was flushed. It is written after the fact and never synced,
-//! so after a crash its number may be too low, never too high.
+//! returned; without one, the last that was flushed. The file is written after the write and never
+//! synced. After a crash its number may be too low, never too high.
 //!
 //! If the files hold less than that, they were damaged, cut short or replaced by older ones.
 //! RocksDB cannot detect it: a log that is cut looks like one that ends there, and a manifest that
@@ -71,7 +71,7 @@ pub(in crate::rocks) fn lost(last: &str, durable: u64, path: &Path) -> Error {
 impl CommitNumber {
     /// A database without a path, in memory or temporary, has no file.
     pub(in crate::rocks) fn new(last: u64, path: Option<&Path>) -> Self {
-        // If the file cannot be created, damage is only less likely to be detected.
+        // If the file cannot be created, damage is less likely to be detected.
         let file = path.and_then(|path| {
             File::options()
                 .create(true)
@@ -112,8 +112,8 @@ impl CommitNumber {
     /// Records that no write up to this number can be lost any more.
     pub(in crate::rocks) fn mark_durable(&self, number: u64) {
         let Some(file) = &self.file else { return };
-        // The write itself succeeded. If the file holds only a part of a number, it is ignored, and
-        // damage is only less likely to be detected.
+        // The write itself succeeded. A file with only a part of a number is ignored, and damage is
+        // then less likely to be detected.
         if let Err(error) =
             file.write_all_at(&[number.to_be_bytes(), (!number).to_be_bytes()].concat(), 0)
         {

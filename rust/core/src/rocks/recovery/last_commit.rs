@@ -1,5 +1,4 @@
-//! The last commit in a database's files: of an open database, of one that cannot be opened, or
-//! without its log.
+//! Finds the last commit of a database: if it is open, if it cannot be opened, or without its log.
 
 use super::commit_number;
 use super::log_gap::NoReplay;
@@ -32,7 +31,7 @@ pub(in crate::rocks) fn number(db: &DB) -> Result<u64, Error> {
         .flatten();
     Ok(match in_metadata {
         Some(number) => commit_number::parse(Some(&number)),
-        // An older layout may have opened the database.
+        // The database may have an older layout, with these rows in the `default` family.
         None => commit_number::parse(
             db.get(older_layout_key(&metadata, commit_number::KEY))?
                 .as_deref(),

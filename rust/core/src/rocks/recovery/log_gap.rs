@@ -1,11 +1,11 @@
 //! Detects a gap between the files and the log.
 //!
 //! If a manifest was cut or a log file is missing, RocksDB replays the remaining logs onto the
-//! state that the manifest names: a state with a hole in it, and no error. Its own check
-//! (`track_and_verify_wals`) does not help, since it also rejects what a full disk leaves behind.
+//! state that the manifest names. That state lacks commits, and RocksDB returns no error. Its own
+//! check (`track_and_verify_wals`) does not help: it also rejects the files after a full disk.
 //!
 //! Every write ends with its number (`commit_number.rs`), so a filter checks the replay: the first
-//! record must follow the state in the files, and every other record the one before it.
+//! record must follow the state in the files, and each later record must follow the one before it.
 
 use super::commit_number;
 use crate::error::{Error, ErrorKind};
@@ -34,7 +34,7 @@ impl GapFilter {
         Self(Arc::new(Mutex::new(Replayed { last, gap: None })))
     }
 
-    /// The error if there was a gap.
+    /// Returns an error if there was a gap.
     pub(in crate::rocks) fn error(&self, path: &Path) -> Option<Error> {
         let Replayed { last, gap } = *self.0.lock();
         let message = format!(

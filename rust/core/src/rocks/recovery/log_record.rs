@@ -2,8 +2,8 @@
 //!
 //! If damage turns the type of a record into that of a recycled log, `ReadPhysicalRecord`
 //! (`db/log_reader.cc`, 11.12; <https://github.com/facebook/rocksdb/issues/13333> is about the same
-//! place) finds the record bad, does not skip it and reports nothing: an open would never end. The
-//! files are therefore walked first, as that reader does. Format:
+//! place) finds the record bad, does not skip it and reports nothing: an open would never end. This
+//! module therefore checks the files first, with the same steps as that reader. Format:
 //! <https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format>.
 
 use super::commit_number;
@@ -76,14 +76,14 @@ pub(in crate::rocks) fn logs(path: &Path) -> Vec<PathBuf> {
     logs
 }
 
-/// The state of a walk over one log after the other.
+/// The state of a walk over a database's logs, in order.
 #[derive(Default)]
 struct LogWalk {
     /// The parts of a record so far, if it has several.
     record: Option<Vec<u8>>,
-    /// A record of this file was read.
+    /// Whether a record of this file was read.
     has_read: bool,
-    /// The number at the end of the last record of all logs.
+    /// The commit number at the end of the last record so far.
     commit: Option<u64>,
 }
 
@@ -162,7 +162,7 @@ enum BlockEnd {
     Stuck(usize),
     /// The end of the block, or a record that the reader skips with the rest of the block.
     Done,
-    /// A recycled log from its first record on, which RocksDB reads in another way.
+    /// The file's first record makes it a recycled log. RocksDB reads such a log in another way.
     Recycled,
 }
 

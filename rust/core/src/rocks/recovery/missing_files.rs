@@ -1,10 +1,10 @@
 //! Restores sorted files that the manifest names and RocksDB has removed.
 //!
 //! If the manifest's sync fails while sorted files are ingested, RocksDB removes its links to them
-//! and reports that nothing has changed. But the record may be in the manifest all the same, and
-//! then the next open does not find the files. RocksDB offers no repair: `best_efforts_recovery`
-//! returns to an earlier state of a family, whichever file is missing, and that may be an earlier
-//! commit. A caller that still has the files can put them back under their numbers.
+//! and reports that nothing has changed. But the manifest may still have the record, and then the
+//! next open does not find the files. RocksDB offers no repair: `best_efforts_recovery` returns to
+//! an earlier state of a family, which may be an earlier commit. A caller that still has the files
+//! can put them back under their numbers.
 
 use super::last_commit::open_read_only;
 use super::log_gap::NoReplay;

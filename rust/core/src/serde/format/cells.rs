@@ -114,7 +114,7 @@ impl Cells {
                 let path = format!("{path}[]");
                 match (&column.data_type, &item.shape) {
                     (DataType::Map(..), Shape::Struct(columns)) => {
-                        // Producers name a map's keys and values differently, so go by position.
+                        // Producers name a map's keys and values differently: match by position.
                         let map = array.as_map();
                         let sides = map.entries().columns().iter().zip(columns);
                         let sides = sides

@@ -9,8 +9,8 @@
 //!
 //! A code is the format string of the Arrow C data interface: `b` bool · `c s i l` signed and
 //! `C S I L` unsigned integers of 8 to 64 bits · `f g` floats · `d:P,S` decimal128 · `tdD` date32 ·
-//! `tss: tsm: tsu: tsn:` timestamps, those with a zone followed by `UTC`, whatever the zone, since
-//! they are instants · `u` string · `z` binary · `+s +l +m` struct, list, map.
+//! `tss: tsm: tsu: tsn:` timestamps; with any time zone followed by `UTC`, since they are instants
+//! · `u` string · `z` binary · `+s +l +m` struct, list, map.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::serde::format::ordered::take;
@@ -30,7 +30,7 @@ pub fn describe(columns: &[StoredColumn], out: &mut Vec<u8>) {
 /// Returns the columns of a description, all nullable.
 ///
 /// # Errors
-/// `Serialization` if the description is damaged or has a type that this version does not know.
+/// `Serialization` if the description is damaged or has a type that this version cannot read.
 pub fn parse(input: &mut &[u8]) -> Result<Vec<StoredColumn>> {
     let count = take_length(input)?;
     let mut columns = Vec::new();

@@ -1,4 +1,4 @@
-//! Cells as bytes that order as Spark SQL orders the values: the bytes of keys.
+//! The bytes of keys: cells as bytes that sort as Spark SQL sorts the values.
 //!
 //! ```text
 //! bool                    00 false, 01 true
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The escape is that of FoundationDB's tuple layer. After the final 00 come 00, 01 or the end of
-//! the key, all below ff, so a string orders before a longer one that starts with it.
+//! the key, all below ff, so a string sorts before a longer one that starts with it.
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -28,12 +28,12 @@ pub enum Order {
 }
 
 const ESCAPE: u8 = 0xff;
-/// Begins a field that is null; orders before all others.
+/// Begins a field that is null; sorts before all others.
 pub const NULL: u8 = 0;
 /// Begins a field that has a value.
 pub const PRESENT: u8 = 1;
 
-/// Encodes a number, little-endian as in Arrow, as bytes that order as it does, without loss.
+/// Encodes a number (little-endian, as in Arrow) as bytes that sort as numbers do, without loss.
 #[inline]
 pub fn encode<const N: usize>(mut cell: [u8; N], order: Order) -> [u8; N] {
     cell.reverse();
@@ -45,7 +45,7 @@ pub fn encode<const N: usize>(mut cell: [u8; N], order: Order) -> [u8; N] {
     cell
 }
 
-/// Decodes such bytes as a number, little-endian.
+/// Decodes the bytes of [`encode`] as a number, little-endian.
 #[inline]
 pub fn decode<const N: usize>(mut cell: [u8; N], order: Order) -> [u8; N] {
     match (order, cell[0] & 0x80 != 0) {

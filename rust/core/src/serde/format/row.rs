@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! row     01 | length | columns (see description.rs) | cells
-//! cells   one bit a column, lowest first, 1: it has a value | the cells of those that have
+//! cells   one bit for each column, lowest first, 1 for a value | the cells of columns with a value
 //! cell    bool 00 or 01 · number little-endian · string, binary length | bytes · struct cells ·
 //!         list count | one bit an item | the items with a value; a map is a list of pairs
 //! ```
 //!
 //! All rows of one schema begin with the same description. A reader with the same schema compares
-//! it and reads the cells. A reader with another schema finds each column by its name: it skips
-//! columns that it does not have, and columns that the row does not have are null.
+//! it and reads the cells. A reader with another schema finds each column by its name. It skips
+//! columns that its schema lacks, and sets columns that the row lacks to null.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::serde::format::cells::{CellData, Cells};

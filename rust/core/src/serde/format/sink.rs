@@ -87,8 +87,8 @@ impl Sink {
         }
     }
 
-    /// Ends a cell: a string or binary whose bytes were appended, a struct whose fields were, or a
-    /// list whose `items` were.
+    /// Ends a cell after its content was appended: the bytes of a string or binary, the fields of a
+    /// struct, or the `items` of a list.
     ///
     /// # Errors
     /// `Serialization` for a string that is not UTF-8, `InvalidValue` if the column has become too

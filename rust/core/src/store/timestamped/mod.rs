@@ -5,9 +5,8 @@
 //! kv        key  →  value                                   rows of a former plain store
 //! ```
 //!
-//! A plain row reads with timestamp -1. A write of its key moves it: a delete of the plain row is
-//! staged with the new row, so a key is never in both tables. If no plain row is left at the next
-//! open, the store has no plain table any more.
+//! A plain row is read with timestamp -1. A write of its key stages the new row and a delete of the
+//! plain row, so a key is never in both tables. An open adds the plain table only if it has rows.
 
 mod scan;
 mod stamped;

@@ -45,8 +45,8 @@ impl StampedScan {
         }
     }
 
-    /// Hands rows to `visit` until it returns false or they end; true if `visit` stopped, and the
-    /// scan can be resumed.
+    /// Calls `visit` with each row until it returns false or the scan ends. Returns true if
+    /// `visit` stopped the scan, which can then be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Stamped<'_>) -> bool) -> Result<bool> {
         let Self {
             stamped,

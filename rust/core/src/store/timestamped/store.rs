@@ -68,7 +68,7 @@ impl TimestampedKeyValueStore {
             .map_err(|e| e.store(&self.name).key(key))
     }
 
-    /// Reads a value; `f` gets it without a copy.
+    /// Reads a value and calls `f` with it, without a copy.
     pub fn get<R>(
         &self,
         tx: &mut Transaction,
@@ -218,7 +218,7 @@ impl TimestampedKeyValueStore {
         Ok(())
     }
 
-    /// Reads many keys; `f` is called once for each, in no particular order.
+    /// Reads many keys and calls `f` once for each, in no particular order.
     pub fn get_batch(
         &self,
         tx: &mut Transaction,

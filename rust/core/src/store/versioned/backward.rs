@@ -1,4 +1,4 @@
-//! The versions of one key, oldest first, if they are too many to collect in memory.
+//! Reads the versions of one key, oldest first, if they are too many to collect in memory.
 //!
 //! A key's rows are stored newest first, so the walk goes backward.
 
@@ -63,8 +63,8 @@ impl BackwardWalk {
         })
     }
 
-    /// Hands versions to `visit` until it returns false or the key ends; true if `visit` stopped
-    /// the walk.
+    /// Calls `visit` with each version until it returns false or the key ends. Returns true if
+    /// `visit` stopped the walk.
     pub(super) fn for_each(
         &mut self,
         scan: &mut Scan,

@@ -1,8 +1,8 @@
 //! Mixed batches of puts and reads as of a time: the inner loop of the as-of join.
 //!
 //! Stored rows do not change while a batch runs, so all of its reads are done first, sorted by key:
-//! newest rows by MultiGet, history by one cursor. Then the rows are processed in order, and each
-//! sees what the rows before it staged.
+//! newest rows by MultiGet, history by one cursor. Then the rows are processed in order. Each row
+//! reads the writes of the rows before it.
 
 use super::layout;
 use super::read::FoundVersion;
@@ -82,9 +82,9 @@ impl KeyParts {
 }
 
 impl VersionedStore {
-    /// Runs a batch; `sink` is called for every row, in order, with its number and result.
+    /// Runs a batch and calls `sink` for every row, in order, with its number and result.
     ///
-    /// With `want_valid_to` the ends of versions are found too, which costs a walk over newer
+    /// With `want_valid_to` it also finds the ends of versions. This costs a walk over newer
     /// versions for rows in the middle of history.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ impl VersionedStore {
         })
     }
 
-    /// Puts many versions; `sink` is called for every row, in order, with its result.
+    /// Puts many versions and calls `sink` for every row, in order, with its result.
     ///
     /// # Errors
     /// As `apply_batch`.
@@ -298,7 +298,7 @@ impl VersionedStore {
         Ok((needs, stored))
     }
 
-    /// Looks each distinct key up once, however many rows of the batch ask for it.
+    /// Looks up each distinct key once, even if several rows of the batch need it.
     fn read_latest(
         &self,
         tx: &Transaction,

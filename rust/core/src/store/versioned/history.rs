@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 use crate::transaction::{Scan, Step, Transaction};
 use std::collections::VecDeque;
 
-/// How many older versions a scan as of a moment steps over before it seeks to the next key.
+/// How many older versions a scan as of a moment skips one by one before it seeks to the next key.
 const STEPS: usize = 8;
 
 /// How many bytes of a key's versions an ascending scan collects. More are walked backward, which
@@ -197,8 +197,8 @@ impl VersionScan {
         }
     }
 
-    /// Hands versions to `visit` until it returns false or they end; true if `visit` stopped, and
-    /// the scan can be resumed.
+    /// Calls `visit` with each version until it returns false or the scan ends. Returns true if
+    /// `visit` stopped the scan, which can then be resumed.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool) -> Result<bool> {
         match self.mode {
             VersionScanMode::Latest { at } => self.for_each_latest(at, visit),

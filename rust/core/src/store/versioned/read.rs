@@ -11,8 +11,8 @@ use crate::time::Timestamp;
 use crate::transaction::Transaction;
 use std::ops::Range;
 
-/// How many versions are walked over before a backward seek replaces the walk. A shorter walk is
-/// cheaper than the seek.
+/// How many versions a walk passes before a backward seek replaces it. A shorter walk is cheaper
+/// than the seek.
 const WALK: usize = 16;
 
 /// A version found among the staged or the stored ones. Its row is in a buffer of the caller.
@@ -25,8 +25,8 @@ pub(super) struct FoundVersion {
 }
 
 impl FoundVersion {
-    /// Merges what was found among the stored versions (`self`) and the staged ones: the newer
-    /// version, with the earlier end.
+    /// Merges the results from stored (`self`) and staged versions: the newer version, with the
+    /// earlier end.
     pub(super) fn merge(self, staged: Self) -> Self {
         let next = match (self.next, staged.next) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -96,8 +96,8 @@ impl VersionedStore {
         Ok(f(found.version(&rows)))
     }
 
-    /// When the version or tombstone of a key that is valid at a moment began. The moment must not
-    /// be before the horizon.
+    /// Returns the begin of a key's version or tombstone that is valid at a moment. The moment must
+    /// not be before the horizon.
     pub fn last_change(
         &self,
         tx: &mut Transaction,
@@ -110,8 +110,8 @@ impl VersionedStore {
         Ok(found.version.map(|(begin, _)| Timestamp(begin)))
     }
 
-    /// The next moment after `after` at which a version or a tombstone of a key begins. Changes
-    /// before the horizon may have been dropped.
+    /// Returns the first begin after `after` of a key's version or tombstone. Changes before the
+    /// horizon may have been dropped.
     pub fn next_change(
         &self,
         tx: &mut Transaction,

@@ -12,7 +12,7 @@ impl SeekHint {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Learns from how far ahead the version was found. The hint is twice the mean distance: for
+    /// Records how far ahead the version was found. The hint is twice the mean distance: for
     /// random moments that is the mean time between versions. The wanted version is rarely further
     /// away, and few others precede it.
     #[inline]

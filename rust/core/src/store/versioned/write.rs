@@ -1,4 +1,4 @@
-//! Puts: most append to a key's history without a read, late ones split an older interval.
+//! Puts. Most puts append to a key's history without a read. A late put splits an older interval.
 
 use super::layout;
 use super::store::VersionedStore;

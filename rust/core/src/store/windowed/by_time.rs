@@ -9,12 +9,12 @@ use crate::transaction::{Scan, Step, Table, Transaction};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// How many rows are looked up at once: few at first, for callers that read few.
+/// How many rows the first chunk looks up: few, for callers that read few.
 const FIRST_CHUNK: usize = 16;
 const CHUNK: usize = 1024;
 /// About how many bytes of values a chunk has.
 const CHUNK_BYTES: usize = 1 << 20;
-/// How many rows of keys out of range are stepped over before a seek.
+/// How many rows with keys out of range are skipped one by one before a seek.
 const STEPS: usize = 8;
 
 /// Rows by (time, key). Their keys are from the `times` table; their values are looked up in the
@@ -56,7 +56,8 @@ impl RowsByTime {
             key: Vec::new(),
         }
     }
-    /// Hands rows to `visit` until it returns false or they end; true if `visit` stopped.
+    /// Calls `visit` with each row until it returns false or the scan ends. Returns true if `visit`
+    /// stopped the scan.
     pub(super) fn for_each(
         &mut self,
         shown: &dyn Fn(&[u8]) -> bool,

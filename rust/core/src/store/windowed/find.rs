@@ -1,5 +1,4 @@
-//! Many short scans at once: rows of many keys, each within its own times, in one pass over the
-//! table.
+//! Runs many short scans in one pass over the table. Each has its own key and range of times.
 
 use super::layout::{self, key_bounds};
 use super::row::WindowedRow;
@@ -18,7 +17,7 @@ pub(in crate::store) struct KeySpan<'a> {
     pub(in crate::store) from: i64,
     /// Last time, inclusive.
     pub(in crate::store) to: i64,
-    /// The greatest `more`, inclusive: the latest start of a session.
+    /// The greatest `more`, inclusive: for sessions, the latest start.
     pub(in crate::store) most: Option<[u8; TIME_BYTES]>,
 }
 
@@ -39,8 +38,8 @@ struct FoundRow {
 }
 
 impl WindowedRows {
-    /// Finds rows for many requests. `f` is called with the request's position and a row, by
-    /// position, then by time.
+    /// Finds the rows of many requests. Calls `f` with a request's position and a row, in order of
+    /// position, then of time.
     pub(in crate::store) fn find(
         &self,
         tx: &mut Transaction,

@@ -31,7 +31,7 @@ pub(in crate::store) fn time(bytes: &[u8]) -> i64 {
     split_time(bytes).map_or(0, |(time, _)| time)
 }
 
-/// Key part, time and the rest of a windowed row's key; `None` if it is no such key.
+/// Splits a windowed row's key into key part, time and the rest; `None` if the key is malformed.
 #[inline]
 pub fn split_row(row_key: &[u8]) -> Option<(&[u8], i64, &[u8])> {
     let (part, rest) = split_key_part(row_key)?;
@@ -39,7 +39,7 @@ pub fn split_row(row_key: &[u8]) -> Option<(&[u8], i64, &[u8])> {
     Some((part, time, more))
 }
 
-/// Time, key part and the rest of a row's key in `times`.
+/// Splits a row's key in `times` into time, key part and the rest; `None` if the key is malformed.
 #[inline]
 pub(super) fn split_times_row(row_key: &[u8]) -> Option<(i64, &[u8], &[u8])> {
     let (time, rest) = split_time(row_key)?;
@@ -47,11 +47,11 @@ pub(super) fn split_times_row(row_key: &[u8]) -> Option<(i64, &[u8], &[u8])> {
     Some((time, part, more))
 }
 
-/// What to say of a row whose key is none that a store writes.
+/// The error for a row whose key is malformed.
 #[cold]
 pub(super) fn malformed(row_key: &[u8]) -> Error {
-    let words = "a row of the store is damaged: its key is none that the store writes; restore \
-                 the directory from a checkpoint, or delete it where a changelog can rebuild it";
+    let words = "a row of the store is damaged: its key is malformed; restore the directory from a \
+                 checkpoint, or delete it if a changelog can rebuild it";
     Error::new(ErrorKind::StoreCorrupted, words).key(row_key)
 }
 
@@ -63,12 +63,12 @@ pub(crate) fn row_time(kind: FamilyKind, row_key: &[u8]) -> Option<i64> {
     }
 }
 
-/// Whether a row is before the first moment that can be read.
+/// Whether a row's time is before the horizon, the earliest time that can be read.
 pub(crate) fn expired(kind: FamilyKind, row_key: &[u8], horizon: i64) -> bool {
     row_time(kind, row_key).is_some_and(|time| time < horizon)
 }
 
-/// The smallest bytes after all rows of a time; `None` for the last time.
+/// The smallest bytes that sort after all rows of a time; `None` for the greatest time.
 pub(super) fn after(time: i64) -> Option<Vec<u8>> {
     time.checked_add(1).map(|next| ordered(next).to_vec())
 }

@@ -79,7 +79,7 @@ impl WindowedRows {
             .sum()
     }
 
-    /// The first moment that can be read and written.
+    /// The earliest time that can be read and written.
     pub(in crate::store) fn horizon(&self, tx: &Transaction) -> i64 {
         let state = &tx.stores[self.inner.number];
         let retained = state.stream_time.map_or(i64::MIN, |time| {
@@ -88,7 +88,7 @@ impl WindowedRows {
         retained.max(state.first_retained.unwrap_or(i64::MIN))
     }
 
-    /// Whether a write at a time is within the retention; one that is not is counted as dropped.
+    /// Whether a write at a time is within the retention. If it is not, it is counted as dropped.
     pub(in crate::store) fn admit(&self, tx: &Transaction, time: i64) -> bool {
         let in_time = self.readmit(tx, time);
         if !in_time {
@@ -97,8 +97,8 @@ impl WindowedRows {
         in_time
     }
 
-    /// As `admit`, for rows from a changelog, which are not counted: a row that is too old now was
-    /// within the retention when it was written.
+    /// As `admit`, for rows from a changelog. These are not counted as dropped: a row that is now
+    /// older than the retention was within it when it was written.
     pub(in crate::store) fn readmit(&self, tx: &Transaction, time: i64) -> bool {
         time >= self.horizon(tx)
     }
@@ -152,7 +152,7 @@ impl WindowedRows {
         Ok(())
     }
 
-    /// Reads the row of a key at a time; `f` gets its value without a copy.
+    /// Reads the row of a key at a time and calls `f` with its value, without a copy.
     pub(in crate::store) fn get<R>(
         &self,
         tx: &mut Transaction,
@@ -170,7 +170,7 @@ impl WindowedRows {
             .map_err(|e| self.named(e).key(key))
     }
 
-    /// Reads many rows, each (key, time, more); `f` is called once for each, in no particular
+    /// Reads many rows, each (key, time, more), and calls `f` once for each, in no particular
     /// order.
     pub(in crate::store) fn get_batch<'a, M: AsRef<[u8]>>(
         &self,
@@ -198,8 +198,8 @@ impl WindowedRows {
             .map_err(|e| self.named(e))
     }
 
-    /// Hands each staged row of a transaction to `f`: the user's key, the time, the bytes after the
-    /// time, and the stored value.
+    /// Calls `f` with each staged row of a transaction: the user's key, the time, the bytes after
+    /// the time, and the stored value.
     pub(in crate::store) fn for_each_staged(
         &self,
         tx: &mut Transaction,

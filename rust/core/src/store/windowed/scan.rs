@@ -83,8 +83,8 @@ impl WindowedRows {
 }
 
 impl RowScan {
-    /// Hands rows to `visit` until it returns false or they end; true if `visit` stopped, and the
-    /// scan can be resumed.
+    /// Calls `visit` with each row until it returns false or the scan ends. Returns true if
+    /// `visit` stopped the scan, which can then be resumed.
     pub(in crate::store) fn for_each(
         &mut self,
         visit: &mut dyn FnMut(WindowedRow<'_>) -> bool,

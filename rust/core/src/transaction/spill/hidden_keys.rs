@@ -1,4 +1,4 @@
-//! Stored rows that range deletes hide, as keys.
+//! The keys of the stored rows that range deletes hide.
 
 use crate::error::Result;
 use crate::table::Bounds;
@@ -35,8 +35,8 @@ impl HiddenKeys {
         })
     }
 
-    /// Hands the keys before `end` (`None`: all that remain) to `f`. `end` itself is skipped, since
-    /// it has a staged record.
+    /// Calls `f` with the keys before `end` (`None`: all that remain). `end` itself is skipped,
+    /// since it has a staged record.
     pub(super) fn before(
         &mut self,
         end: Option<&[u8]>,

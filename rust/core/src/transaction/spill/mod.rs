@@ -3,8 +3,8 @@
 //!
 //! A spill is a commit into a temporary database, in `+uncommitted/N` beside the database's files.
 //! It writes the rows that a commit would write, each value after a byte that marks a put or a
-//! delete. From then on the transaction stands on the last commit with these rows over it, and
-//! continues with empty buffers; stores see no difference. The directory is deleted with the last
+//! delete. From then on the transaction reads these rows over the last commit, and continues with
+//! empty buffers; stores see no difference. The directory is deleted with the last
 //! scan or reader that holds it. What a crash leaves of it is deleted by the next open.
 
 pub(super) mod hidden_keys;

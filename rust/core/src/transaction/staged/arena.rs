@@ -83,7 +83,7 @@ impl Arena {
         Some(&rest[at..at + len as usize])
     }
 
-    /// Bytes of the records. The free space after them is memory that was never touched.
+    /// Bytes of the records. Free space is not counted: it is memory that was never touched.
     pub(super) fn bytes(&self) -> usize {
         self.chunks.iter().map(Vec::len).sum()
     }

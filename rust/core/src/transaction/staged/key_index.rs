@@ -10,13 +10,13 @@ use std::sync::{LazyLock, OnceLock};
 /// All layers share it, so a key that is looked up in several layers is hashed once.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
-/// The hash by which an index knows a key.
+/// The hash of a key, as an index uses it.
 #[inline]
 pub(in crate::transaction) fn hash(part: &[u8]) -> u64 {
     HASHER.hash_one(part)
 }
 
-/// Finds a key's last record; of a versioned table, the record of a key's newest version.
+/// Finds a key's last record; in a versioned table, the record of a key's newest version.
 pub(super) struct KeyIndex {
     slots: HashTable<u32>,
     /// How many records are indexed.
@@ -28,7 +28,7 @@ pub(super) struct KeyIndex {
 }
 
 impl KeyIndex {
-    /// Bytes of memory for a record: 5 a slot, of which up to nine in sixteen are empty.
+    /// Bytes of memory for a record: 5 for each slot, and up to nine in sixteen slots are empty.
     pub(super) const BYTES: usize = 12;
 
     pub(super) fn new(suffix: usize) -> Self {
@@ -40,7 +40,7 @@ impl KeyIndex {
         }
     }
 
-    /// Indexes the records that came since the last call.
+    /// Indexes the records that were staged since the last call.
     pub(super) fn catch_up(&mut self, log: &RecordLog) {
         if self.indexed < log.len() {
             add_records(&mut self.slots, log, self.indexed, self.suffix);
@@ -48,7 +48,7 @@ impl KeyIndex {
         }
     }
 
-    /// Completes the index, or leaves it to the first lookup if nothing was indexed.
+    /// Completes the index. If nothing was indexed yet, the first lookup does this.
     pub(super) fn freeze(&mut self, log: &RecordLog) {
         if self.indexed > 0 {
             self.catch_up(log);

@@ -1,7 +1,7 @@
 //! The key order of a layer.
 //!
-//! Records that came since the last ordered read are sorted into a run. Two runs are merged when
-//! the newer is at least half as long as the older. So a seek searches few runs, and a record is
+//! Records staged since the last ordered read are sorted into a run. Two runs are merged if the
+//! newer is at least half as long as the older. So a seek searches few runs, and a record is
 //! merged a logarithmic number of times.
 
 use super::record_log::RecordLog;
@@ -37,7 +37,7 @@ impl OrderEntry {
     }
 }
 
-/// The records of a layer in key order, of each key the last.
+/// The last record of each key of a layer, in key order.
 #[derive(Default)]
 pub(super) struct KeyOrder {
     runs: Vec<Vec<OrderEntry>>,
@@ -48,7 +48,7 @@ pub(super) struct KeyOrder {
 }
 
 impl KeyOrder {
-    /// Adds the records that came since the last call.
+    /// Adds the records that were staged since the last call.
     pub(super) fn catch_up(&mut self, log: &RecordLog) {
         if self.ordered < log.len() {
             let run = sorted(log, self.ordered);
@@ -62,7 +62,7 @@ impl KeyOrder {
         }
     }
 
-    /// Merges everything into one run, or leaves it to the first ordered read if there was none.
+    /// Merges all runs into one. If there was no ordered read yet, the first one does this.
     pub(super) fn freeze(&mut self, log: &RecordLog) {
         if self.ordered == 0 {
             self.late = Some(OnceLock::new());
@@ -74,7 +74,7 @@ impl KeyOrder {
         }
     }
 
-    /// Takes the records as they are: all were staged in ascending key order, each key once.
+    /// Uses the staged order: all records were staged in ascending key order, each key once.
     pub(super) fn set_staged_order(&mut self, log: &RecordLog) {
         let entries = (0..log.len() as u32).map(|record| OrderEntry::new(log, record));
         self.runs = vec![entries.collect()];
@@ -102,7 +102,7 @@ impl KeyOrder {
         self.runs.push(merged);
     }
 
-    /// The first record whose key is at least `key`; of equals in several runs the latest.
+    /// The first record whose key is at least `key`; if several runs have that key, the latest.
     pub(super) fn at_or_after(&self, log: &RecordLog, key: &[u8]) -> Option<u32> {
         self.nearest(
             log,
@@ -111,7 +111,7 @@ impl KeyOrder {
         )
     }
 
-    /// The last record whose key is below `key`; of equals in several runs the latest.
+    /// The last record whose key is below `key`; if several runs have that key, the latest.
     pub(super) fn before(&self, log: &RecordLog, key: &[u8]) -> Option<u32> {
         let last = |run: &[OrderEntry]| {
             position(log, run, key)
@@ -188,7 +188,7 @@ fn sorted(log: &RecordLog, from: usize) -> Vec<OrderEntry> {
     run
 }
 
-/// As `sorted(log, 0)`, with the prefix taken after the bytes that all keys share: keys like
+/// Sorts all records by a prefix that begins after the bytes that all keys share: keys like
 /// `customer-000017` differ late.
 fn sorted_past_shared_prefix(log: &RecordLog) -> Vec<u32> {
     let shared = log.shared_prefix();

@@ -118,7 +118,7 @@ impl Layer {
         self.order.catch_up(&self.log);
     }
 
-    /// All records were pushed in ascending key order, each key once: nothing has to be sorted.
+    /// Skips the sort: all records were pushed in ascending key order, each key once.
     pub(in crate::transaction) fn pushed_in_order(&mut self) {
         self.order.set_staged_order(&self.log);
     }
@@ -144,12 +144,12 @@ impl Layer {
         self.order.run_position(&self.log, key)
     }
 
-    /// Reads every cache line of a short record at these positions of the key order, so that the
-    /// processor caches them, and those of a long one with its key and its end.
+    /// Reads the records at these positions of the key order, so that the processor caches them:
+    /// all cache lines of a short record; the start and the end of a long one.
     pub(in crate::transaction) fn touch(&self, positions: Range<usize>) {
         for entry in &self.run()[positions] {
             let record = self.encoded(entry.record());
-            // The bytes themselves: of a reference only the address would be computed.
+            // The bytes are copied: for a reference only the address would be computed.
             std::hint::black_box((
                 record.first().copied(),
                 record.get(64).copied(),

@@ -68,7 +68,7 @@ impl LayerCursor {
         self.record_number().map(|n| self.layer.row(n))
     }
 
-    /// Prefetches the next records. They are anywhere in memory: several at a time cost little
+    /// Prefetches the next records. They are scattered in memory, and several at a time cost little
     /// more than one.
     pub(in crate::transaction) fn prefetch(&mut self, reverse: bool) {
         if self.prefetched.contains(&self.at) || self.at == self.end {

@@ -9,7 +9,7 @@ pub(crate) struct StagedRecord<'a> {
     pub(crate) key: &'a [u8],
     /// `None` for a delete.
     pub(crate) value: Option<&'a [u8]>,
-    /// It was the newest version of its key when it was staged (versioned tables only).
+    /// Whether it was the newest version of its key when it was staged (versioned tables only).
     pub(crate) newest: bool,
 }
 

@@ -156,8 +156,8 @@ impl TableBuffer {
         if !self.active.is_empty() {
             let mut layer =
                 std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix));
-            // Layers of similar size are merged, so readers see few layers however often they are
-            // taken.
+            // Layers of similar size are merged, so a reader sees few layers even if views are
+            // taken often.
             while let Some(last) = self.frozen.last()
                 && last.len() <= layer.len() * 2
                 && let Some(last) = self.frozen.pop()
@@ -191,7 +191,7 @@ impl TableBuffer {
         layer
     }
 
-    /// Hands each key's last staged record to `f`, in key order. Of a versioned table, each key's
+    /// Calls `f` with each key's last staged record, in key order. In a versioned table, each key's
     /// newest version comes first. The order is remembered, so the next call is cheaper.
     pub(in crate::transaction) fn for_each_newest<E>(
         &mut self,
@@ -202,7 +202,7 @@ impl TableBuffer {
         merge::for_each_newest(&mut layers, |row| row.record().map_or(Ok(()), &mut f))
     }
 
-    /// The same frozen layers for a reader, which stages nothing.
+    /// Returns a buffer with the same frozen layers for a reader, which stages nothing.
     pub(in crate::transaction) fn reader(&mut self) -> Self {
         let frozen = self.freeze().to_vec();
         Self {
@@ -219,7 +219,7 @@ impl TableBuffer {
         std::mem::take(&mut self.cleared)
     }
 
-    /// Hands each key's last staged record to `f` in key order, also as it is encoded in a write
+    /// Calls `f` with each key's last staged record, in key order, and with its encoding in a write
     /// batch.
     pub(in crate::transaction) fn in_order<E>(
         &self,

@@ -1,4 +1,4 @@
-//! The state that a transaction stands on.
+//! The state below a transaction's staged records.
 
 use super::memory_table::MemoryTable;
 use super::spilled_row;
@@ -120,7 +120,7 @@ impl Base {
         }
     }
 
-    /// Reads many keys in ascending order; `f` is called for each, in order.
+    /// Reads many keys in ascending order and calls `f` for each, in order.
     pub(in crate::transaction) fn get_sorted(
         &self,
         table: Table,
@@ -147,7 +147,7 @@ impl Base {
         }
     }
 
-    /// As `get_sorted`, spilled rows first.
+    /// Does `get_sorted` for a table with spilled rows, which hide committed ones.
     fn get_merged(
         &self,
         family: Family,
@@ -188,7 +188,7 @@ impl Base {
         Ok(())
     }
 
-    /// About how many rows a table has, spilled ones counted as if all were new.
+    /// Estimates how many rows a table has. Each spilled row counts as a new one.
     pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
         const ROWS: &str = "rocksdb.estimate-num-keys";
         match table.place {

@@ -1,6 +1,6 @@
 //! A table in memory: the committed rows, as frozen layers of transactions, the newest last.
 //!
-//! A commit adds its layer as it is. Layers of similar size are merged, as sorted runs are in a
+//! A commit adds its layer unchanged. Layers of similar size are merged, like the sorted runs of a
 //! log-structured merge tree. Layers never change, so a view is a copy of a few pointers and is
 //! repeatable.
 
@@ -22,7 +22,7 @@ type Expired<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 #[derive(Clone, Default)]
 pub(crate) struct MemoryTable {
     layers: Vec<Arc<Layer>>,
-    /// Of each layer its puts less its deletes.
+    /// The puts less the deletes of each layer.
     added: Vec<i64>,
 }
 
@@ -42,8 +42,8 @@ impl MemoryTable {
             .flatten()
     }
 
-    /// About how many rows there are. Until a merge drops them, overwritten rows are counted too,
-    /// and each delete as if it had removed a row.
+    /// Estimates how many rows there are. Overwritten rows count until a merge drops them, and each
+    /// delete counts as a removed row.
     pub(crate) fn approximate_rows(&self) -> u64 {
         u64::try_from(self.added.iter().sum::<i64>()).unwrap_or(0)
     }

@@ -1,4 +1,5 @@
-//! What a transaction stands on: committed rows, in files and in memory, and its spilled rows.
+//! The rows below a transaction's staged records: committed rows, in files and in memory, and its
+//! spilled rows.
 
 pub(super) mod base;
 pub(super) mod cursor;

@@ -20,7 +20,7 @@ impl SpilledRows {
         self.families[table.number].is_some()
     }
 
-    /// Hands the rows of a table to `f`, in key order, deletes too.
+    /// Calls `f` with the rows of a table, deletes included, in key order.
     pub(crate) fn for_each(
         &self,
         table: Table,

@@ -60,7 +60,7 @@ impl ResultOutput<'_> {
         }
     }
 
-    /// How many of these rows, but at least the first, make a batch.
+    /// Returns how many of these rows fit into one batch; the first row always fits.
     fn fitting(&mut self, rows: &[ResultRow], access: &mut Access<'_>) -> Result<usize> {
         let (mut count, mut size) = (0, BatchSize::default());
         for row in rows {
@@ -80,8 +80,8 @@ impl ResultOutput<'_> {
         Ok(count)
     }
 
-    /// Adds a row to the digest: its window, and the key and the state of its groups. The bytes are
-    /// stored as a digest, so they never change.
+    /// Adds a row to the digest: its window, and the key and the state of its groups. The digest is
+    /// stored, so the format of these bytes must never change.
     fn digest(&self, row: &ResultRow, access: &Access<'_>, digest: &mut Xxh3Default) {
         let groups = self.results.groups(row);
         digest.update(&row.start.to_be_bytes());

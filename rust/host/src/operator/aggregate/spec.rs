@@ -40,7 +40,7 @@ pub struct AggregateSpec {
     /// take rows.
     #[serde(default)]
     pub retention: Option<i64>,
-    /// Whether no epoch follows this one: a static frame.
+    /// Whether no epoch follows this one, as for a static frame.
     #[serde(default)]
     pub last: bool,
     /// The columns of the rows that the user's functions receive.

@@ -8,15 +8,15 @@
 use arrow_schema::{Field, Schema};
 use serde::Deserialize;
 
-/// Where the column `pid` is.
+/// The index of the column `pid`.
 pub const PID: usize = 0;
-/// Where the column `side` is.
+/// The index of the column `side`.
 pub const SIDE: usize = 1;
-/// Where the column `deleted` is.
+/// The index of the column `deleted`.
 pub const DELETED: usize = 2;
-/// Where the rows' time is.
+/// The index of the rows' time.
 pub const TIME: usize = 3;
-/// How many columns precede those of the user.
+/// The number of columns before the user's.
 pub const FIXED: usize = 4;
 
 /// The user's names of an operator's input columns.

@@ -1,10 +1,12 @@
 //! The rows that an operator takes: their columns, their bytes, their order.
 //!
-//! All operators take rows in one form, of one side or of two. `columns.rs` its columns ·
-//! `layout.rs` how they are encoded · `admission.rs` heartbeats and far-future rows, which no
-//! operator sees (`far_future_file.rs`) · `batch.rs` one encoded batch · `order.rs` the order in
-//! which an epoch's rows are processed, whatever order the shuffle gave · `rows.rs` the rows of a
-//! session, which spill to `sorted_run.rs` and are merged by `merge.rs` · `digest.rs` their digest.
+//! The rows of all operators have the same form, with one side or two.
+//!
+//! `columns.rs` the columns · `layout.rs` how they are encoded · `admission.rs` heartbeats and
+//! far-future rows, which never reach an operator (`far_future_file.rs`) · `batch.rs` one encoded
+//! batch · `order.rs` the order in which an epoch's rows are processed, independent of the
+//! shuffle's order · `rows.rs` the rows of a session, which spill to `sorted_run.rs` and are merged
+//! by `merge.rs` · `digest.rs` their digest.
 
 mod admission;
 mod batch;

@@ -17,7 +17,7 @@ pub struct JoinWindowSpec {
     /// The input's columns.
     #[serde(flatten)]
     pub rows: RowsSpec,
-    /// Of which sides rows without a match go out.
+    /// Which sides' rows are emitted if they have no match.
     pub how: JoinWindowKind,
     /// How much earlier than a left row its matches may be, in microseconds.
     pub before: i64,
@@ -25,14 +25,14 @@ pub struct JoinWindowSpec {
     pub after: i64,
     /// How late a row may be, in microseconds.
     pub grace: i64,
-    /// Whether no epoch follows this one: a static frame.
+    /// Whether no epoch follows this one, as for a static frame.
     #[serde(default)]
     pub last: bool,
     /// The result's columns.
     pub output: Vec<OutputColumn>,
 }
 
-/// Of which sides rows without a match go out, with nulls.
+/// Which sides' rows are emitted, with nulls, if they have no match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are SQL's")]

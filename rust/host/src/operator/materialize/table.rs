@@ -1,7 +1,7 @@
 //! A change stream stored as a table.
 //!
-//! A row whose value columns are all null deletes its key. The rows that the table accepts go out
-//! again.
+//! A row whose value columns are all null deletes its key. The output is the rows that the table
+//! accepts.
 
 use std::collections::BTreeMap;
 
@@ -60,8 +60,10 @@ impl Materialize {
         })
     }
 
-    /// The rows of a part that the table can take, in order, each with its time (0 where the table
-    /// has none).
+    /// Returns the rows of a part that have a key and, in a table with times, a time. Counts the
+    /// others as dropped.
+    ///
+    /// The rows are in order, each with its time (0 if it has none).
     fn usable(&mut self, part: Vec<RowPlace>) -> Vec<(RowPlace, i64)> {
         let timed = self.table != TableKind::KeyValue;
         let usable = part.into_iter().filter_map(|place| {
@@ -75,7 +77,7 @@ impl Materialize {
         usable.collect()
     }
 
-    /// A row's value; none if it deletes.
+    /// Returns a row's value; none if the row deletes its key.
     fn value(&self, place: RowPlace) -> Option<&[u8]> {
         let first = self.rows.layout.left.start;
         let deletes = self.rows.all_null(place, first, &self.values);

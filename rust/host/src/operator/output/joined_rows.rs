@@ -20,7 +20,7 @@ pub struct JoinedRowWriter<'a> {
 }
 
 impl<'a> JoinedRowWriter<'a> {
-    /// A writer of rows of these columns, from the keys and payloads of an input of this layout.
+    /// A writer of rows with these columns; `layout` describes the keys and payloads of the input.
     pub fn new(
         columns: &'a OutputColumns,
         layout: &'a InputLayout,
@@ -38,7 +38,7 @@ impl<'a> JoinedRowWriter<'a> {
     /// Adds a row.
     ///
     /// # Errors
-    /// `Serialization` for bytes that are not such rows; the worker's.
+    /// `Serialization` if the bytes are not such rows; otherwise the worker's error.
     pub fn push(&mut self, key: &[u8], left: JoinedSide<'_>, right: JoinedSide<'_>) -> Result<()> {
         let bytes = [Some(key), left.payload, right.payload]
             .into_iter()
@@ -53,7 +53,7 @@ impl<'a> JoinedRowWriter<'a> {
         Ok(())
     }
 
-    /// Sends the remaining rows. `counts`: all but the output's rows.
+    /// Sends the remaining rows. `counts` has all counts but that of the output rows.
     ///
     /// # Errors
     /// As [`Self::push`].

@@ -1,9 +1,7 @@
-//! The process operator: the user's own code, which runs in Spark's Python worker and has its state
-//! here.
+//! The process operator: runs the user's code in Spark's Python worker, with its state in the host.
 //!
 //! `spec.rs` settings · `processor.rs` the work of a session · `calls/` the calls that the code
-//! makes
-//! · `output_digest.rs` the digest of the code's output.
+//! makes · `output_digest.rs` the digest of the code's output.
 
 mod calls;
 mod output_digest;

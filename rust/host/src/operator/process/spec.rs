@@ -21,8 +21,8 @@ pub struct ProcessSpec {
     pub columns: Vec<OutputColumn>,
     /// The stores of the user's code.
     pub stores: Vec<ProcessStore>,
-    /// Whether the code does the same for the same rows. If not, its output is in a store, and the
-    /// object of an earlier session with the same input is used instead of a new one.
+    /// Whether the code does the same for the same rows. If not, the code's output is stored, and a
+    /// later session with the same input uses the log object of the earlier session.
     pub deterministic: bool,
 }
 

@@ -52,7 +52,7 @@ impl Objects {
         }
     }
 
-    /// Removes parts of files that are older than any put takes.
+    /// Removes abandoned parts of files: older than the longest possible put.
     ///
     /// A host that is killed during a put leaves such a part; a listing does not show it.
     pub fn remove_parts(&self, folder: &str) -> Result<()> {

@@ -22,7 +22,7 @@ use crate::protocol::Violation;
 
 /// The objects in a folder, or below a prefix of a bucket.
 ///
-/// Calls fail with `Io` for what the disk or the object store refuses, and with
+/// Calls fail with `Io` if the disk or the object store fails, and with
 /// `UnsupportedOperation` for an operation that the object store does not have.
 #[derive(Debug)]
 pub struct Objects {
@@ -45,8 +45,8 @@ struct StoreClient {
 impl Objects {
     /// Opens a folder, or a prefix of a bucket.
     ///
-    /// A missing folder is made; no request is sent to a bucket yet. All writes are durable, in a
-    /// folder together with the folders above them.
+    /// Creates a missing folder; sends no request to a bucket. All writes are durable; in a folder,
+    /// the folders above them are too.
     ///
     /// # Errors
     /// `InvalidValue` for options that the store does not have, `Io` for a folder that cannot be
@@ -235,7 +235,7 @@ impl Objects {
         found.map_err(|error| self.refused("list", folder, &error))
     }
 
-    /// Makes a file that another process wrote durable, and its name.
+    /// Makes a file that another process wrote durable, with its name in the folder.
     pub fn sync(&self, name: &str) -> Result<()> {
         self.sync_path(&self.place(name))?;
         self.sync_folder_of(name)

@@ -21,10 +21,10 @@ pub struct StoreSerdes {
     pub value: Option<String>,
 }
 
-/// Names the first store whose present serdes cannot read what the earlier ones wrote.
+/// Names the first store whose current serdes cannot read the bytes of its earlier ones.
 ///
-/// A side without a serde is bytes and not checked. A new column that must not be null is found
-/// with the first row that lacks it: descriptors do not contain nullability.
+/// A key or value without a serde is plain bytes and is not checked. Descriptors do not contain
+/// nullability: a new column that must not be null fails at the first row that lacks it.
 pub fn difference(
     stored: &BTreeMap<String, StoreSerdes>,
     now: &BTreeMap<String, StoreSerdes>,

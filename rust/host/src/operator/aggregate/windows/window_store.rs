@@ -7,7 +7,7 @@ use crate::operator::aggregate::groups::Groups;
 use crate::operator::batch_size::BATCH_ROWS;
 use crate::operator::input::{InputRows, RowPlace};
 
-/// The rows with their keys and times; counts those without a time.
+/// Returns the rows that have a time, with their keys and times. Counts the others as dropped.
 pub fn timed<'a>(
     input: &'a InputRows,
     places: &'a [RowPlace],
@@ -64,7 +64,7 @@ pub fn write(
     store.put_batch(tx, deletes.chain(puts))
 }
 
-/// Deletes the stored windows that start up to a time, a batch at a time.
+/// Deletes the stored windows that start at or before `last`, in batches.
 pub fn sweep(store: &WindowStore, tx: &mut Transaction, last: i64) -> Result<()> {
     let mut scan = store.fetch_range(tx, None, None, Timestamp::MIN, Timestamp(last), false)?;
     loop {
@@ -88,7 +88,7 @@ pub fn sweep(store: &WindowStore, tx: &mut Transaction, last: i64) -> Result<()>
     }
 }
 
-/// Passes key and start of the stored windows that start in a range of times to `f`.
+/// Calls `f` with the key and start of each stored window that starts in a range of times.
 pub fn stored(
     store: &WindowStore,
     tx: &mut Transaction,
