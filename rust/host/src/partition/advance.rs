@@ -18,8 +18,8 @@ impl PartitionState {
     /// Other sessions of the partition wait meanwhile.
     ///
     /// # Errors
-    /// The protocol's violations; `Restore` for a log that cannot be replayed; `Io` for what the
-    /// disk refuses.
+    /// The protocol's violations; `Restore` for a log that cannot be replayed; `Io` if the
+    /// disk fails.
     pub fn view(self: &Arc<Self>, request: &ViewRequest<'_>) -> Result<StateView> {
         let mut inner = self.inner.lock();
         let result = self

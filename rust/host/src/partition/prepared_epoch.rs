@@ -54,7 +54,7 @@ impl PreparedEpochs {
             .map(|prepared| prepared.digest)
     }
 
-    /// Takes the epoch whose digest is `digest`; drops all others of this epoch and older ones.
+    /// Takes the prepared epoch with this base and digest; drops the others of it, and older ones.
     pub fn take(&mut self, epoch: Epoch, base: Digest, digest: Digest) -> Option<PreparedEpoch> {
         let mut chosen = None;
         for prepared in std::mem::take(&mut self.0) {

@@ -16,7 +16,7 @@ pub struct Claim {
     pub run_id: String,
     /// The epoch that the run was in when it claimed.
     pub first_epoch: Epoch,
-    /// Spark's query id: the same over all starts.
+    /// Spark's query id: the same at each start of the query.
     pub query_id: String,
 }
 
@@ -40,7 +40,7 @@ fn unnumbered() -> RunNumber {
     RunNumber(0)
 }
 
-/// The next step of a run towards its number.
+/// The next step of a run that claims its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimStep {
     /// The run has this number.
@@ -54,7 +54,7 @@ pub enum ClaimStep {
     },
 }
 
-/// Returns the next step of a run towards its number.
+/// Returns the next step of a run that claims its number.
 ///
 /// `committed`: Spark's commit log holds `first_epoch`.
 #[must_use]

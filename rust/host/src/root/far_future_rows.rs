@@ -26,7 +26,7 @@ impl FarFutureRows {
     /// All attempts at an epoch have the same rows, so the last attempt's file stays.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn put(
         &self,
         operator: &OperatorName,
@@ -43,7 +43,7 @@ impl FarFutureRows {
     /// Lists the files of all operators in the epochs that `wanted` accepts.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn list(&self, wanted: impl Fn(Epoch) -> bool) -> Result<Vec<String>> {
         let mut objects = Vec::new();
         for operator in self.objects.folders(names::AHEAD)? {

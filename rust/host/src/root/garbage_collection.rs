@@ -54,8 +54,8 @@ impl GarbageCollection {
     ///
     /// # Errors
     /// `Fenced` if `run` is not the newest; `StoreClosed` if another host owns the partition;
-    /// `Restore` if a remaining snapshot cannot be read, and then nothing is removed; `Io` for what
-    /// the disk refuses.
+    /// `Restore` if a remaining snapshot cannot be read, and then nothing is removed; `Io` if
+    /// the disk fails.
     pub fn retain_newest(
         &self,
         newest: &SnapshotId,
@@ -110,7 +110,8 @@ impl GarbageCollection {
             .try_for_each(|file| self.objects.remove(file))
     }
 
-    /// Whether to trim the log after a snapshot that began at `now`.
+    /// Returns whether to trim the log after a snapshot that began at `now`; if so, the next
+    /// interval begins.
     ///
     /// True at most once an interval for all partitions together.
     pub fn is_trim_due(&self, now: Instant, interval: Duration) -> bool {
@@ -129,7 +130,7 @@ impl GarbageCollection {
     /// `retained`th newest snapshot of some partition of an operator.
     ///
     /// # Errors
-    /// `Fenced` if `run` is not the newest, `Io` for what the disk refuses.
+    /// `Fenced` if `run` is not the newest, `Io` if the disk fails.
     pub fn trim_log(
         &self,
         newest: Epoch,

@@ -24,7 +24,7 @@ impl Lookahead {
     /// Epochs that `holdfast rewind` took back do not count.
     ///
     /// # Errors
-    /// `Restore` for a rewind mark that cannot be read, `Io` for what the disk refuses.
+    /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
     pub fn read(
         log: &EpochLog,
         snapshots: &SnapshotRepository,

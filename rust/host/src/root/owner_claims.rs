@@ -65,8 +65,8 @@ impl OwnerClaims {
     /// Finds the owner of a partition; claims the partition if it has no reachable owner.
     ///
     /// # Errors
-    /// `Fenced` if a newer run owns it, `Restore` for a claim that cannot be read, `Io` for what
-    /// the disk refuses.
+    /// `Fenced` if a newer run owns it, `Restore` for a claim that cannot be read, `Io` if
+    /// the disk fails.
     pub fn acquire(&self, request: &OwnershipRequest<'_>) -> Result<Ownership> {
         let OwnershipRequest {
             operator,

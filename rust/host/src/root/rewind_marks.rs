@@ -52,7 +52,7 @@ impl RewindMarks {
     /// Puts the mark of the rewind that claimed `run`.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn put(&self, run: RunNumber, epoch: Epoch) -> Result<()> {
         let json = serde_json::to_vec(&RewindMark { epoch })
             .map_err(|error| self.objects.unreadable(names::REWINDS, &error))?;

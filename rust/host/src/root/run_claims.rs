@@ -92,7 +92,7 @@ impl RunClaims {
     /// `random` makes the command's run id unique.
     ///
     /// # Errors
-    /// `Restore` for a claim that cannot be read, `Io` for what the disk refuses.
+    /// `Restore` for a claim that cannot be read, `Io` if the disk fails.
     pub fn claim_by_hand(
         &self,
         command: &str,
@@ -136,7 +136,7 @@ impl RunClaims {
     /// Returns the newest claim; the names alone say which it is.
     ///
     /// # Errors
-    /// `Restore` for a claim that cannot be read, `Io` for what the disk refuses.
+    /// `Restore` for a claim that cannot be read, `Io` if the disk fails.
     pub fn newest(&self) -> Result<Option<Claim>> {
         let files = self.objects.list(names::RUNS)?;
         let numbers = files

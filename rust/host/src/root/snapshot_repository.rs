@@ -97,7 +97,7 @@ impl SnapshotRepository {
     /// Lists a partition's snapshots, newest first.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn list(&self, operator: &OperatorName, partition: PartitionId) -> Result<Vec<SnapshotId>> {
         let files = self.objects.list(&names::snapshots(operator, partition))?;
         let mut found: Vec<SnapshotId> = files
@@ -117,7 +117,7 @@ impl SnapshotRepository {
     /// Lists the snapshots of all partitions of an operator, unordered.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn list_all(&self, operator: &OperatorName) -> Result<Vec<SnapshotId>> {
         let folders = self.objects.folders(&names::all_snapshots(operator))?;
         let partitions = folders
@@ -132,7 +132,7 @@ impl SnapshotRepository {
     /// Puts a snapshot: the files of a directory that does not change, then the manifest.
     ///
     /// # Errors
-    /// `Fenced` if `run` is not the newest any more, `Io` for what the disk refuses.
+    /// `Fenced` if `run` is not the newest any more, `Io` if the disk fails.
     pub fn put(
         &self,
         id: &SnapshotId,
@@ -228,7 +228,7 @@ impl SnapshotRepository {
     /// nothing.
     ///
     /// # Errors
-    /// `Restore` if something is missing or damaged, `Io` for what the disk refuses.
+    /// `Restore` if something is missing or damaged, `Io` if the disk fails.
     pub fn fetch(
         &self,
         id: &SnapshotId,
@@ -309,7 +309,7 @@ impl SnapshotRepository {
     /// Returns the names of a snapshot's files in the root.
     ///
     /// # Errors
-    /// `Restore` for a manifest that cannot be read, `Io` for what the disk refuses.
+    /// `Restore` for a manifest that cannot be read, `Io` if the disk fails.
     pub fn files(&self, id: &SnapshotId) -> Result<Vec<String>> {
         Ok(self
             .manifest(id)?

@@ -56,7 +56,7 @@ impl SparkCheckpoint {
     /// Reads what Spark's logs hold of an epoch; all requests are sent at once.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn logs(&self, epoch: Epoch) -> Result<SparkLogs> {
         let names: Vec<String> = [offsets_name(epoch), commit_name(epoch)]
             .into_iter()
@@ -74,7 +74,7 @@ impl SparkCheckpoint {
     /// Whether the commit log holds an epoch.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn is_committed(&self, epoch: Epoch) -> Result<bool> {
         self.objects.exists(&commit_name(epoch))
     }
@@ -82,7 +82,7 @@ impl SparkCheckpoint {
     /// Reads an epoch's file of the offset log, which also holds the batch's timestamp.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn offsets(&self, epoch: Epoch) -> Result<Option<Bytes>> {
         self.objects.get(&offsets_name(epoch))
     }
@@ -152,7 +152,7 @@ impl SparkCheckpoint {
     /// Returns the newest epoch in the commit log.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn latest_commit(&self) -> Result<Option<Epoch>> {
         let files = self.objects.list(names::SPARK_COMMITS)?;
         Ok(files
@@ -184,7 +184,7 @@ impl SparkCheckpoint {
     /// Returns the objects of the commit log from `first` on, newest first.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn commits_since(&self, first: Epoch) -> Result<Vec<String>> {
         self.numbered(names::SPARK_COMMITS, first)
     }
@@ -192,7 +192,7 @@ impl SparkCheckpoint {
     /// Returns the objects of the offset log from `first` on, newest first.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn offsets_since(&self, first: Epoch) -> Result<Vec<String>> {
         self.numbered(names::SPARK_OFFSETS, first)
     }

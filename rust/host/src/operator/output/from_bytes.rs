@@ -72,10 +72,10 @@ impl JoinedRows {
         self.bytes.clear();
     }
 
-    /// The rows as a batch. `layout`: that of the input from which keys and payloads come.
+    /// Returns the rows as a batch. `layout` describes the input of the keys and payloads.
     ///
     /// # Errors
-    /// `Serialization` for bytes that are not such rows.
+    /// `Serialization` if the bytes are not such rows.
     pub fn batch(&self, output: &OutputColumns, layout: &InputLayout) -> Result<RecordBatch> {
         let payload = |side: &SideRange| side.1.clone().map(|range| &self.bytes[range]);
         let keys = layout

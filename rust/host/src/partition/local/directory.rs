@@ -132,7 +132,7 @@ impl LocalDirectory {
     /// Deletes the database, which must be closed.
     ///
     /// # Errors
-    /// `StoreClosed` if the lock is lost: nothing is deleted then. `Io` for what the disk refuses.
+    /// `StoreClosed` if the lock is lost: nothing is deleted then. `Io` if the disk fails.
     pub fn clear(&self) -> Result<()> {
         if !self.lock.is_held() {
             let text = "the local database's lock was deleted, and the database may be another \
@@ -205,7 +205,7 @@ fn hostname() -> String {
 /// Deletes a directory, if it exists.
 ///
 /// # Errors
-/// `Io` for what the disk refuses.
+/// `Io` if the disk fails.
 pub fn remove_directory(directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::new(

@@ -15,7 +15,7 @@ use crate::root::rewind_marks::RewindMarks;
 pub struct EpochLog {
     pub(super) objects: Arc<Objects>,
     pub(super) marks: Arc<RewindMarks>,
-    /// The newest epoch in the log when a run first asked.
+    /// The newest epoch in the log, as first read in a run.
     newest: Mutex<Option<(RunNumber, Option<Epoch>)>>,
 }
 
@@ -37,7 +37,7 @@ impl EpochLog {
     /// Lists the heads of an epoch, of one operator or of all.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn list(&self, operator: Option<&OperatorName>, epoch: Epoch) -> Result<Vec<ObjectId>> {
         let files = self.objects.list(&names::epoch(epoch))?;
         let heads = files.iter().filter_map(|file| names::parse_head(file));
@@ -49,7 +49,7 @@ impl EpochLog {
     /// Lists the epochs that have a folder in the log, unordered.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn epochs(&self) -> Result<Vec<Epoch>> {
         Ok(self
             .objects
@@ -59,10 +59,10 @@ impl EpochLog {
             .collect())
     }
 
-    /// Returns the newest epoch in the log, read once a run: a restored checkpoint needs no more.
+    /// Returns the newest epoch in the log, read once in each run.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn newest(&self, run: RunNumber) -> Result<Option<Epoch>> {
         let mut cached = self.newest.lock();
         match *cached {
@@ -78,7 +78,7 @@ impl EpochLog {
     /// Returns the newest epoch after `after` that has objects which were not taken back.
     ///
     /// # Errors
-    /// `Restore` for a rewind mark that cannot be read, `Io` for what the disk refuses.
+    /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
     pub fn newest_staged(&self, after: Epoch) -> Result<Option<Epoch>> {
         let (mut epochs, rewinds) = (self.epochs()?, self.marks.read()?);
         epochs.retain(|epoch| *epoch > after);
@@ -97,10 +97,10 @@ impl EpochLog {
 
     /// Whether an operator that `wanted` accepts has staged an epoch after this one.
     ///
-    /// Then this epoch was complete: the later one was computed on its state.
+    /// If so, this epoch was complete: the later one was computed on its state.
     ///
     /// # Errors
-    /// `Restore` for a rewind mark that cannot be read, `Io` for what the disk refuses.
+    /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
     pub fn has_later(&self, epoch: Epoch, wanted: impl Fn(&OperatorName) -> bool) -> Result<bool> {
         let rewinds = self.marks.read()?;
         for later in self.epochs()?.into_iter().filter(|later| *later > epoch) {
@@ -133,7 +133,7 @@ impl EpochLog {
     /// Removes all epochs before this one; returns how many there were.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn remove_before(&self, first: Epoch) -> Result<usize> {
         let old: Vec<Epoch> = self
             .epochs()?

@@ -67,7 +67,7 @@ impl EpochLog {
     /// Puts a head if it is absent; returns the header of a different head that already exists.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses, `Restore` if the existing object is damaged.
+    /// `Io` if the disk fails, `Restore` if the existing object is damaged.
     pub fn put_head(&self, header: &HeadHeader, payload: &[u8]) -> Result<Option<HeadHeader>> {
         let object = header.id();
         let name = names::head(header.epoch, &object);
@@ -127,7 +127,7 @@ impl EpochLog {
     /// Removes chunks that no head names, of an attempt that failed or was not the first.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn remove_chunks(&self, names: &[String]) -> Result<()> {
         names.iter().try_for_each(|name| self.objects.remove(name))
     }

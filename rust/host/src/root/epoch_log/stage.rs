@@ -15,7 +15,7 @@ pub enum StageOutcome {
     /// An earlier session wrote it, with the same content.
     Adopted,
     /// An earlier session wrote it, with other content of this digest. Under at-least-once the
-    /// earlier content counts.
+    /// earlier content is used.
     Differing(Digest),
 }
 

@@ -31,7 +31,7 @@ impl Objects {
     /// the object store was lost.
     ///
     /// # Errors
-    /// `Io` for what the disk or the store refuses. The object may exist all the same, or appear
+    /// `Io` if the disk or the store fails. The object may exist all the same, or appear
     /// later.
     pub fn put_absent(&self, name: &str, bytes: &[u8]) -> Result<PutOutcome> {
         let mut failures = 0;
@@ -71,7 +71,7 @@ impl Objects {
     /// Whether a second create of an object fails, as the protocol requires.
     ///
     /// # Errors
-    /// `Io` for what the disk or the store refuses, also at the second attempt.
+    /// `Io` if the disk or the store fails, also at the second attempt.
     pub fn refuses_second(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         self.put_absent(name, bytes)?;
         // The object exists, so a create whose answer was lost can be repeated.

@@ -28,7 +28,7 @@ impl Objects {
     /// object becomes visible only when it is complete. Memory: a few parts.
     ///
     /// # Errors
-    /// `Io` for what the disk or the store refuses.
+    /// `Io` if the disk or the store fails.
     pub fn put_file(&self, name: &str, from: &Path) -> Result<()> {
         self.put_open(
             name,
@@ -101,7 +101,7 @@ impl Objects {
     /// `seen` is called with all bytes, in order. Memory: one chunk.
     ///
     /// # Errors
-    /// `Io` for what the store or the disk refuses; then the file is incomplete.
+    /// `Io` if the store or the disk fails; then the file is incomplete.
     pub fn get_file(
         &self,
         name: &str,

@@ -84,7 +84,7 @@ impl OperatorCatalog {
     /// Lists the names of all operators.
     ///
     /// # Errors
-    /// `Io` for what the disk refuses.
+    /// `Io` if the disk fails.
     pub fn names(&self) -> Result<Vec<OperatorName>> {
         let files = self.objects.list(names::OPERATORS)?;
         // Names contain no dot, so `<name>.<version>.json` is not taken for an operator.
