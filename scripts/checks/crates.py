@@ -3,9 +3,9 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import tracked
+from tracked import ROOT
 
 # crate -> what it must not depend on, directly or through another crate
 FORBIDDEN = {
@@ -53,9 +53,7 @@ def main() -> int:
             problems.append(
                 f"{source.relative_to(ROOT)} names the RocksDB crate; only rust/core/src/rocks may"
             )
-    for problem in problems:
-        print(problem)
-    return 1 if problems else 0
+    return tracked.report(problems)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import tracked
+from tracked import ROOT
+
 # In backticks, or as a link's target; a name alone or with the end of its path.
 NAMED = re.compile(r"`([\w./+-]*\w\.(?:rs|pyi?|md))`|\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
@@ -27,17 +27,14 @@ def problems(page: str, text: str, files: set[str]) -> list[str]:
 
 def main() -> int:
     """Prints each name without a file; 1 if there is any."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    files = {file for file in listed.stdout.splitlines() if (ROOT / file).exists()}
+    files = set(tracked.files())
     # The changelog names what was there; the test of this check names what is not.
     left_out = {"CHANGELOG.md", "tests/checks/test_checks.py"}
     found: list[str] = []
     for file in sorted(files - left_out):
         if file.endswith((".md", ".rs", ".py", ".pyi")):
             found += problems(file, (ROOT / file).read_text(), files)
-    print(*found, sep="\n")
-    return 1 if found else 0
+    return tracked.report(found)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import sys
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+import tracked
 from rust_source import Crate
+from tracked import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # From the lowest room to the highest; the rooms of one row do not know each other.
 ROOMS = {
@@ -85,13 +88,11 @@ def _circles(crate: Crate, arrows: dict) -> list[str]:
 
 def main() -> int:
     """Prints each wrong arrow; 1 if there is any."""
-    found = [
-        line.replace(f"{ROOT}/", "")
+    return tracked.report(
+        line
         for crate, rooms in ROOMS.items()
         for line in problems(ROOT / "rust" / crate / "src", rooms)
-    ]
-    print(*found, sep="\n")
-    return 1 if found else 0
+    )
 
 
 if __name__ == "__main__":

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+import tracked
 from rust_source import Crate
+from tracked import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def problems(source: Path) -> list[str]:
@@ -30,9 +33,7 @@ def problems(source: Path) -> list[str]:
 def main() -> int:
     """Prints each name that is taken twice; 1 if there is any."""
     crates = sorted((ROOT / "rust").glob("*/src"))
-    found = [line.replace(f"{ROOT}/", "") for source in crates for line in problems(source)]
-    print(*found, sep="\n")
-    return 1 if found else 0
+    return tracked.report(line for source in crates for line in problems(source))
 
 
 if __name__ == "__main__":

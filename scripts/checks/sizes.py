@@ -6,14 +6,14 @@ An exception is a row of the table "Exceptions" in ARCHITECTURE.md, with its rea
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
+import tracked
 from rust_source import Crate
+from tracked import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 LINES, FILES, FIELDS = 400, 12, 10
 
 
@@ -49,12 +49,8 @@ def problems(root: Path, files: list[str], allowed: set[str]) -> list[str]:
 
 def main() -> int:
     """Prints what is too large; 1 if anything is."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.py"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    files = [file for file in listed.stdout.splitlines() if (ROOT / file).exists()]
-    found = problems(ROOT, files, exceptions((ROOT / "ARCHITECTURE.md").read_text()))
-    print(*found, sep="\n")
-    return 1 if found else 0
+    allowed = exceptions((ROOT / "ARCHITECTURE.md").read_text())
+    return tracked.report(problems(ROOT, tracked.files("*.rs", "*.py"), allowed))
 
 
 if __name__ == "__main__":

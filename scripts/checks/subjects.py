@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import tracked
+from tracked import ROOT
+
 LONGEST = 72
 
 
@@ -30,10 +32,9 @@ def main(arguments: list[str]) -> int:
         listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         subjects = listed.stdout.splitlines()
     found = problems(subjects)
-    print(*found, sep="\n")
     if found:
-        print("The why goes into the body. A hook: see scripts/checks/subjects.py")
-    return 1 if found else 0
+        found.append("The why goes into the body. A hook: see scripts/checks/subjects.py")
+    return tracked.report(found)
 
 
 if __name__ == "__main__":

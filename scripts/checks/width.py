@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import tracked
+
 COLUMNS = 100
 
 
@@ -18,14 +17,10 @@ def problems(name: str, text: str) -> list[str]:
 
 def main() -> int:
     """Prints each line that is too wide; 1 if there is any."""
-    command = ["git", "ls-files", "*.rs", "*.py", "*.pyi"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    found: list[str] = []
-    for file in listed.stdout.splitlines():
-        if (ROOT / file).exists():
-            found += problems(file, (ROOT / file).read_text())
-    print(*found, sep="\n")
-    return 1 if found else 0
+    files = tracked.files("*.rs", "*.py", "*.pyi")
+    return tracked.report(
+        line for file in files for line in problems(file, (tracked.ROOT / file).read_text())
+    )
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
 import sys
 import tokenize
 from pathlib import Path
 
+import tracked
 from rust_source import Crate
-
-ROOT = Path(__file__).resolve().parents[2]
+from tracked import ROOT
 
 # As a part of an identifier, of a file's name or of a heading.
 NAMES = {
@@ -74,13 +73,12 @@ def python_identifiers(text: str) -> dict[str, int]:
 
 def main() -> int:
     """Prints each place; 1 if there is any."""
-    command = ["git", "ls-files", "*.rs", "*.py", "*.pyi", "*.md"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     # The changelog says what things were called; this file and its test name the words.
     left_out = {"CHANGELOG.md", "scripts/checks/words.py", "tests/checks/test_checks.py"}
-    files = [f for f in listed.stdout.splitlines() if f not in left_out and (ROOT / f).exists()]
     found: list[str] = []
-    for file in files:
+    for file in tracked.files("*.rs", "*.py", "*.pyi", "*.md"):
+        if file in left_out:
+            continue
         text = (ROOT / file).read_text()
         found += in_name(file) + in_prose(file, text)
         if file.endswith(".md"):
@@ -90,8 +88,7 @@ def main() -> int:
     for source in sorted((ROOT / "rust").glob("*/src")):
         for module in Crate(source).modules.values():
             found += in_identifiers(str(module.path.relative_to(ROOT)), module.identifiers)
-    print(*found, sep="\n")
-    return 1 if found else 0
+    return tracked.report(found)
 
 
 if __name__ == "__main__":
