@@ -1,26 +1,15 @@
-"""Opening a database, and the open database."""
+"""The open database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from html import escape
 from os import fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import _core
 from holdfast._offsets import TopicPartition, check_bits, offset_rows, topic_partition
-from holdfast._options import (
-    Durability,
-    IsolationLevel,
-    MetricsLevel,
-    ProcessingGuarantee,
-    TransactionMechanism,
-    check_choice,
-    rocksdb_option_rows,
-)
+from holdfast._options import IsolationLevel, check_choice
 from holdfast._position import Position
 from holdfast._stores.key_value import KeyValueStore
 from holdfast._stores.session import SessionStore
@@ -28,167 +17,14 @@ from holdfast._stores.timestamped import TimestampedKeyValueStore
 from holdfast._stores.versioned import VersionedKeyValueStore
 from holdfast._stores.window import TimestampedWindowStore, WindowStore
 from holdfast._user_store.attached import AttachedStore
-from holdfast._user_store.protocol import UserStateStore, check_name, is_user_store
-from holdfast.serde import TypedSerde
-from holdfast.stores import StoreBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from os import PathLike
+    from pathlib import Path
 
     from holdfast._metric_names import DatabaseMetrics
-
-_INT64_MAX = 2**63 - 1
-# The versions of Kafka Streams that have offsets in text files, as its `upgrade.from` names them.
-_OLDER_LAYOUTS = (
-    *("0.10.0", "0.10.1", "0.10.2", "0.11.0", "1.0", "1.1"),
-    *(f"2.{minor}" for minor in range(9)),
-    *(f"3.{minor}" for minor in range(10)),
-    *("4.0", "4.1", "4.2"),
-)
-
-
-def open(  # noqa: A001
-    path: str | PathLike[str] | None,
-    stores: Sequence[StoreBuilder | UserStateStore],
-    *,
-    processing_guarantee: ProcessingGuarantee = ProcessingGuarantee.EXACTLY_ONCE,
-    durability: Durability = Durability.SYNC,
-    default_isolation_level: IsolationLevel | None = None,
-    uncommitted_max_bytes: int = 64 << 20,
-    transaction_mechanism: TransactionMechanism = TransactionMechanism.AUTO,
-    metrics_level: MetricsLevel = MetricsLevel.INFO,
-    upgrade_from: str | None = None,
-    rocksdb_options: Mapping[str, str] | None = None,
-) -> Database:
-    """Opens the database in the directory `path`, or creates it.
-
-    With `path` None the database is in memory, and lost when it is closed. A store is built by
-    `holdfast.stores`, or is a user store (`UserStateStore`).
-
-    - `uncommitted_max_bytes`: the memory of the open transaction at which it continues in files
-      beside the stores (by `transaction_mechanism`, unless that is INDEXED_BATCH) and
-      `Database.commit_requested` becomes true; -1: no limit.
-    - `default_isolation_level`: of queries; READ_COMMITTED under exactly-once, else
-      READ_UNCOMMITTED.
-    - `metrics_level`: how much `Database.metrics` measures (`docs/metrics.md`).
-    - `rocksdb_options`: RocksDB's own names and values, of the database or of all column families
-      (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`). Options that the stores'
-      guarantees depend on are refused.
-    - `upgrade_from`: the version of Kafka Streams ("0.10.0" to "4.2") whose layout must be able to
-      open the directory again. Offsets and positions in the text files of older layouts
-      (`.checkpoint`, `<store>.position`) always move into the database. With `upgrade_from` a close
-      writes them back and leaves only the stores' column families in the database; the next open
-      restores the others.
-
-    Raises
-    ------
-    - `StoreLockedError` if another process or database has it open,
-    - `FormatVersionError` or `StoreCorruptedError` if it cannot be read,
-    - `StateMismatchError` under exactly-once for a state that an unclean stop left undefined,
-    - `SerializationError` if a value's columns do not fit those it was written with,
-    - `TypeError` or `ValueError` for invalid arguments; `ValueError` also for other stores, serdes
-      or another durability than the database was created with, and with `upgrade_from` for a topic
-      with white space, which the text files cannot contain,
-    - the errors of a user store's `init`.
-
-    """
-    if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
-        raise ValueError(
-            f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}"
-        )
-    check_choice("processing_guarantee", processing_guarantee, ProcessingGuarantee)
-    check_choice("durability", durability, Durability)
-    check_choice("transaction_mechanism", transaction_mechanism, TransactionMechanism)
-    check_choice("metrics_level", metrics_level, MetricsLevel)
-    if default_isolation_level is not None:
-        check_choice("default_isolation_level", default_isolation_level, IsolationLevel)
-    built, user_stores = _sort_stores(stores)
-    _check_uncommitted_max_bytes(uncommitted_max_bytes)
-    if default_isolation_level is None:
-        exactly_once = processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE
-        default_isolation_level = (
-            IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
-        )
-    if path is not None and not str(fspath(path)).strip():
-        raise ValueError("path is empty: give a folder, or None for a database in memory")
-    directory = None if path is None else Path(fspath(path))
-    if directory is None:
-        built = [replace(store, persistent=False) for store in built]
-
-    core = _core.open_database(
-        directory,
-        built,
-        {
-            "durability": durability.value,
-            "guarantee": processing_guarantee.value,
-            "mechanism": transaction_mechanism.value,
-            "uncommitted_max_bytes": uncommitted_max_bytes,
-            "metrics_level": metrics_level.value,
-            "older_layout": upgrade_from is not None,
-            "rocksdb_options": rocksdb_option_rows(rocksdb_options),
-        },
-    )
-    try:
-        core.keep_serdes(_typed_serdes(built))
-        directory = None if directory is None else Path(core.path())
-        by_name: dict[str, StoreBuilder | AttachedStore] = {store.name: store for store in built}
-        for user_store in user_stores:
-            by_name[user_store.name] = AttachedStore(user_store, directory, processing_guarantee)
-        older_layout = upgrade_from is not None and directory is not None
-        return Database(core, by_name, default_isolation_level, directory, older_layout)
-    except BaseException:
-        core.close()
-        raise
-
-
-def _sort_stores(
-    stores: Iterable[StoreBuilder | UserStateStore],
-) -> tuple[list[StoreBuilder], list[UserStateStore]]:
-    """Returns the builders and the user stores, all of different names."""
-    if not isinstance(stores, Iterable):
-        raise TypeError(
-            f"stores is a {type(stores).__name__}; wanted: a sequence of what holdfast.stores "
-            "builds"
-        )
-    built: list[StoreBuilder] = []
-    user_stores: list[UserStateStore] = []
-    for store in stores:
-        if isinstance(store, StoreBuilder):
-            built.append(store)
-        elif is_user_store(store):
-            check_name(store.name)
-            user_stores.append(store)
-        else:
-            raise TypeError(
-                f"a store is a {type(store).__name__}; wanted: what holdfast.stores builds, or an "
-                "object with the members of holdfast.UserStateStore"
-            )
-    names = [store.name for store in built] + [store.name for store in user_stores]
-    if len(set(names)) < len(names):
-        raise ValueError(
-            "stores has two of one name: "
-            f"{sorted({name for name in names if names.count(name) > 1})}"
-        )
-    return built, user_stores
-
-
-def _check_uncommitted_max_bytes(given: object) -> None:
-    wanted = "wanted: a number of bytes, or -1 for no limit"
-    if not isinstance(given, int) or isinstance(given, bool):
-        raise TypeError(f"uncommitted_max_bytes is {given!r}; {wanted}")
-    if not -1 <= given <= _INT64_MAX:
-        raise ValueError(f"uncommitted_max_bytes is {given}; {wanted}")
-
-
-def _typed_serdes(stores: Iterable[StoreBuilder]) -> list[tuple[str, bool, _core.Serde]]:
-    """Returns (store, whether it is the key's, serde) of the serdes that the extension knows."""
-    return [
-        (store.name, is_key, serde.core)
-        for store in stores
-        for is_key, serde in ((True, store.key), (False, store.value))
-        if isinstance(serde, TypedSerde)
-    ]
+    from holdfast.stores import StoreBuilder
 
 
 class Database(AbstractContextManager["Database"]):
