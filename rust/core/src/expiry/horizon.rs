@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The moment before which history may be dropped, shared with compactions. It only rises.
 ///
-/// It must stay at or below `stream time - retention` of every view that can still be read, and of
+/// It must stay at or below the first retained moment of every view that can still be read, and of
 /// every state that a crash can restore. If a crash restored an earlier stream time, a replay would
 /// miss the rows that were dropped for the later one.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Default for Horizon {
 }
 
 impl Horizon {
-    /// The current moment.
+    /// Returns the current moment.
     pub fn get(&self) -> i64 {
         self.0.moment.load(Ordering::Acquire)
     }

@@ -31,7 +31,9 @@ pub struct FamilySpec {
 }
 
 impl FamilySpec {
-    /// The family of this kind of a store; the name of the database's own families is empty.
+    /// Creates the description of a store's family of this kind.
+    ///
+    /// For the database's own families `store` is empty.
     pub fn new(kind: FamilyKind, store: &str) -> Self {
         Self {
             kind,
@@ -39,7 +41,7 @@ impl FamilySpec {
         }
     }
 
-    /// The column family's name on disk.
+    /// Returns the column family's name on disk.
     pub fn name(&self) -> String {
         match self.kind {
             FamilyKind::Metadata => "metadata".to_owned(),

@@ -52,8 +52,9 @@ impl Transaction {
         Ok(keys)
     }
 
-    /// Replaces range deletes by a staged delete of each stored row that they hide. After an error
-    /// they are unchanged.
+    /// Replaces range deletes by a staged delete of each stored row that they hide.
+    ///
+    /// A row that has a staged record needs none. After an error the range deletes are unchanged.
     pub(super) fn expand_cleared(&mut self, table: Table) -> Result<()> {
         let buffer = &mut self.buffers[table.number];
         buffer.catch_up();

@@ -116,8 +116,9 @@ fn metadata(bytes: &[u8]) -> Result<Message<'_>, ArrowError> {
     root_as_message(bytes).map_err(|error| damaged(&error.to_string()))
 }
 
-/// Rejects compressed buffers that claim a size that lz4 cannot have compressed to their length:
-/// the decoder would reserve it.
+/// Rejects compressed buffers whose claimed size is more than lz4 can compress to their length.
+///
+/// The decoder would reserve that size.
 fn check_claims(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
     let of_dictionary = || {
         message

@@ -33,7 +33,7 @@ pub struct SnapshotOrigin {
 }
 
 impl SnapshotOrigin {
-    /// The database was made from this snapshot, or is empty.
+    /// Sets the snapshot that the database was made from; `None` for an empty database.
     pub fn set_newest(&mut self, id: Option<SnapshotId>) {
         self.newest = id;
     }
@@ -51,12 +51,12 @@ impl SnapshotOrigin {
         self.suspects.iter().any(|id| id.epoch == epoch)
     }
 
-    /// The rank of a suspect snapshot, the last one found being the highest; none for others.
+    /// Returns the rank of a suspect snapshot, `None` for others. The last one found ranks highest.
     pub fn suspect_rank(&self, id: &SnapshotId) -> Option<usize> {
         self.suspects.iter().position(|other| other == id)
     }
 
-    /// A snapshot was taken; returns the suspects, which are no longer needed.
+    /// Records that a snapshot was taken. Returns the suspects: they are no longer needed.
     pub fn replace(&mut self, id: SnapshotId) -> Vec<SnapshotId> {
         self.newest = Some(id);
         std::mem::take(&mut self.suspects)

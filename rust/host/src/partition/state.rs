@@ -34,19 +34,19 @@ pub struct PartitionState {
     pub(super) inner: Mutex<PartitionInner>,
 }
 
-/// What sessions of the partition wait for each other for.
+/// The part of a partition's state that one session at a time uses.
 #[derive(Default)]
 pub struct PartitionInner {
     pub(super) open: Option<OpenDatabase>,
     pub(super) prepared: PreparedEpochs,
     pub(super) rebuilds: u64,
     pub(super) snapshots: SnapshotHistory,
-    /// The run that found the root to be no further than Spark.
+    /// The run that has checked that the root is not ahead of Spark's checkpoint.
     pub(super) lookahead_run: Option<RunNumber>,
 }
 
 impl PartitionState {
-    /// A partition whose database is not open yet.
+    /// Creates a partition whose database is not open yet.
     ///
     /// `local_dir` has a folder for each operator and partition.
     pub fn new(

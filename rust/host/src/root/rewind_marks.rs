@@ -1,4 +1,4 @@
-//! `rewinds/<run>`: from which epoch on `holdfast rewind` took the state back.
+//! `rewinds/<run>`: the first epoch that `holdfast rewind` took back.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::objects::Objects;
 use super::run_claims::RunClaims;
 use crate::protocol::{Epoch, RunNumber};
 
-/// The content of a mark: everything of this epoch and later ones was taken back.
+/// The content of a mark.
 #[derive(Serialize, Deserialize)]
 pub struct RewindMark {
-    /// The first epoch that was taken back.
+    /// The first epoch that was taken back; all later ones were, too.
     pub epoch: Epoch,
 }
 
@@ -21,16 +21,16 @@ pub struct RewindMark {
 pub struct Rewinds(Vec<(RunNumber, Epoch)>);
 
 impl Rewinds {
-    /// Whether what this run put for an epoch was taken back.
+    /// Whether a rewind took back what this run wrote for an epoch.
     ///
-    /// Also true for an object that the run's host put after the command, before it was fenced.
+    /// Also true for an object that the run's host wrote after the command, before it was fenced.
     pub fn include(&self, run: RunNumber, epoch: Epoch) -> bool {
         self.0
             .iter()
             .any(|(rewind, from)| run < *rewind && epoch >= *from)
     }
 
-    /// Whether any rewind took this epoch back, of some run.
+    /// Whether any rewind took this epoch back.
     pub fn include_epoch(&self, epoch: Epoch) -> bool {
         self.include(RunNumber(0), epoch)
     }
@@ -44,7 +44,7 @@ pub struct RewindMarks {
 }
 
 impl RewindMarks {
-    /// The marks of a root.
+    /// Creates the owner of the prefix `rewinds/`.
     pub(super) fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
         Self { objects, runs }
     }

@@ -6,8 +6,8 @@
 //! 3. The sorted files are ingested, and one write adds offsets and positions. Only then can new
 //!    views read the transaction's rows.
 //!
-//! A rollback, `recover` or an open that finds a commit file repeats step 3 from its beginning. Its
-//! parts may be done twice.
+//! A rollback, `recover` or an open that finds a commit file repeats step 3 from its beginning.
+//! Repeating a part is harmless.
 
 use super::commit_file::{self, CommitFile, FamilyFiles};
 use crate::database::database::Database;

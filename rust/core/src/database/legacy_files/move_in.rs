@@ -42,7 +42,8 @@ pub(in crate::database) fn move_in(
     for key in saved.keys() {
         batch.push(default.id, key, None);
     }
-    // An interrupted close leaves both, and the saved rows may be old then.
+    // An interrupted close leaves the saved rows and the metadata rows; the saved rows may then be
+    // old.
     let is_back = !saved.is_empty()
         && rocks.get(metadata, FORMAT_KEY, &snapshot, |format| format.is_none())?;
     let owners = if stores.is_empty() {

@@ -43,7 +43,9 @@ fn duplicates(retained: bool) -> &'static str {
 }
 
 /// Checks that a stored descriptor is of the same kind, or of the plain kind if the store now has
-/// timestamps. Durations may change between opens.
+/// timestamps.
+///
+/// Windows must have the same `retain_duplicates`. Durations may change between opens.
 pub(in crate::database) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> Result<()> {
     let stored = String::from_utf8_lossy(stored);
     let kind = stored.split(' ').next().unwrap_or_default();

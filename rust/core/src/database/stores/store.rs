@@ -39,7 +39,8 @@ impl StoreExpiry<'_> {
     }
 }
 
-/// A window store has no segments; its space is freed in about this many parts of its retention.
+/// A window or session store has no segments: its space is freed in about this many parts of its
+/// retention.
 const PARTS: i64 = 24;
 
 impl Store {

@@ -118,8 +118,8 @@ impl Database {
         })
     }
 
-    /// The most memory that the database's own transaction has used, in bytes. If it has spilled,
-    /// this is more than it uses now.
+    /// Returns the most memory that the database's own transaction has used, in bytes. After a
+    /// spill this may be more than it uses now.
     pub fn peak_bytes(&self) -> usize {
         let writer = self.transactions.writer.lock();
         writer.transaction().map_or(0, |tx| tx.peak_bytes())

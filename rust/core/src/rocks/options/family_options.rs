@@ -61,8 +61,8 @@ pub(in crate::rocks) fn family_options(
     }
     if matches!(spec.kind, FamilyKind::Versions | FamilyKind::Latest) {
         // A version is inserted into two skip lists. Lists of 4 MiB stay in the processor's caches,
-        // which makes a put a third cheaper. The bytes that may wait for a flush or be in level 0
-        // are as in other families (`docs/design/versioned-puts.md`).
+        // which makes a put a third cheaper. As many bytes as in other families may wait for a
+        // flush, and at most as many be in level 0 (`docs/design/versioned-puts.md`).
         family.set_write_buffer_size(4 << 20);
         family.set_max_write_buffer_number(32);
         family.set_level_zero_file_num_compaction_trigger(8);
@@ -76,8 +76,8 @@ pub(in crate::rocks) fn family_options(
                 key_part,
                 Some(has_key_part),
             ));
-            // 27 bits for each key of a full memtable. With 0.05 a put costs a tenth more; with 0 a
-            // read of a missing key costs a sixth more.
+            // 27 bits for each key of a full memtable. With 0.05 a put costs a fourteenth more;
+            // with 0 a read of a missing key costs a sixth more.
             family.set_memtable_prefix_bloom_ratio(0.02);
             table.set_whole_key_filtering(false);
         }

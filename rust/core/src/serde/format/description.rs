@@ -80,8 +80,8 @@ fn code(column: &StoredColumn) -> String {
 
 /// Whether two columns have the same type.
 ///
-/// The zone of a timestamp and the physical form do not count. The types inside of structs, lists
-/// and maps are not compared.
+/// The name of a timestamp's zone and the physical form do not count; whether it has a zone does.
+/// The types inside structs, lists and maps are not compared.
 pub fn same_type(left: &StoredColumn, right: &StoredColumn) -> bool {
     code(left) == code(right)
 }

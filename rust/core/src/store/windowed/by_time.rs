@@ -14,7 +14,7 @@ const FIRST_CHUNK: usize = 16;
 const CHUNK: usize = 1024;
 /// About how many bytes of values a chunk has.
 const CHUNK_BYTES: usize = 1 << 20;
-/// How many rows with keys out of range are skipped one by one before a seek.
+/// How many rows with keys out of range a forward scan skips one by one before it seeks.
 const STEPS: usize = 8;
 
 /// Rows by (time, key). Their keys are from the `times` table; their values are looked up in the
@@ -165,7 +165,7 @@ impl RowsByTime {
         *chunk = (*chunk * 4)
             .min(CHUNK_BYTES / mean)
             .clamp(FIRST_CHUNK, CHUNK);
-        // A row that is in only one of the tables is before the horizon, where this scan starts.
+        // A row that is in only one of the tables is before the horizon. Such rows have expired.
         ready.extend(
             places
                 .into_iter()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub(in crate::transaction) struct MemoryLimit {
     /// Where it spills; `None` for a reader and for a database that never spills.
     pub(super) spiller: Option<Arc<Spiller>>,
-    /// A limit below the database's.
+    /// The transaction's own limit, if it is lower than the database's.
     pub(super) bytes: Option<usize>,
     /// The number of staged bytes at which the memory is measured again.
     pub(super) measure_at: u64,

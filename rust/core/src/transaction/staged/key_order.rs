@@ -62,7 +62,7 @@ impl KeyOrder {
         }
     }
 
-    /// Merges all runs into one. If there was no ordered read yet, the first one does this.
+    /// Merges all runs into one. If there was no ordered read yet, the first one sorts all records.
     pub(super) fn freeze(&mut self, log: &RecordLog) {
         if self.ordered == 0 {
             self.late = Some(OnceLock::new());

@@ -97,7 +97,9 @@ impl Layer {
         self.index.freeze(&self.log);
     }
 
-    /// The last record of a key (of its newest version); the index must have caught up.
+    /// Returns the last record of a key: in a table of versions, of the key's newest version.
+    ///
+    /// The caller has called `catch_up`.
     #[inline]
     pub(in crate::transaction) fn find(&self, part: &[u8]) -> Option<u32> {
         if self.log.is_empty() {
@@ -107,7 +109,7 @@ impl Layer {
         }
     }
 
-    /// As `find`, with the key's hash.
+    /// Like `find`, with the key's hash.
     #[inline]
     pub(in crate::transaction) fn find_hashed(&self, hash: u64, part: &[u8]) -> Option<u32> {
         self.index.find(&self.log, hash, part)

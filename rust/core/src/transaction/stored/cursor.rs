@@ -22,13 +22,13 @@ pub(crate) enum TableCursor {
     Memory {
         layers: Vec<LayerCursor>,
         position: MergePosition,
-        /// Its database tells whether the table may still be read.
+        /// Used to check that the database is still open.
         files: Arc<Snapshot>,
     },
 }
 
 impl TableCursor {
-    /// A cursor that has no row before it is moved. Only cursors over files have bounds.
+    /// Creates a cursor that has no row until it is moved. Only cursors over files have bounds.
     pub(in crate::transaction) fn new(base: &Base, table: Table, bounds: &Bounds) -> Result<Self> {
         match table.place {
             Place::Files(family) => {
@@ -58,7 +58,7 @@ impl TableCursor {
     pub(crate) fn with<R>(&mut self, f: impl FnOnce(&mut CursorRows<'_>) -> R) -> Result<R> {
         match self {
             Self::Files(cursor) => cursor.with(|rows| f(&mut CursorRows::Files(rows))),
-            // The database itself outside: once it is closed, nothing is read.
+            // The committed cursor is locked first: it fails if the database is closed.
             Self::Spilled {
                 spilled,
                 committed,

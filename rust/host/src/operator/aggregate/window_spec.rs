@@ -21,13 +21,13 @@ pub enum Window {
 }
 
 impl Window {
-    /// How long after its time a row may still change a window, without the grace.
+    /// Returns for how long after its time a row may change windows. The grace is not included.
     pub fn reach(self) -> i64 {
         match self {
             Self::Hopping(window) => window.length,
             // The windows that it is in, and the one that begins right after it.
             Self::Sliding { length } => length.saturating_add(2),
-            // A row at the very end of a session is in it.
+            // A row exactly `gap` after the last one still belongs to the session.
             Self::Session { gap } => gap.saturating_add(1),
         }
     }

@@ -1,5 +1,6 @@
-//! The join of a table with another one that its rows name by a foreign key (KIP-213), in two
-//! stages.
+//! Joins a left table with a right table by a foreign key in the left rows (KIP-213).
+//!
+//! The join has two stages:
 //!
 //! ```text
 //! left rows ── by their own key ──▶ left_stage.rs: the left table, each row with its foreign key
@@ -9,10 +10,11 @@
 //!                                                 table
 //! ```
 //!
-//! The current row of a left key in the result is the row with the greatest left time; of rows with
-//! the same left time, the last one. As of a moment it is, of the rows up to that moment, the one
-//! with the greatest right time. A left row therefore replaces all rows that older left rows of its
-//! key gave, under any foreign key, and the two stages need not wait for each other.
+//! The current row of a left key in the result is the row with the greatest left time. Of rows with
+//! the same left time it is the last one; within an epoch, that is the one with the greatest right
+//! time. As of a moment, the same rule holds for the rows whose left time is at most that moment.
+//! So a left row replaces all result rows of older left rows of its key, under any foreign key, and
+//! the two stages need not wait for each other.
 //!
 //! The first stage knows a row's old foreign key, so it can send the end of the row to the
 //! partition of that key. The second stage finds the left rows of a right key by their prefix. Both

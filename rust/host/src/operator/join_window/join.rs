@@ -1,4 +1,4 @@
-//! The join of two streams within a window: rows of one key, the right row's time in
+//! Joins two streams by key within a window: the right row's time is in
 //! `[left - before, left + after]`.
 //!
 //! With `T` the stream time of both sides together, rows older than `T - grace` are late. A row
@@ -123,7 +123,7 @@ impl JoinWindow {
         input
     }
 
-    /// Sends the rows without a key or a time that go out alone; returns how many do not.
+    /// Writes the rows without a key or a time that the join keeps; returns how many it drops.
     fn emit_unmatchable(
         &self,
         places: &[RowPlace],

@@ -51,8 +51,8 @@ impl OperatorCatalog {
     /// Writes a new operator, or checks that the stored one fits; returns the stored operator.
     ///
     /// New payload columns are written as the next version. An operator that was written and then
-    /// took no part (its first task failed, for example) is replaced. Done once a run, because only
-    /// a newer run could change it.
+    /// took no part (its first task failed, for example) is replaced. This is done once per run,
+    /// because only a newer run can change the operator.
     ///
     /// # Errors
     /// `StateMismatch` names the first column or setting that differs, `Restore` an object that
@@ -223,10 +223,10 @@ impl OperatorCatalog {
         }
     }
 
-    /// Whether an operator took part in its first epoch or later, up to `epoch`, which is being
+    /// Whether an operator took part in an epoch from its first one to `epoch`, which is being
     /// computed.
     ///
-    /// False only if the log proves it: the log may have been trimmed or lost.
+    /// False only if the log proves it. If the log has been trimmed or lost, the answer is true.
     fn took_part(
         &self,
         name: &OperatorName,
