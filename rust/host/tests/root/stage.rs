@@ -11,6 +11,16 @@ use holdfast_host::root::{ChunkName, StageOutcome};
 
 use crate::support::{EPOCH, claim, header, refused, root, stage};
 
+/// Returns the data of a chunk with one record.
+fn payload(value: &[u8]) -> Vec<u8> {
+    let mut writer = RecordsWriter::new().expect("a writer");
+    writer.push("s", b"k", Some(value), None).expect("pushes");
+    writer
+        .finish(&BTreeMap::new(), Digest::ZERO)
+        .expect("finishes")
+        .payload
+}
+
 #[test]
 fn a_retry_adopts_an_equal_object_and_an_unequal_one_is_refused() {
     let root = root();
@@ -48,12 +58,7 @@ fn chunks_of_concurrent_attempts_do_not_mix_and_the_second_ones_are_removed() {
     let root = root();
     let run = claim(&root, "a");
     let chunk = |attempt: i64, value: &[u8]| {
-        let mut writer = RecordsWriter::new().expect("a writer");
-        writer.push("s", b"k", Some(value), None).expect("pushes");
-        let payload = writer
-            .finish(&BTreeMap::new(), Digest::ZERO)
-            .expect("finishes")
-            .payload;
+        let payload = payload(value);
         let object = header("join", 0, run, "x").id();
         let name = ChunkName {
             epoch: EPOCH,
@@ -221,12 +226,7 @@ fn under_at_least_once_what_was_staged_first_counts() {
 fn a_copy_of_an_older_runs_head_names_that_runs_chunks() {
     let root = root();
     let staged = |run: RunNumber, value: &[u8]| {
-        let mut writer = RecordsWriter::new().expect("a writer");
-        writer.push("s", b"k", Some(value), None).expect("pushes");
-        let payload = writer
-            .finish(&BTreeMap::new(), Digest::ZERO)
-            .expect("finishes")
-            .payload;
+        let payload = payload(value);
         let object = header("join", 0, run, "x").id();
         let chunk = ChunkName {
             epoch: EPOCH,

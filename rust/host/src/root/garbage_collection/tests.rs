@@ -22,6 +22,28 @@ fn root() -> (Arc<FaultyStore>, Root, RunNumber) {
     (objects, root, run)
 }
 
+/// Makes a host the owner of partition 0.
+fn acquire(root: &Root, run: RunNumber) -> Term {
+    let host = Owner {
+        term: Term::first(run),
+        host: HostId("one".to_owned()),
+        endpoint: None,
+        token: String::new(),
+        application: None,
+    };
+    let request = OwnershipRequest {
+        operator: &id(0, 0).operator,
+        partition: PartitionId(0),
+        run,
+        host: &host,
+        unreachable: &HashMap::new(),
+    };
+    let Ownership::Held(term) = root.owners.acquire(&request).expect("asks") else {
+        panic!("no other host has it")
+    };
+    term
+}
+
 fn id(partition: i32, epoch: i64) -> SnapshotId {
     let operator = OperatorName::new("join").expect("a name");
     SnapshotId {
@@ -53,23 +75,7 @@ fn put(root: &Root, partition: i32, epoch: i64) -> String {
 #[test]
 fn a_host_that_stalls_during_collection_leaves_the_next_owners_snapshot_alone() {
     let (objects, root, run) = root();
-    let host = Owner {
-        term: Term::first(run),
-        host: HostId("one".to_owned()),
-        endpoint: None,
-        token: String::new(),
-        application: None,
-    };
-    let request = OwnershipRequest {
-        operator: &id(0, 0).operator,
-        partition: PartitionId(0),
-        run,
-        host: &host,
-        unreachable: &HashMap::new(),
-    };
-    let Ownership::Held(term) = root.owners.acquire(&request).expect("asks") else {
-        panic!("no other host has it")
-    };
+    let term = acquire(&root, run);
     (1..4).for_each(|epoch| drop(put(&root, 0, epoch)));
     // The next owner's snapshot, put through another root.
     let (_, other, _) = self::root();
@@ -140,21 +146,7 @@ fn a_file_that_is_removed_while_a_snapshot_is_put_is_put_again() {
 #[test]
 fn a_later_snapshot_from_before_a_rewind_does_not_count() {
     let (_, root, run) = root();
-    let host = Owner {
-        term: Term::first(run),
-        host: HostId("one".to_owned()),
-        endpoint: None,
-        token: String::new(),
-        application: None,
-    };
-    let request = OwnershipRequest {
-        operator: &id(0, 0).operator,
-        partition: PartitionId(0),
-        run,
-        host: &host,
-        unreachable: &HashMap::new(),
-    };
-    root.owners.acquire(&request).expect("asks");
+    acquire(&root, run);
     [1, 2, 8, 9]
         .iter()
         .for_each(|epoch| drop(put(&root, 0, *epoch)));
