@@ -40,9 +40,8 @@ Another process, or the same one after a crash, reads the last commit:
 
 from holdfast import errors, metrics, serde, stores
 from holdfast._core import __version__
-from holdfast._database import Database
+from holdfast._database import Database, open  # noqa: A004
 from holdfast._offsets import TopicPartition
-from holdfast._open import open  # noqa: A004
 from holdfast._options import (
     Durability,
     IsolationLevel,

@@ -34,7 +34,6 @@ __all__ = [
     "__version__",
     "check_root",
     "check_store_name",
-    "check_topic",
     "decode_batch",
     "decode_reader",
     "default_segment_interval",
@@ -69,7 +68,6 @@ class _Settings(TypedDict):
     mechanism: str
     uncommitted_max_bytes: int
     metrics_level: str
-    older_layout: bool
     rocksdb_options: Sequence[tuple[str, str]]
 
 def open_database(
@@ -78,7 +76,7 @@ def open_database(
     """Opens the database in a directory, or creates it; without a path it is in memory."""
 
 def read_offsets(path: str | PathLike[str]) -> list[tuple[str, int, int]] | None:
-    """Returns the offsets in a text file of older layouts; None if there is no file."""
+    """Returns the offsets in a text file; None if there is no file."""
 
 def write_offsets(path: str | PathLike[str], offsets: Sequence[tuple[str, int, int]]) -> None:
     """Writes such a file atomically."""
@@ -94,9 +92,6 @@ def check_store_name(name: str) -> None:
 
     A name has 1 to 200 ASCII letters, digits, `_`, `-` or `.`.
     """
-
-def check_topic(topic: str) -> None:
-    """Raises `ValueError` if a text file of older layouts cannot hold this topic."""
 
 @final
 class Database:

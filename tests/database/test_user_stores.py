@@ -151,28 +151,6 @@ def test_an_invalid_store_is_refused_with_the_wanted_types(tmp_path):
         hf.open(tmp_path / "db", [named])
 
 
-def test_offsets_and_positions_of_older_layouts_are_moved_in(tmp_path):
-    stores = [hf.stores.key_value("kv")]
-    hf.open(tmp_path / "db", stores).close()
-    (tmp_path / "db" / ".checkpoint").write_text("0\n3\nlog 0 41\nlog 1 7\nlog 2 -4\n")
-    (tmp_path / "db" / "kv.position").write_text("0\n1\norders 3 99\n")
-    for _ in range(2):
-        with hf.open(tmp_path / "db", stores) as db:
-            assert db.committed_offsets() == {("log", 0): 41, ("log", 1): 7}
-            assert db.position() == hf.Position({"orders": {3: 99}})
-        assert not (tmp_path / "db" / ".checkpoint").exists()
-        assert not (tmp_path / "db" / "kv.position").exists()
-
-
-def test_committed_offsets_are_not_overwritten_by_text_files(tmp_path):
-    stores = [hf.stores.key_value("kv")]
-    with hf.open(tmp_path / "db", stores) as db:
-        db.commit({LOG: 100})
-    (tmp_path / "db" / ".checkpoint").write_text("0\n1\nlog 0 41\n")
-    with hf.open(tmp_path / "db", stores) as db:
-        assert db.committed_offset(LOG) == 100
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -187,11 +165,12 @@ def test_committed_offsets_are_not_overwritten_by_text_files(tmp_path):
     ],
 )
 def test_a_malformed_file_names_its_line_and_stays(tmp_path, text, line):
-    hf.open(tmp_path / "db", [hf.stores.key_value("kv")]).close()
-    (tmp_path / "db" / ".checkpoint").write_text(text)
+    opened(tmp_path / "db", Totals()).close()
+    file = tmp_path / "db" / ".checkpoint_totals"
+    file.write_text(text)
     with pytest.raises(hf.errors.StoreCorruptedError, match=f"line {line} "):
-        hf.open(tmp_path / "db", [hf.stores.key_value("kv")])
-    assert (tmp_path / "db" / ".checkpoint").read_text() == text
+        opened(tmp_path / "db", Totals())
+    assert file.read_text() == text
 
 
 class Logged(Totals):

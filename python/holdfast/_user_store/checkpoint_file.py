@@ -1,6 +1,6 @@
 """The file `.checkpoint_<store>` with the offsets of a user store.
 
-Its format is that of the text files in older layouts:
+Its format is that of Kafka Streams' checkpoint files:
 
 0                               format version
 2                               number of lines below

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 # The store's folder, beside the database's files, has the same name.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
-# RocksDB's files, Holdfast's, and the text files of older layouts.
+# RocksDB's files, Holdfast's, and the text files of offsets.
 _RESERVED_NAME = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG|LOG\.old.*|(MANIFEST|OPTIONS|METADB)-.*"
     r"|\d+\.[a-z]+|archive|HOLDER|COMMITTED|.*\.position",

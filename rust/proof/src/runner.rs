@@ -146,11 +146,6 @@ impl<'a> Runner<'a> {
         self.db.close()?;
         (self.note)(Note::Durable(self.world.n()));
         self.world.lose(true);
-        // Text files are not on the simulated disk, and a close that fails between two openings
-        // would leave the wrong stores.
-        let for_long = specs.iter().any(|spec| !spec.transactional);
-        self.options.older_layout =
-            for_long && self.options.environment.is_none() && self.rng.u8(..3) == 0;
         self.db = Database::open(&self.path, specs, self.options.clone())?;
         if specs.iter().any(|spec| !spec.transactional) {
             (self.note)(Note::Opened);

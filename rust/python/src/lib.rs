@@ -31,7 +31,7 @@ mod _core {
     #[pymodule_export]
     use crate::arrow::export::{ArrowArray, ArrowBatch, ArrowReader};
     #[pymodule_export]
-    use crate::database::offsets::{check_topic, read_offsets, remove_offsets, write_offsets};
+    use crate::database::offsets::{read_offsets, remove_offsets, write_offsets};
     #[pymodule_export]
     use crate::database::store_builder::default_segment_interval;
     #[pymodule_export]

@@ -39,16 +39,7 @@ impl Database {
             result => result,
         };
         writer.close();
-        let older_layout = self.options.older_layout && !self.is_in_memory();
-        let written = flushed
-            .map_err(|error| self.not_flushed(&error))
-            .and_then(|()| {
-                if older_layout {
-                    self.move_out()
-                } else {
-                    Ok(())
-                }
-            });
+        let written = flushed.map_err(|error| self.not_flushed(&error));
         self.reclaimer.stop();
         if let Some(spiller) = &self.spiller {
             spiller.close();
@@ -56,9 +47,6 @@ impl Database {
         // The spilled rows must be deleted before the directory's lock is released: the next open
         // deletes the rows that it finds there.
         self.transactions.uncommitted.withdraw();
-        if older_layout && written.is_ok() {
-            return self.rocks.close_without_own_families();
-        }
         drop(closing);
         written
     }

@@ -10,9 +10,9 @@ mod commit;
 )]
 mod database;
 mod expiry;
-mod legacy_files;
 mod maintenance;
 mod metrics;
+mod offset_file;
 mod offsets;
 mod open;
 mod options;
@@ -23,8 +23,8 @@ mod transactions;
 
 pub use commit::Commit;
 pub use database::Database;
-pub use legacy_files::{Offsets, check_topic, read_offsets, remove_offsets, write_offsets};
 pub use metrics::{DatabaseMetrics, StoreMetrics};
+pub use offset_file::{Offsets, check_topic, read_offsets, remove_offsets, write_offsets};
 pub use options::{DatabaseOptions, Durability, ProcessingGuarantee, TransactionMechanism};
 pub use rows::store_descriptor::check_store_name;
 pub use transactions::open_transaction::OpenTransaction;

@@ -70,25 +70,10 @@ impl Database {
 
     /// All offsets of the last commit, each as [`Self::committed_offset`] returns it.
     pub fn committed_offsets(&self) -> Result<Vec<(TopicPartition, Offset)>> {
-        self.offsets_of(self.owners())
-    }
-
-    /// All offsets of the stores in files. Stores in memory are empty at the next open.
-    pub(super) fn offsets_in_files(&self) -> Result<Vec<(TopicPartition, Offset)>> {
-        let is_in_files = |store: &&str| {
-            self.stores
-                .entries
-                .iter()
-                .all(|entry| entry.spec.persistent || entry.spec.name != *store)
-        };
-        self.offsets_of(self.owners().into_iter().filter(is_in_files).collect())
-    }
-
-    fn offsets_of(&self, stores: Vec<&str>) -> Result<Vec<(TopicPartition, Offset)>> {
         self.rocks.check_owner()?;
         let base = self.base();
         let mut least = StoreOffsets::new();
-        for store in stores {
+        for store in self.owners() {
             for (tp, offset) in offset_rows::read(base.files(), self.families.offsets, store)? {
                 let known = least.entry(tp).or_insert(offset);
                 *known = offset.min(*known);

@@ -90,9 +90,6 @@ pub struct DatabaseOptions {
     pub uncommitted_max_bytes: i64,
     /// Which metrics are recorded.
     pub metrics_level: MetricsLevel,
-    /// A close writes offsets and positions to the text files of older layouts and drops the column
-    /// families that these do not have. The next open restores everything.
-    pub older_layout: bool,
     /// RocksDB's option strings, passed through, of the database or of column families.
     pub rocksdb_options: Vec<(String, String)>,
     /// For the proof crate: the file system below the database.
@@ -108,7 +105,6 @@ impl Default for DatabaseOptions {
             mechanism: TransactionMechanism::default(),
             uncommitted_max_bytes: 64 << 20,
             metrics_level: MetricsLevel::default(),
-            older_layout: false,
             rocksdb_options: Vec::new(),
             environment: None,
         }

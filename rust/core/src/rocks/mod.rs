@@ -13,7 +13,6 @@ pub(crate) mod batch;
 mod cursor;
 mod failure;
 mod family;
-mod older_layout_rows;
 mod open;
 mod operations;
 mod options;
@@ -27,7 +26,7 @@ pub use batch::Batch;
 pub use cursor::Cursor;
 pub(crate) use failure::io_failure;
 pub use family::Family;
-pub(crate) use older_layout_rows::{OLDER_LAYOUT_PREFIX, older_layout_key};
+pub(crate) use open::list_families;
 pub(crate) use operations::rewrite::Rewritten;
 pub(crate) use operations::sorted_files::SortedFiles;
 #[doc(hidden)]

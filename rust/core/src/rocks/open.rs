@@ -2,7 +2,7 @@
 
 use super::failure::failure;
 use super::family::{Family, FamilyHandle};
-use super::options::{RocksOptions, family_options, path_in_memory, rocks_options};
+use super::options::{Environment, RocksOptions, family_options, path_in_memory, rocks_options};
 use super::recovery::commit_number::{self, CommitNumber};
 use super::recovery::last_commit;
 use super::recovery::log_gap::GapFilter;
@@ -100,6 +100,16 @@ impl RocksDb {
     }
 }
 
+/// Returns the names of the families that a database's files have; `None` if they cannot be read.
+/// Changes no file.
+pub(crate) fn list_families(path: &Path, environment: Option<&Environment>) -> Option<Vec<String>> {
+    let options = RocksOptions {
+        environment: environment.cloned(),
+        ..RocksOptions::default()
+    };
+    DB::list_cf(&rocks_options(&options).ok()?, path).ok()
+}
+
 /// Adds the families that the files have and `specs` lacks.
 fn add_families_on_disk(
     specs: &mut Vec<FamilySpec>,
@@ -148,7 +158,7 @@ fn handles(db: &DB, specs: &[FamilySpec], path: &Path) -> Result<Vec<(String, Fa
             id: handle.id(),
         })
     };
-    let mut handles = Vec::with_capacity(specs.len() + 1);
+    let mut handles = Vec::with_capacity(specs.len());
     for spec in specs {
         let name = spec.name();
         let family = handle(&name).ok_or_else(|| {
@@ -160,7 +170,6 @@ fn handles(db: &DB, specs: &[FamilySpec], path: &Path) -> Result<Vec<(String, Fa
         })?;
         handles.push((name, family));
     }
-    handles.extend(handle("default").map(|family| ("default".to_owned(), family)));
     Ok(handles)
 }
 

@@ -59,20 +59,6 @@ impl RocksDb {
         })
     }
 
-    /// RocksDB's `default` family, which every database has.
-    ///
-    /// # Errors
-    /// `StoreCorrupted` if it is missing.
-    pub fn default_family(&self) -> Result<Family> {
-        self.find_family("default").ok_or_else(|| {
-            Error::new(
-                ErrorKind::StoreCorrupted,
-                "the default column family is missing",
-            )
-            .path(&self.path)
-        })
-    }
-
     fn find_family(&self, name: &str) -> Option<Family> {
         self.handles
             .iter()

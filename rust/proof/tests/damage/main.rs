@@ -82,7 +82,7 @@ fn original(path: PathBuf, seed: u64) -> Original {
     drop(runner);
     let mut files: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for file in files_below(&path) {
-        if !kind(&file).starts_with("LOG") && !is_of_an_older_layout(&file) {
+        if !kind(&file).starts_with("LOG") {
             files.entry(kind(&file)).or_default().push(file);
         }
     }
@@ -93,15 +93,6 @@ fn original(path: PathBuf, seed: u64) -> Original {
         closed,
         files,
     }
-}
-
-/// Whether a file is text without a checksum, of which any valid content counts. A missing file
-/// requests a restore from the changelog. `older_layout.rs` of core tests malformed files.
-fn is_of_an_older_layout(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name == ".checkpoint")
-        || file
-            .extension()
-            .is_some_and(|extension| extension == "position")
 }
 
 /// Opens a damaged database: returns the message of a clear error, or `None` for the right state.

@@ -1,4 +1,4 @@
-//! Offsets between Python and the engine, and the text files of older layouts that hold them.
+//! Offsets between Python and the engine, and the text files that hold them for user stores.
 
 use crate::process::Process;
 use crate::run::run;
@@ -34,7 +34,7 @@ pub fn offset_change(offsets: Option<ChangelogOffsets>) -> OffsetChange {
     }
 }
 
-/// Returns the offsets in a text file of older layouts; `None` if there is no file.
+/// Returns the offsets in a text file; `None` if there is no file.
 #[pyfunction]
 pub fn read_offsets(py: Python<'_>, path: PathBuf) -> PyResult<Option<InputOffsets>> {
     let offsets = run(py, Process::of_engine(), || {
@@ -43,7 +43,7 @@ pub fn read_offsets(py: Python<'_>, path: PathBuf) -> PyResult<Option<InputOffse
     Ok(offsets.map(to_python))
 }
 
-/// Writes a text file of older layouts atomically.
+/// Writes a text file of offsets atomically.
 #[pyfunction]
 pub fn write_offsets(
     py: Python<'_>,
@@ -56,16 +56,10 @@ pub fn write_offsets(
     })
 }
 
-/// Removes a text file of older layouts, if there is one. The removal is durable on return.
+/// Removes a text file of offsets, if there is one. The removal is durable on return.
 #[pyfunction]
 pub fn remove_offsets(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     run(py, Process::of_engine(), || {
         holdfast_core::remove_offsets(&path)
     })
-}
-
-/// Fails if a text file of older layouts cannot hold a topic.
-#[pyfunction]
-pub fn check_topic(py: Python<'_>, topic: &str) -> PyResult<()> {
-    run(py, Process::current(), || holdfast_core::check_topic(topic))
 }

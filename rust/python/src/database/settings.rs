@@ -15,7 +15,6 @@ pub struct DatabaseSettings {
     mechanism: String,
     uncommitted_max_bytes: i64,
     metrics_level: String,
-    older_layout: bool,
     rocksdb_options: Vec<(String, String)>,
 }
 
@@ -55,7 +54,6 @@ impl DatabaseSettings {
                 MetricsLevel::name,
             )?,
             uncommitted_max_bytes: self.uncommitted_max_bytes,
-            older_layout: self.older_layout,
             rocksdb_options: self.rocksdb_options,
             ..DatabaseOptions::default()
         })

@@ -5,7 +5,6 @@ use super::store_entries::{BuiltStores, build_stores};
 use super::store_states::StoreStates;
 use crate::database::database::{Database, Markers, TransactionState};
 use crate::database::expiry::{Reclaimer, Views};
-use crate::database::legacy_files;
 use crate::database::metrics::DatabaseCounts;
 use crate::database::options::ProcessingGuarantee;
 use crate::database::rows::keys::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
@@ -42,10 +41,6 @@ impl Opening {
             states,
             shorter_retention,
         } = self.store_states(stores, &discarded, &position, &mut batch)?;
-        if self.options.older_layout && !in_memory {
-            legacy_files::check_topics(&self.snapshot, self.families.offsets, &position)
-                .map_err(|e| e.path(self.rocks.path()))?;
-        }
         self.rocks.write(&mut batch)?;
         if shorter_retention {
             // Compactions now drop rows that a crash does not restore, so a crash must not restore

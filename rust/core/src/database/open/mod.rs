@@ -4,6 +4,7 @@ mod checks;
 mod directory;
 mod discard;
 mod finish;
+mod foreign;
 mod open_database;
 mod opening;
 mod store_entries;

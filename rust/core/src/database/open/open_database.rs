@@ -1,7 +1,8 @@
 //! Opens a database in a directory, or in memory.
 
 use super::checks::check_specs;
-use super::directory::{canonical, make_directory, write_holder};
+use super::directory::{canonical, claim_new, make_directory, write_holder};
+use super::foreign::check_foreign;
 use super::opening::Opening;
 use crate::database::commit::commit_file::CommitFile;
 use crate::database::database::Database;
@@ -20,16 +21,20 @@ impl Database {
     ///
     /// # Errors
     /// `StoreLocked` with the holder's process id; `FormatVersion` for files of another format or
-    /// of another program; `InvalidValue` for a store of another kind or another durability than
-    /// the files have, for invalid names, durations and database options, for the path of a file,
-    /// and with `older_layout` for a topic with white space in it; `Io` if the directory cannot be
-    /// written; `StoreCorrupted` also for a malformed text file of an older layout;
-    /// `StateMismatch` under exactly-once for a state that an unclean stop left suspect.
+    /// of another program, in which nothing is changed; `InvalidValue` for a store of another kind
+    /// or another durability than the files have, for invalid names, durations and database
+    /// options, and for the path of a file; `Io` if the directory cannot be written;
+    /// `StoreCorrupted`; `StateMismatch` under exactly-once for a state that an unclean stop left
+    /// suspect.
     pub fn open(path: &Path, stores: &[StoreSpec], options: DatabaseOptions) -> Result<Arc<Self>> {
         check_specs(stores)?;
         make_directory(path)?;
         let path = &canonical(path)?;
+        check_foreign(path, options.environment.as_ref())?;
         let is_new = !path.join("CURRENT").exists();
+        if is_new {
+            claim_new(path)?;
+        }
         let commit_file = CommitFile::read(path)?;
         let opening = Opening::new(path, stores, options, commit_file.as_ref())?;
         write_holder(path)?;

@@ -6,7 +6,6 @@ use super::store_entries::store_families;
 use crate::database::commit::commit_file::CommitFile;
 use crate::database::commit::spilled_commit;
 use crate::database::expiry::RowExpiry;
-use crate::database::legacy_files;
 use crate::database::options::{DatabaseOptions, Durability};
 use crate::database::rows::OwnFamilies;
 use crate::database::rows::keys::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
@@ -89,13 +88,6 @@ impl Opening {
             metadata: rocks.family(&own[0])?,
             offsets: rocks.family(&own[1])?,
         };
-        if options
-            .environment
-            .as_ref()
-            .is_none_or(|environment| !environment.is_in_memory())
-        {
-            legacy_files::move_in(&rocks, families.metadata, families.offsets, stores)?;
-        }
         let snapshot = rocks.snapshot()?;
         Ok(Self {
             rocks,

@@ -1,7 +1,6 @@
 //! The states of the stores at an open: stream times, sequence numbers, and which stores are lost.
 
 use super::opening::Opening;
-use super::store_entries::{has_rows, store_families};
 use crate::database::rows::{keys, offset_rows, store_descriptor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::position::Position;
@@ -40,8 +39,7 @@ impl Opening {
                     &spec.name,
                     batch,
                 )?;
-                // A store of an older layout has no descriptor and may have rows.
-                is_lost |= !has_offsets && !self.has_rows(spec)?;
+                is_lost |= !has_offsets;
             }
             if spec.persistent && self.read(&keys::memory_key(&spec.name))?.is_some() {
                 // Its offsets are those of rows that were never in files.
@@ -144,15 +142,5 @@ impl Opening {
                 .unwrap_or(0),
             changed: false,
         })
-    }
-
-    fn has_rows(&self, spec: &StoreSpec) -> Result<bool> {
-        store_families(spec)
-            .iter()
-            .try_fold(false, |found, family| {
-                Ok(found
-                    || spec.persistent
-                        && has_rows(&self.rocks, self.rocks.family(family)?, family.kind)?)
-            })
     }
 }

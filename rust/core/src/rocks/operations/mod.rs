@@ -1,7 +1,6 @@
 //! What can be done with an open database.
 
 pub(super) mod maintenance;
-pub(super) mod older_layout;
 pub(super) mod properties;
 pub(super) mod read;
 pub(super) mod rewrite;

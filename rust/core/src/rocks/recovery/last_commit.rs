@@ -2,7 +2,6 @@
 
 use super::commit_number;
 use super::log_gap::NoReplay;
-use crate::rocks::older_layout_rows::older_layout_key;
 use crate::rocks::options::{RocksOptions, family_options, rocks_options};
 use crate::table::{FamilyKind, FamilySpec};
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, Error, IteratorMode, Options};
@@ -29,14 +28,7 @@ pub(in crate::rocks) fn number(db: &DB) -> Result<u64, Error> {
         .map(|family| db.get_cf(&family, commit_number::KEY))
         .transpose()?
         .flatten();
-    Ok(match in_metadata {
-        Some(number) => commit_number::parse(Some(&number)),
-        // The database may have an older layout, with these rows in the `default` family.
-        None => commit_number::parse(
-            db.get(older_layout_key(&metadata, commit_number::KEY))?
-                .as_deref(),
-        ),
-    })
+    Ok(commit_number::parse(in_metadata.as_deref()))
 }
 
 /// The last commit that the files hold without a log; `None` if they cannot be read.

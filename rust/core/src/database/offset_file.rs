@@ -1,5 +1,5 @@
-//! Text files of offsets, which older layouts use: `.checkpoint` of a database,
-//! `.checkpoint_<store>` and `<store>.position` of a store.
+//! Text files of offsets, `.checkpoint_<store>`: for user stores that do not manage their offsets
+//! (KIP-1035). The format is that of Kafka Streams' checkpoint files.
 //!
 //! ```text
 //! 0                               the format's version
@@ -40,7 +40,7 @@ pub fn read_offsets(path: &Path) -> Result<Option<Offsets>> {
 }
 
 /// Parses a file's content, as [`read_offsets`] does.
-pub(super) fn parse(text: &str) -> Result<Offsets> {
+fn parse(text: &str) -> Result<Offsets> {
     let lines: Vec<&str> = text.lines().collect();
     let malformed = |number: usize, wanted: &str| {
         let line = lines.get(number - 1).map_or_else(
@@ -87,7 +87,7 @@ pub(super) fn parse(text: &str) -> Result<Offsets> {
 }
 
 /// The content of a file with these offsets.
-pub(super) fn text(offsets: &Offsets) -> String {
+fn text(offsets: &Offsets) -> String {
     let row = |(tp, offset): (&TopicPartition, &Offset)| {
         format!("{} {} {}\n", tp.topic, tp.partition, offset.0)
     };
@@ -107,8 +107,8 @@ pub fn check_topic(topic: &str) -> Result<()> {
         return Ok(());
     }
     let words = format!(
-        "topic {topic:?} is empty or has white space in it, which the text files of older layouts \
-         cannot hold"
+        "topic {topic:?} is empty or has white space in it, which the text files of offsets cannot \
+         hold"
     );
     Err(Error::new(ErrorKind::InvalidValue, words))
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import _core
-from holdfast._database import Database
+from holdfast._database.database import Database
 from holdfast._options import (
     Durability,
     IsolationLevel,
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
 _INT64_MAX = 2**63 - 1
-# The versions of Kafka Streams that have offsets in text files, as its `upgrade.from` names them.
-_OLDER_LAYOUTS = (
-    *("0.10.0", "0.10.1", "0.10.2", "0.11.0", "1.0", "1.1"),
-    *(f"2.{minor}" for minor in range(9)),
-    *(f"3.{minor}" for minor in range(10)),
-    *("4.0", "4.1", "4.2"),
-)
 
 
 def open(  # noqa: A001
@@ -48,7 +41,6 @@ def open(  # noqa: A001
     uncommitted_max_bytes: int = 64 << 20,
     transaction_mechanism: TransactionMechanism = TransactionMechanism.AUTO,
     metrics_level: MetricsLevel = MetricsLevel.INFO,
-    upgrade_from: str | None = None,
     rocksdb_options: Mapping[str, str] | None = None,
 ) -> Database:
     """Opens the database in the directory `path`, or creates it.
@@ -65,28 +57,20 @@ def open(  # noqa: A001
     - `rocksdb_options`: RocksDB's own names and values, of the database or of all column families
       (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`). Options that the stores'
       guarantees depend on are refused.
-    - `upgrade_from`: the version of Kafka Streams ("0.10.0" to "4.2") whose layout must be able to
-      open the directory again. Offsets and positions in the text files of older layouts
-      (`.checkpoint`, `<store>.position`) always move into the database. With `upgrade_from` a close
-      writes them back and leaves only the stores' column families in the database; the next open
-      restores the others.
 
     Raises
     ------
     - `StoreLockedError` if another process or database has it open,
-    - `FormatVersionError` or `StoreCorruptedError` if it cannot be read,
+    - `FormatVersionError` if another version or another program wrote it, Kafka Streams for
+      example; nothing in it is changed then,
+    - `StoreCorruptedError` if its files are damaged,
     - `StateMismatchError` under exactly-once for a state that an unclean stop left undefined,
     - `SerializationError` if a value's columns do not fit those it was written with,
     - `TypeError` or `ValueError` for invalid arguments; `ValueError` also for other stores, serdes
-      or another durability than the database was created with, and with `upgrade_from` for a topic
-      with white space, which the text files cannot contain,
+      or another durability than the database was created with,
     - the errors of a user store's `init`.
 
     """
-    if upgrade_from is not None and upgrade_from not in _OLDER_LAYOUTS:
-        raise ValueError(
-            f"upgrade_from is {upgrade_from!r}; wanted: None or one of {', '.join(_OLDER_LAYOUTS)}"
-        )
     check_choice("processing_guarantee", processing_guarantee, ProcessingGuarantee)
     check_choice("durability", durability, Durability)
     check_choice("transaction_mechanism", transaction_mechanism, TransactionMechanism)
@@ -115,7 +99,6 @@ def open(  # noqa: A001
             "mechanism": transaction_mechanism.value,
             "uncommitted_max_bytes": uncommitted_max_bytes,
             "metrics_level": metrics_level.value,
-            "older_layout": upgrade_from is not None,
             "rocksdb_options": rocksdb_option_rows(rocksdb_options),
         },
     )
@@ -125,8 +108,7 @@ def open(  # noqa: A001
         by_name: dict[str, StoreBuilder | AttachedStore] = {store.name: store for store in built}
         for user_store in user_stores:
             by_name[user_store.name] = AttachedStore(user_store, directory, processing_guarantee)
-        older_layout = upgrade_from is not None and directory is not None
-        return Database(core, by_name, default_isolation_level, directory, older_layout)
+        return Database(core, by_name, default_isolation_level, directory)
     except BaseException:
         core.close()
         raise

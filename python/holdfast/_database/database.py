@@ -7,7 +7,6 @@ from html import escape
 from os import fspath
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast import _core
 from holdfast._offsets import TopicPartition, check_bits, offset_rows, topic_partition
 from holdfast._options import IsolationLevel, check_choice
 from holdfast._position import Position
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
+    from holdfast import _core
     from holdfast._metric_names import DatabaseMetrics
     from holdfast.stores import StoreBuilder
 
@@ -58,7 +58,6 @@ class Database(AbstractContextManager["Database"]):
         stores: Mapping[str, StoreBuilder | AttachedStore],
         default_isolation_level: IsolationLevel,
         directory: Path | None,
-        older_layout: bool,
     ) -> None:
         """Called by `open`."""
         self._core = core
@@ -74,10 +73,7 @@ class Database(AbstractContextManager["Database"]):
             else:
                 self._stores[name] = self._store(name, store)
                 self._kinds[name] = store.kind
-        self._older_layout = older_layout
-        self._topics_in_files = older_layout or any(
-            attached.keeps_file for attached in self._attached.values()
-        )
+        self._topics_in_files = any(attached.keeps_file for attached in self._attached.values())
         initialised: list[AttachedStore] = []
         try:
             for name, attached in self._attached.items():
@@ -141,11 +137,8 @@ class Database(AbstractContextManager["Database"]):
     def observe(self, topic: str, partition: int, offset: int) -> None:
         """Records the input record that the following writes come from.
 
-        It is committed and rolled back with them. With `upgrade_from` a topic that is empty or
-        contains white space raises `ValueError`, too.
+        It is committed and rolled back with them.
         """
-        if self._older_layout:
-            _core.check_topic(topic)
         try:
             self._core.observe(topic, partition, offset)
         except (OverflowError, TypeError):
@@ -166,13 +159,13 @@ class Database(AbstractContextManager["Database"]):
         only accepts `rollback`. Only the commit of a transaction that outgrew its memory can stop
         half-way: the error says so, and `rollback` or `recover` ends it.
 
-        Raises `ValueError` for invalid offsets, before anything is changed. If offsets are written
-        to text files (with `upgrade_from`, or for a user store that does not manage them), that
-        includes a topic that is empty or contains white space. Raises `HoldfastError` after a write
-        or a commit that failed, until `rollback`.
+        Raises `ValueError` for invalid offsets, before anything is changed. If a user store does
+        not manage its offsets, they are written to a text file, and a topic that is empty or
+        contains white space is invalid, too. Raises `HoldfastError` after a write or a commit that
+        failed, until `rollback`.
         """
         offsets = offset_rows(changelog_offsets)
-        if self._attached or self._topics_in_files:
+        if self._attached:
             # Before any user store commits, since that cannot be undone.
             self._core.check_commit(offsets, self._topics_in_files)
         for attached in self._attached.values():
@@ -236,13 +229,11 @@ class Database(AbstractContextManager["Database"]):
         Nothing is applied if it raises: `HoldfastError` while the database has uncommitted writes
         or observed offsets in any store (commit or roll back first); `KeyError` for an unknown
         store; `ValueError` for a user store, for `timestamps` that the kind does not take, for
-        missing ones that it needs, with `upgrade_from` for a topic that is empty or contains white
-        space, and for a row that is not a record of the kind; errors of columns as in `StateStore`.
+        missing ones that it needs, and for a row that is not a record of the kind; errors of
+        columns as in `StateStore`.
         """
         self[store]  # the KeyError of an unknown name lists the known ones
         offsets = offset_rows(changelog_offsets) or []
-        for topic, *_ in offsets if self._older_layout else ():
-            _core.check_topic(topic)
         self._core.restore_batch(store, keys, values, timestamps, offsets)
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:

@@ -1,0 +1,78 @@
+//! Refuses the directories of other programs: nothing in them is changed.
+
+use super::directory::HOLDER;
+use crate::error::{Error, ErrorKind, Result};
+use crate::rocks::{self, Environment};
+use crate::table::{FamilyKind, FamilySpec};
+use std::path::Path;
+
+/// Fails if a directory holds the data of another program.
+///
+/// Kafka Streams' stores are such data: Holdfast cannot read them. A database that began empty
+/// beside them would hide their records.
+///
+/// # Errors
+/// `FormatVersion`.
+pub(super) fn check_foreign(path: &Path, environment: Option<&Environment>) -> Result<()> {
+    let words = if path.join("CURRENT").exists() {
+        other_database(path, environment)
+    } else {
+        kafka_streams(path)
+    };
+    words.map_or(Ok(()), |words| {
+        Err(Error::new(ErrorKind::FormatVersion, words).path(path))
+    })
+}
+
+/// Says whose a RocksDB database is, if it is not Holdfast's.
+fn other_database(path: &Path, environment: Option<&Environment>) -> Option<String> {
+    // It is there before RocksDB creates the first file. A copy of a database lacks it, but has the
+    // family.
+    if path.join(HOLDER).exists() {
+        return None;
+    }
+    // If the list cannot be read, the open fails, too, and its error says more.
+    let families = rocks::list_families(path, environment)?;
+    if families.contains(&FamilySpec::new(FamilyKind::Metadata, "").name()) {
+        return None;
+    }
+    Some(format!(
+        "this is a RocksDB database of another program, with the column families {families:?}; \
+         nothing in it was changed; choose another path, and restore a store of Kafka Streams from \
+         its changelog with restore_batch"
+    ))
+}
+
+/// Says why a directory without a RocksDB database is a task directory of Kafka Streams.
+fn kafka_streams(path: &Path) -> Option<String> {
+    let found = std::fs::read_dir(path).ok()?.flatten().find_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_of_streams = name == ".checkpoint"
+            || name == "kafka-streams-process-metadata"
+            || name.ends_with(".position")
+            || (name == "rocksdb" && entry.path().is_dir())
+            || has_segments(&entry.path(), &name);
+        is_of_streams.then_some(name)
+    })?;
+    Some(format!(
+        "this is a state directory of Kafka Streams, since it has {found:?}; Holdfast cannot read \
+         its stores, and nothing was changed; choose another path and restore the stores from \
+         their changelogs with restore_batch"
+    ))
+}
+
+/// Whether a folder holds a window, session or versioned store of Kafka Streams: databases that are
+/// named `<store>.<segment>`.
+fn has_segments(folder: &Path, store: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return false;
+    };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name();
+        let segment = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(store)?.strip_prefix('.'));
+        segment.is_some_and(|segment| segment.parse::<i64>().is_ok())
+            && entry.path().join("CURRENT").exists()
+    })
+}

@@ -1,0 +1,104 @@
+//! Directories of other programs are refused, and nothing in them is changed.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use holdfast_core::{Database, DatabaseOptions, ErrorKind, StoreKind, StoreSpec};
+use rust_rocksdb::{DB, Options};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn open(path: &Path) -> holdfast_core::Result<std::sync::Arc<Database>> {
+    let stores = [StoreSpec::new("totals", StoreKind::KeyValue)];
+    Database::open(path, &stores, DatabaseOptions::default())
+}
+
+/// The files below a folder, with their contents.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.append(&mut files(&path));
+        } else {
+            found.insert(path.clone(), fs::read(path).unwrap());
+        }
+    }
+    found
+}
+
+/// Makes a database as another program does, with one row.
+fn make_foreign(path: &Path, families: &[&str]) {
+    fs::create_dir_all(path).unwrap();
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    let db = DB::open_cf(&options, path, families).unwrap();
+    db.put(b"k", b"v").unwrap();
+}
+
+fn assert_refused(path: &Path, words: &str) {
+    let before = files(path);
+    let error = open(path).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::FormatVersion);
+    assert!(error.to_string().contains(words), "{error}");
+    assert_eq!(files(path), before);
+}
+
+#[test]
+fn database_of_another_program_is_refused_and_stays_readable() {
+    // The second and third one are what Kafka Streams makes for a store.
+    for families in [
+        &["default"][..],
+        &["default", "keyValueWithTimestamp"],
+        &["default", "offsets"],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        make_foreign(dir.path(), families);
+        assert_refused(dir.path(), "database of another program");
+        let db = DB::open_cf(&Options::default(), dir.path(), families).unwrap();
+        assert_eq!(db.get(b"k").unwrap().unwrap(), b"v");
+    }
+}
+
+#[test]
+fn state_directory_of_kafka_streams_is_refused() {
+    let make: [fn(&Path); 5] = [
+        |task| fs::write(task.join(".checkpoint"), "0\n1\nlog 0 41\n").unwrap(),
+        |task| fs::write(task.join("totals.position"), "0\n1\norders 3 99\n").unwrap(),
+        |task| make_foreign(&task.join("rocksdb/totals"), &["default"]),
+        |task| make_foreign(&task.join("rates/rates.-3"), &["default"]),
+        |application| {
+            fs::create_dir(application.join("0_0")).unwrap();
+            fs::write(application.join("kafka-streams-process-metadata"), "{}").unwrap();
+        },
+    ];
+    for make in make {
+        let dir = tempfile::tempdir().unwrap();
+        make(dir.path());
+        assert_refused(dir.path(), "Kafka Streams");
+    }
+}
+
+#[test]
+fn folder_with_other_files_becomes_a_database() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+    fs::create_dir(dir.path().join("totals")).unwrap();
+    open(dir.path()).unwrap().close().unwrap();
+}
+
+#[test]
+fn database_that_a_crash_left_half_made_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("HOLDER"), "").unwrap();
+    make_foreign(dir.path(), &["default"]);
+    open(dir.path()).unwrap().close().unwrap();
+}
+
+#[test]
+fn copy_of_a_database_opens_without_its_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).unwrap().close().unwrap();
+    fs::remove_file(dir.path().join("HOLDER")).unwrap();
+    open(dir.path()).unwrap().close().unwrap();
+}
