@@ -30,6 +30,8 @@ impl Transaction {
             buffer.clear(interval);
         }
         buffer.delete_staged(bounds);
+        // The deletes over staged rows do not count as staged bytes.
+        self.memory_limit.measure_at = 0;
         Ok(())
     }
 

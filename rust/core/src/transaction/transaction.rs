@@ -3,6 +3,7 @@
 use super::record_size::check_size;
 use super::spill::memory_limit::MemoryLimit;
 use super::spill::spiller::Spiller;
+use super::staged::layer::Layer;
 use super::staged::table_buffer::TableBuffer;
 use super::store_state::StoreState;
 use super::stored::base::Base;
@@ -175,7 +176,7 @@ impl Transaction {
         !self.buffers[table.number].is_empty()
     }
 
-    /// Keys and values staged since it began, in bytes, plus one per record. It never falls.
+    /// An upper bound of the memory of all records staged since it began, in bytes. It never falls.
     pub(crate) fn staged_bytes(&self) -> u64 {
         self.staged_bytes
     }
@@ -206,7 +207,7 @@ impl Transaction {
         let bytes = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum::<usize>();
         let (key_bytes, value_bytes) = (bytes(key), value.map_or(0, bytes));
         check_size(key_bytes.max(value_bytes))?;
-        self.staged_bytes += (key_bytes + value_bytes) as u64 + 1;
+        self.staged_bytes += (key_bytes + value_bytes + Layer::RECORD_BYTES) as u64;
         self.buffers[table.number].push(key, value, newest);
         Ok(())
     }

@@ -112,6 +112,46 @@ fn large_batch_spills_and_memory_stays_small() {
     assert_eq!(versions, keys.len());
 }
 
+/// Small records: a record's place in index and order takes ten times as much as its data.
+#[test]
+fn small_records_stay_within_the_memory_limit() {
+    let _turn = turn();
+    for (limit, puts) in [(256 << 10, 50_000u32), (16 << 20, 600_000)] {
+        let dir = directory();
+        let db = open(dir.path(), limit);
+        let store = db.key_value("kv").unwrap();
+        let mut tx = db.transaction().unwrap();
+        let mut most = 0;
+        for key in 0..puts {
+            store.put(&mut tx, &key.to_be_bytes(), Some(&[7])).unwrap();
+            most = most.max(tx.uncommitted_bytes());
+        }
+        assert!(tx.has_spilled());
+        assert!(most < limit as usize + (64 << 10), "{most} bytes at most");
+        // It spills for a full memory only.
+        assert!(most > limit as usize * 9 / 10, "{most} bytes at most");
+    }
+}
+
+#[test]
+fn deletes_of_a_range_count_for_the_memory_limit() {
+    let _turn = turn();
+    let dir = directory();
+    let limit = 1 << 20;
+    let db = open(dir.path(), limit);
+    let store = db.key_value("kv").unwrap();
+    let mut tx = db.transaction().unwrap();
+    for key in 0..12_000u32 {
+        store.put(&mut tx, &key.to_be_bytes(), Some(&[7])).unwrap();
+    }
+    assert!(!tx.has_spilled());
+    // A delete for each of these rows.
+    store.delete_range(&mut tx, None, None).unwrap();
+    store.put(&mut tx, b"next", Some(&[7])).unwrap();
+    assert!(tx.has_spilled());
+    assert!(tx.uncommitted_bytes() < 1_000);
+}
+
 #[test]
 fn mechanism_and_limit_decide_what_spills() {
     let _turn = turn();

@@ -10,7 +10,7 @@ pub(in crate::transaction) struct MemoryLimit {
     /// The transaction's own limit, if it is lower than the database's.
     pub(super) bytes: Option<usize>,
     /// The number of staged bytes at which the memory is measured again.
-    pub(super) measure_at: u64,
+    pub(in crate::transaction) measure_at: u64,
     /// The most memory used before a spill.
     pub(super) peak: usize,
 }

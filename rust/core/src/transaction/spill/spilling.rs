@@ -12,6 +12,9 @@ use crate::transaction::transaction::Transaction;
 use std::path::Path;
 use std::sync::Arc;
 
+/// The fewest staged bytes between two measurements: a measurement costs as much as some puts.
+const SHORTEST_STEP: usize = 32 << 10;
+
 impl Transaction {
     /// Spills if the staged records have outgrown the memory. Call it between the rows of a batch,
     /// where no earlier read of staged or stored rows is still used.
@@ -54,9 +57,10 @@ impl Transaction {
         } else {
             limit - bytes
         };
-        // The memory grows faster than the staged bytes. Measuring again after half of the rest
-        // approaches the limit in few measurements.
-        self.memory_limit.measure_at = self.staged_bytes + (left / 2).max(limit / 256) as u64;
+        // The memory grows no faster than the staged bytes, so it cannot pass the limit before the
+        // next measurement by more than the shortest step and one record.
+        let shortest = SHORTEST_STEP.min(limit / 256);
+        self.memory_limit.measure_at = self.staged_bytes + left.max(shortest) as u64;
         Ok(())
     }
 

@@ -23,6 +23,9 @@ pub(super) struct Arena {
 }
 
 impl Arena {
+    /// The most bytes of a record's type, family and two lengths.
+    pub(super) const ENCODING: usize = 16;
+
     pub(super) fn push(
         &mut self,
         family: u32,
@@ -32,8 +35,7 @@ impl Arena {
     ) -> Record {
         let key_len: usize = key.iter().map(|part| part.len()).sum();
         let value_len: usize = value.map_or(0, |parts| parts.iter().map(|part| part.len()).sum());
-        // Type, family and two lengths take at most 16 bytes.
-        let room = key_len + value_len + 16;
+        let room = key_len + value_len + Self::ENCODING;
         if self
             .chunks
             .last()

@@ -77,6 +77,10 @@ impl Layer {
         self.log.encoded(n)
     }
 
+    /// The most memory that a record takes beside its key and value, in bytes.
+    pub(in crate::transaction) const RECORD_BYTES: usize =
+        RecordLog::RECORD_BYTES + KeyIndex::BYTES + size_of::<OrderEntry>();
+
     /// Memory that dropping this layer would free. It grows smoothly with each record, so a caller
     /// with a limit can predict from the last record whether the next one exceeds it. Index and
     /// order are therefore counted from the first record on, whether they exist or not.

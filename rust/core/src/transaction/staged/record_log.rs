@@ -43,6 +43,9 @@ impl RecordLog {
         self.deletes
     }
 
+    /// The most memory that a record takes here beside its key and value, in bytes.
+    pub(super) const RECORD_BYTES: usize = Arena::ENCODING + size_of::<Record>();
+
     /// Memory of the records, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.arena.bytes() + self.records.len() * size_of::<Record>()
