@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Database, DatabaseOptions, ErrorKind, OffsetChange, ProcessingGuarantee, StoreKind, StoreSpec,
-    Timestamp,
+    Commit, Database, DatabaseOptions, ErrorKind, OffsetChange, ProcessingGuarantee, StoreKind,
+    StoreSpec, Timestamp, Transaction,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -178,4 +178,44 @@ fn at_least_once_accepts_opened_stores_after_an_unclean_stop_and_no_others() {
     let both = open_two(dir.path(), &["a", "b"], false, once).unwrap();
     assert!(has_row(&both, "a"));
     assert!(!has_row(&both, "b"));
+}
+
+/// A write-through once rebased the open transaction onto another one's commit: the older version
+/// then replaced the newer one as the latest.
+#[test]
+fn write_through_refuses_a_transaction_that_another_commit_overtook() {
+    let dir = tempfile::tempdir().unwrap();
+    let versioned = StoreKind::Versioned {
+        history_retention: 100,
+        segment_interval: 10,
+    };
+    let stores = [
+        StoreSpec::new("rates", versioned),
+        StoreSpec {
+            transactional: false,
+            ..StoreSpec::new("direct", StoreKind::KeyValue)
+        },
+    ];
+    let db = Database::open(dir.path(), &stores, DatabaseOptions::default()).unwrap();
+    let (rates, direct) = (
+        db.versioned("rates").unwrap(),
+        db.key_value("direct").unwrap(),
+    );
+    let put_rate = |tx: &mut Transaction, at| rates.put(tx, b"EUR", Some(b"v"), Timestamp(at));
+    db.write(|tx| put_rate(tx, 20)).unwrap();
+    let mut private = db.begin().unwrap();
+    put_rate(&mut private, 30).unwrap();
+    db.commit_transaction(private, Commit::default()).unwrap();
+    let put_direct = || db.write(|tx| direct.put(tx, b"k", Some(b"v")));
+    let error = put_direct().expect_err("overtaken");
+    assert_eq!(error.kind(), ErrorKind::InvalidState);
+    assert!(
+        error.to_string().contains("something else was committed"),
+        "{error}"
+    );
+    assert!(db.commit(OffsetChange::Keep).is_err());
+    db.rollback().unwrap();
+    put_direct().unwrap();
+    db.commit(OffsetChange::Keep).unwrap();
+    assert_eq!(get(&db, b"EUR"), Some(30));
 }

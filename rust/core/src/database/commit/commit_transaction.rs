@@ -3,7 +3,7 @@
 use crate::database::database::Database;
 use crate::database::rows::keys;
 use crate::database::stores::StoreEntry;
-use crate::database::transactions::committed::NextCommit;
+use crate::database::transactions::committed::{Committed, NextCommit};
 use crate::database::transactions::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
@@ -65,14 +65,7 @@ impl Database {
         let started = Instant::now();
         tx.check_not_poisoned().map_err(|e| e.path(self.path()))?;
         let last = self.last_commit();
-        if !Arc::ptr_eq(tx.base().committed(), &last.base) {
-            return Err(Error::new(
-                ErrorKind::InvalidState,
-                "something else was committed since this transaction began; begin another one and \
-                 repeat the work",
-            )
-            .path(self.path()));
-        }
+        self.check_not_overtaken(&tx, &last)?;
         if tx.has_spilled() {
             // A table's rows are either all spilled or all staged. Only stores in memory or without
             // transactions keep staged rows.
@@ -135,11 +128,25 @@ impl Database {
         Ok(())
     }
 
+    /// Fails if there was another commit since a transaction began.
+    fn check_not_overtaken(&self, tx: &Transaction, last: &Committed) -> Result<()> {
+        if Arc::ptr_eq(tx.base().committed(), &last.base) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InvalidState,
+            "something else was committed since this transaction began; begin another one and \
+             repeat the work",
+        )
+        .path(self.path()))
+    }
+
     /// Writes and commits what is staged for the stores without transactions. Called after each
     /// write call, with the database's own transaction.
     ///
     /// # Errors
-    /// After a failed write the stores are unchanged, and the transaction can only be rolled back.
+    /// `InvalidState` if there was another commit since the transaction began. After a failed write
+    /// the stores are unchanged, and the transaction can only be rolled back.
     pub fn write_through(&self, tx: &mut Transaction) -> Result<()> {
         if !self.stores.entries.iter().any(StoreEntry::is_direct) {
             return Ok(());
@@ -152,6 +159,9 @@ impl Database {
         if batch.is_empty() && !in_memory {
             return Ok(());
         }
+        // The transaction continues from this write: a stale one must not become a new one.
+        self.check_not_overtaken(tx, &last)
+            .inspect_err(|error| tx.poison(error))?;
         let _published = self.publish_before_write_through(tx, &last.states);
         let mut states = last.states;
         let stores = self.stores.entries.iter().zip(&mut tx.stores);
