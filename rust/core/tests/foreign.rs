@@ -102,3 +102,14 @@ fn copy_of_a_database_opens_without_its_holder() {
     fs::remove_file(dir.path().join("HOLDER")).unwrap();
     open(dir.path()).unwrap().close().unwrap();
 }
+
+#[test]
+fn database_of_a_newer_version_is_named_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).unwrap().close().unwrap();
+    let families = DB::list_cf(&Options::default(), dir.path()).unwrap();
+    let mut db = DB::open_cf(&Options::default(), dir.path(), families).unwrap();
+    db.create_cf("future:totals", &Options::default()).unwrap();
+    drop(db);
+    assert_refused(dir.path(), "a newer version of Holdfast");
+}

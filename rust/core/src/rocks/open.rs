@@ -24,9 +24,9 @@ impl RocksDb {
     /// already have.
     ///
     /// # Errors
-    /// `StoreLocked` if it is open elsewhere; `FormatVersion` for a column family that Holdfast
-    /// does not write; `StoreCorrupted` also if a durable commit is missing; `InvalidValue` for an
-    /// option that must not be set.
+    /// `StoreLocked` if it is open elsewhere; `FormatVersion` for a column family of a kind that
+    /// this version does not know; `StoreCorrupted` also if a durable commit is missing;
+    /// `InvalidValue` for an option that must not be set.
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &RocksOptions) -> Result<Arc<Self>> {
         Failpoint::BeforeOpen.pass()?;
         let on_disk = !options.is_in_memory();
@@ -126,8 +126,9 @@ fn add_families_on_disk(
             Error::new(
                 ErrorKind::FormatVersion,
                 format!(
-                    "this is a RocksDB database, but not one of Holdfast's: it has a column \
-                     family {name:?}; choose another path"
+                    "a newer version of Holdfast has written the database: it has a column family \
+                     {name:?}, of a kind that this version does not know; use the version that \
+                     wrote it"
                 ),
             )
             .path(path)
