@@ -247,7 +247,7 @@ def test_a_missing_log_object_is_a_named_error(query: Query):
     victim = sorted(query.root.glob("log/*0/join.*"))[0]
     stored = victim.rename(query.base / "kept")
     query.arrive(1)
-    refused(query, f"{victim.relative_to(query.root)} is missing", "Put it back from a backup")
+    refused(query, f"{victim.relative_to(query.root)} is missing", "Restore it from a backup")
     stored.rename(victim)
     query.run()
     query.check()
