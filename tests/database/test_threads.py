@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from itertools import islice
@@ -86,6 +87,38 @@ def test_other_threads_run_during_a_batch_call(bench, columns, call):
     # chance. Without the GIL a busy machine may sometimes leave this thread as few.
     many = (True for _ in range(20) if turns() > 3)
     assert len(list(islice(many, 5))) == 5
+
+
+def test_other_threads_run_while_a_dropped_iterator_deletes_files(tmp_path):
+    rows = pa.array([b"%06d" % n for n in range(30_000)])
+    stop, turns = threading.Event(), [0]
+
+    def count():
+        while not stop.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    def dropped(db) -> bool:
+        """Drops the last reference to spilled rows; whether the counter ran meanwhile."""
+        db["kv"].put_batch(rows, rows)
+        scan = db["kv"].range()
+        next(scan)
+        db.rollback()
+        before = turns[0]
+        del scan
+        return turns[0] > before
+
+    interval = sys.getswitchinterval()
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kv")], uncommitted_max_bytes=1 << 16) as db:
+        counter = in_thread(count)
+        # The interpreter now takes the GIL from no thread: others run only if a call releases it.
+        sys.setswitchinterval(60)
+        try:
+            assert any(dropped(db) for _ in range(20))
+        finally:
+            sys.setswitchinterval(interval)
+            stop.set()
+            counter.join()
 
 
 def test_readers_see_whole_commits_while_the_writer_writes(bench):

@@ -1,7 +1,7 @@
 //! Returns the rows of a scan one at a time. The iterators of all stores share this code.
 
 use crate::open_database::OpenDatabase;
-use crate::run::{run, run_attached};
+use crate::run::{drop_without_gil, run, run_attached};
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
@@ -190,5 +190,16 @@ impl<S: RowScan> RowIterator<S> {
             rows.chunk.clear();
             Ok(())
         })
+    }
+}
+
+impl<S: RowScan> Drop for RowIterator<S> {
+    fn drop(&mut self) {
+        let rows = self.rows.get_mut();
+        if matches!(rows.source, RowSource::Open(_)) {
+            // The scan may hold the last reference to files of a spilled transaction.
+            let source = std::mem::replace(&mut rows.source, RowSource::Closed);
+            drop_without_gil(|| drop(source));
+        }
     }
 }
