@@ -2,7 +2,7 @@
 //!
 //! | folder or file | what it has |
 //! | --- | --- |
-//! | `run.rs`, `process.rs`, `error.rs` | the only way from Python into Rust's work |
+//! | `run.rs`, `process.rs`, `error.rs`, `messages.rs` | the only way from Python into Rust's work |
 //! | `arrow/` | columns in, arrays and batches and streams out |
 //! | `serde/` | typed keys and values |
 //! | `open_database.rs`, `view.rs` | an open database; its writer and its readers |
@@ -16,6 +16,7 @@ mod arrow;
 mod database;
 mod error;
 mod host;
+mod messages;
 mod open_database;
 mod process;
 mod run;

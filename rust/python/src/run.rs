@@ -2,6 +2,7 @@
 //! GIL, unless the release would take longer than the work.
 
 use crate::error::{holdfast_error, to_python};
+use crate::messages::with_messages_after;
 use crate::process::Process;
 use holdfast_core::{Result, panic_message};
 use pyo3::prelude::*;
@@ -16,7 +17,7 @@ pub fn run<T: Send>(
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
     process.check().map_err(|error| to_python(py, &error))?;
-    to_result(py, py.detach(|| catch(work)))
+    to_result(py, with_messages_after(|| py.detach(|| catch(work))))
 }
 
 /// Runs `work` as [`run`] does, but with the GIL.
@@ -45,7 +46,7 @@ fn to_result<T>(py: Python<'_>, result: std::result::Result<Result<T>, String>) 
 /// Drops a Python object's contents without the GIL: the drop may wait for a thread or the disk.
 pub fn drop_without_gil(work: impl FnOnce() + Send) {
     // Python drops the object, so the thread is attached already; this only returns its token.
-    Python::try_attach(|py| py.detach(work));
+    Python::try_attach(|py| with_messages_after(|| py.detach(work)));
 }
 
 /// Returns a panic as a message for the user. A panic must not unwind into an interpreter.

@@ -7,6 +7,7 @@ mod settings;
 pub mod store_builder;
 
 use crate::arrow::column::Column;
+use crate::messages::log_to_python;
 use crate::open_database::OpenDatabase;
 use crate::process::Process;
 use crate::run::run;
@@ -36,18 +37,6 @@ type PyFigure = (String, Py<PyAny>, &'static str, String);
 /// The figures of the database, and those of each store by its name.
 type PyMetrics = (Vec<PyFigure>, Vec<(String, Vec<PyFigure>)>);
 
-/// Sends the engine's log messages to Python's `logging`, under loggers named `holdfast_core…`.
-///
-/// This is called when the first database is opened and not at import: the state host logs to its
-/// own file, and never opens a database from Python.
-fn log_to_python() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        // Fails if a logger is set already, which then gets the messages.
-        let _ = pyo3_log::try_init();
-    });
-}
-
 /// Opens the database in a directory, or creates it; without a path it is in memory.
 #[pyfunction]
 pub fn open_database(
@@ -56,7 +45,7 @@ pub fn open_database(
     stores: Vec<StoreBuilder>,
     settings: DatabaseSettings,
 ) -> PyResult<Database> {
-    log_to_python();
+    log_to_python(py)?;
     let open = run(py, Process::of_engine(), || {
         let specs: Vec<StoreSpec> = stores
             .into_iter()

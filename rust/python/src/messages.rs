@@ -1,0 +1,103 @@
+//! Passes the engine's log messages on to Python's `logging`.
+//!
+//! A handler is the user's code, and it may call the database. So a message of a call is passed on
+//! after the call, when the call holds no lock.
+
+use log::{Level, Log, Metadata, Record};
+use pyo3::prelude::*;
+use pyo3_log::{Caching, Logger};
+use std::cell::RefCell;
+use std::sync::Once;
+
+thread_local! {
+    /// The messages of this thread's call; `None` outside a call.
+    static OF_CALL: RefCell<Option<Vec<Message>>> = const { RefCell::new(None) };
+}
+
+struct Message {
+    level: Level,
+    target: String,
+    words: String,
+    file: Option<String>,
+    line: Option<u32>,
+}
+
+impl Message {
+    fn new(record: &Record<'_>) -> Self {
+        Self {
+            level: record.level(),
+            target: record.target().to_owned(),
+            words: record.args().to_string(),
+            file: record.file().map(str::to_owned),
+            line: record.line(),
+        }
+    }
+
+    fn log(&self) {
+        log::logger().log(
+            &Record::builder()
+                .level(self.level)
+                .target(&self.target)
+                .file(self.file.as_deref())
+                .line(self.line)
+                .args(format_args!("{}", self.words))
+                .build(),
+        );
+    }
+}
+
+/// Holds messages back while a call runs.
+struct CallLogger(Logger);
+
+impl Log for CallLogger {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        self.0.enabled(metadata)
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let is_held = OF_CALL.with_borrow_mut(|messages| {
+            let held = messages.as_mut();
+            held.map(|held| held.push(Message::new(record))).is_some()
+        });
+        if !is_held {
+            self.0.log(record);
+        }
+    }
+
+    fn flush(&self) {
+        self.0.flush();
+    }
+}
+
+/// Sends the engine's messages to Python's `logging`, under loggers named `holdfast_core…`.
+///
+/// This is called when the first database is opened and not at import: the state host logs to its
+/// own file, and never opens a database from Python. A logger that is installed already keeps its
+/// place and gets the messages.
+pub fn log_to_python(py: Python<'_>) -> PyResult<()> {
+    static ONCE: Once = Once::new();
+    let logger = Logger::new(py, Caching::LoggersAndLevels)?;
+    ONCE.call_once(|| {
+        if log::set_boxed_logger(Box::new(CallLogger(logger))).is_ok() {
+            log::set_max_level(log::LevelFilter::Debug);
+        }
+    });
+    Ok(())
+}
+
+/// Runs a call, and then passes its messages on.
+///
+/// `work` must not unwind.
+pub fn with_messages_after<T>(work: impl FnOnce() -> T) -> T {
+    let is_outermost = OF_CALL.with_borrow_mut(|messages| {
+        let is_outermost = messages.is_none();
+        messages.get_or_insert_default();
+        is_outermost
+    });
+    let done = work();
+    if is_outermost {
+        let messages = OF_CALL.take();
+        messages.iter().flatten().for_each(Message::log);
+    }
+    done
+}

@@ -1,0 +1,27 @@
+"""The engine's messages reach Python's `logging` when no call holds a lock."""
+
+from __future__ import annotations
+
+from processes import run_script
+
+# In a process of its own: a deadlock would end the whole run.
+CALLS_THE_DATABASE = """
+import logging
+
+counts = []
+
+class Counting(logging.Handler):
+    def emit(self, record):
+        counts.append((record.levelname, db.metrics()["stores"]["rates"]["expired-reads-total"]))
+        db["rates"].get(b"EUR")
+
+logging.getLogger().addHandler(Counting())
+with hf.open(None, [hf.stores.versioned("rates", history_retention=10)]) as db:
+    db["rates"].put(b"EUR", b"v", 1_000)
+    assert db["rates"].get(b"EUR", as_of=1) is None
+print(counts)
+"""
+
+
+def test_a_log_handler_may_call_the_database():
+    assert run_script(CALLS_THE_DATABASE) == "[('WARNING', 1)]\n"
