@@ -2,7 +2,7 @@
 //!
 //! | folder or file | what it has |
 //! | --- | --- |
-//! | `run.rs`, `process.rs`, `error.rs`, `messages.rs` | the only way from Python into Rust's work |
+//! | `run.rs`, `process.rs`, `error.rs`, `messages.rs` | the only way from Python into Rust |
 //! | `arrow/` | columns in, arrays and batches and streams out |
 //! | `serde/` | typed keys and values |
 //! | `open_database.rs`, `view.rs` | an open database; its writer and its readers |
