@@ -69,11 +69,12 @@ def test_kills_in_mid_batch_leave_the_result_exact(run, base: Path, cluster: Clu
     os.kill(job.owner("updates", job.pause_in(1).partition), signal.SIGKILL)
     os.kill(job.pause_in(2).executor, signal.SIGKILL)
     worker = parent(job.pause_in(3).executor)
+    # Add an executor while the job is paused: after the kill it continues, and could end meanwhile.
+    cluster.worker(THIRD)
     cluster.kill_worker(
         next(address for address, process in cluster.workers.items() if process.pid == worker)
     )
-    # Add an executor, then remove one by terminating its worker.
-    cluster.worker(THIRD)
+    # Remove one by terminating its worker.
     worker = parent(job.pause_in(5).executor)
     cluster.workers.pop(
         next(address for address, process in cluster.workers.items() if process.pid == worker)
