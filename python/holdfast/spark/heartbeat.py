@@ -23,10 +23,10 @@ def heartbeat(spark: "SparkSession", every: Duration) -> "DataFrame":
     ```
 
     A heartbeat goes to every partition of the operator. After the micro-batch's rows are processed,
-    it advances the stream time to its own time. This ends the wait of all state that waits for
-    newer rows (open windows, `grace`, timers). The result has no row for a heartbeat and no column
-    `holdfast_heartbeat`. From then on, rows older than the clock by more than the operator's
-    `grace` are late, so choose a `grace` as long as rows take to arrive.
+    it advances the stream time to its own time. For state that waits for newer rows (open windows,
+    `grace`, timers), a heartbeat has the effect of a row with that time. The result has no row for
+    a heartbeat and no column `holdfast_heartbeat`. From then on, rows older than the clock by more
+    than the operator's `grace` are late, so choose a `grace` as long as rows take to arrive.
 
     The times are those of Spark's rate source. They are in the checkpoint, so a replay has the same
     ones. `every` is a whole number of seconds. The source has a new row each second: without a

@@ -1,4 +1,4 @@
-"""The check of killed jobs notices each kind of mistake."""
+"""`Sequence`, which checks the results of killed jobs, reports each kind of mistake."""
 
 from __future__ import annotations
 
@@ -100,6 +100,7 @@ def test_a_micro_batch_that_read_two_files_has_the_rows_of_both(sequence: Sequen
         {*sequence.joined[1], *sequence.joined[2]},
         set(sequence.joined[3]),
     ]
-    # Rates of the second file are joined with rows of the first one, and precede later rows.
+    # In the micro-batch of two files, rows of the first file are also joined with rates of the
+    # second one. The results of the next micro-batch do not change.
     assert cut.joined[1] != {**sequence.joined[1], **sequence.joined[2]}
     assert cut.joined[2] == sequence.joined[3]

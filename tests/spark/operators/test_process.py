@@ -35,7 +35,7 @@ def processed(stream: Stream, processor, **options):
     return hfs.process(stream.source("left"), processor, **asked)
 
 
-def test_counts_continue_over_micro_batches_and_restarts(stream: Stream):
+def test_a_null_key_of_a_store_fails_the_micro_batch(stream: Stream):
     stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("a", 3, 3)])
     stream.batch(left=[("a", 4, 4), (None, 5, 5)])
     with pytest.raises(Exception, match="store hits: the key is None"):
@@ -79,7 +79,10 @@ def test_a_retry_does_not_see_the_failed_attempt(stream: Stream, tmp_path, how: 
 
 
 def test_stored_output_of_a_nondeterministic_processor_is_returned_again(stream: Stream):
-    """Each batch is evaluated twice, and again by a run after the last commit was lost."""
+    """Each micro-batch is evaluated twice.
+
+    Then the last one's commit is lost, and the next run evaluates it twice more.
+    """
     seen: dict[int, list] = {}
 
     def twice(frame, batch_id: int) -> None:
@@ -110,7 +113,7 @@ def two_draws(stream: Stream, guarantee: str) -> dict[int, list[list]]:
 
     def each(frame, epoch):
         first = list(map(tuple, frame.collect()))
-        assert kill_hosts()  # the second one's host has nothing of the first
+        assert kill_hosts()  # the second evaluation runs on a new host
         seen[epoch] = [first, list(map(tuple, frame.collect()))]
 
     stream.run(frame, each=each)
@@ -126,7 +129,7 @@ def test_an_evaluation_with_other_results_counts_once_under_at_least_once(stream
     seen = two_draws(stream, "at_least_once")
     [[first], [second]] = seen[0]
     assert first != second
-    # Both evaluations of the next epoch start from the same state, the first one's.
+    # Both evaluations of epoch 1 start from the state of epoch 0's first evaluation.
     assert [row[:3] for [row] in seen[1]] == [("a", 2, first[3])] * 2
 
 
@@ -273,7 +276,7 @@ def test_the_example_of_the_docs_runs(stream: Stream):
 
 
 def test_a_processor_joins_with_the_current_value_on_arrival(stream: Stream):
-    # J03 on J01's input, each step its own micro-batch, by the example of the docs.
+    # The docs' example runs case J03 with the input of J01. Each step is a micro-batch.
     page = (Path(__file__).parents[3] / "docs/spark/process.md").read_text()
     processor, joins = (page.split("```python\n")[index].split("```")[0] for index in (1, 3))
     names = {"__name__": "example", "root": str(stream.root)}
@@ -371,7 +374,7 @@ def test_bad_input_is_named_at_the_call(spark, options, error, message):
         hfs.process(frame, asked.pop("processor"), **asked)
 
 
-def test_a_null_where_the_schema_has_none_is_named(spark):
+def test_a_null_in_a_not_null_column_is_named(spark):
     class Nulls:
         stores = ()
 
@@ -418,7 +421,7 @@ def test_a_null_where_the_schema_has_none_is_named(spark):
         ),
     ],
 )
-def test_a_column_that_its_type_cannot_hold_is_named(spark, given, schema, message):
+def test_values_that_the_schemas_type_cannot_hold_are_named(spark, given, schema, message):
     class Gives:
         stores = ()
 

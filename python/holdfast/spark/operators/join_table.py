@@ -50,8 +50,8 @@ def join_table(
     time, the last one is valid. A result row whose value columns are all null means that the key
     has no row in the result from then on.
 
-    With `foreign_key`, a column of the left frame that holds the right frame's key, `by` is the
-    left frame's own key and the result's: many left rows may refer to one right row. The right
+    `foreign_key` is a column of the left frame that holds the right frame's key: many left rows may
+    refer to one right row. With it, `by` is the key of the left frame and of the result. The right
     frame's key is its column `by`, or, if it has none, the one with the name of `foreign_key`. A
     left row whose foreign key is null matches nothing; `how` is inner or left. Of the result rows
     of a key, the one with the greatest left time is valid; at equal times, the last one.

@@ -28,7 +28,9 @@ impl ProgressPace {
         self.started.elapsed()
     }
 
-    /// Returns the time since the start if a line is due, to one of several concurrent callers.
+    /// Returns the time since the start if a line is due.
+    ///
+    /// If several threads call this at once, only one of them gets the time.
     pub fn due(&self) -> Option<Duration> {
         let mut logged = self.logged.try_lock()?;
         if logged.elapsed() < BETWEEN {

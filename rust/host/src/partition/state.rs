@@ -70,9 +70,10 @@ impl PartitionState {
         }
     }
 
-    /// Discards a database in which a session found damage; the next view makes a new one.
+    /// Discards a database in which a session found damage.
     ///
-    /// If another database is open by now, nothing is done.
+    /// The next [`Self::view`] makes a new one. If another database is open by now, nothing is
+    /// done.
     pub fn discard(&self, db: &Arc<Database>) {
         let mut inner = self.inner.lock();
         if inner
@@ -109,8 +110,8 @@ impl PartitionState {
             .set(prepared.transaction.uncommitted_bytes());
         if prepared.memory.is_exceeded() {
             log::debug!(
-                "{self}: epoch {} is not held in memory, which others use: it will be read from \
-                 the log",
+                "{self}: epoch {} is not held in memory, because uncommitted changes exceed their \
+                 memory limit: it will be read from the log",
                 prepared.epoch
             );
             return;
@@ -118,7 +119,7 @@ impl PartitionState {
         self.inner.lock().prepared.add(prepared);
     }
 
-    /// Flushes and closes the database; the next view opens it again.
+    /// Flushes and closes the database; the next [`Self::view`] opens it again.
     pub fn close(&self) {
         self.inner.lock().close();
     }

@@ -1,15 +1,15 @@
-//! More rows in an epoch than their memory holds: operators do the same with rows that come back
-//! from disk part by part.
+//! An operator gives the same result if an epoch has more rows than fit in memory.
 //!
-//! [`Job::epoch`] runs each epoch with memory and without. The models' tests cover small epochs,
-//! this one epochs of several parts.
+//! Such rows are written to disk and read back in parts of at most 10,000 rows. With `replay`,
+//! [`Job::epoch`] runs an epoch twice: with unlimited memory for its rows, and with none. The tests
+//! against models use small epochs; the tests here use epochs of several parts.
 
 use serde_json::{Value, json};
 
 use crate::support::{Job, Row, right, row};
 
-/// Two and a half parts, in an order unrelated to that of their times; many rows have the same
-/// time.
+/// Rows for two and a half parts, in an order unrelated to that of their times; many rows have the
+/// same time.
 fn rows(sides: usize, epoch: i64) -> Vec<Row> {
     let random = |n: i64, salt: i64| {
         ((n + salt).wrapping_mul(6_364_136_223_846_793_005) >> 33).rem_euclid(1_000_003)
@@ -170,7 +170,7 @@ fn aggregations_sort_spilled_rows() {
     }
 }
 
-/// Functions that do not depend on the order: their rows are not sorted.
+/// Functions that do not depend on the order: rows in memory are not sorted for them.
 #[test]
 fn unordered_aggregations_read_spilled_rows() {
     let functions = [

@@ -132,14 +132,15 @@ impl Opening {
                 Some(&FORMAT.to_be_bytes()),
             );
             self.rocks.write(&mut batch)?;
-            // After a crash here the next open must find a database of Holdfast's, not an empty
-            // one.
+            // The format must be in files before the open continues: after a crash, the next open
+            // then finds a Holdfast database and not an empty RocksDB database.
             self.rocks.flush(true)?;
         }
         Ok(())
     }
 
-    /// Ends a commit that a crash interrupted, and deletes uncommitted rows.
+    /// Finishes an interrupted commit if its commit file was written, and undoes it otherwise.
+    /// Deletes uncommitted rows.
     pub(super) fn recover(mut self, commit_file: Option<&CommitFile>) -> Result<Self> {
         spilled_commit::recover(
             &self.rocks,
@@ -159,7 +160,7 @@ impl Opening {
             .collect()
     }
 
-    /// The stores that the database has and this open leaves out.
+    /// Returns the names of the database's stores that are not among `stores`.
     pub(super) fn absent(&self, stores: &[StoreSpec]) -> Result<Vec<String>> {
         let name =
             |key: &[u8], _: &[u8]| String::from_utf8_lossy(&key[keys::STORE.len()..]).into_owned();

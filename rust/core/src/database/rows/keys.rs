@@ -3,28 +3,33 @@
 //! ```text
 //! format                            → u16 big-endian
 //! durability                        → its name
-//! open                              → while open, if an unclean stop matters (`open_marker.rs`)
+//! open                              → the guarantee, then stores without transactions; no row if
+//!                                     an unclean stop does no harm (`open_marker.rs`)
 //! store:NAME                        → the kind's name, then its settings:
 //!                                     versioned: history retention, segment interval;
 //!                                     session: retention;
 //!                                     window: retention, window size, "duplicates" or "single"
 //! stream_time:NAME                  → i64 big-endian
-//! first_kept:NAME                   → i64 big-endian, the earliest time that can be read if the
-//!                                     retention was shorter before
+//! first_kept:NAME                   → i64 big-endian, the earliest time that can be read; written
+//!                                     when an open makes the retention longer
 //! sequence:NAME                     → u64 big-endian, the last duplicate's number
-//! lost:NAME                         → nothing, until the store is restored: it began empty, or
-//!                                     positions moved in an open without it
+//! lost:NAME                         → nothing. The row means that the store must be restored:
+//!                                     it began empty, or positions moved in an open
+//!                                     without it
 //! memory:NAME                       → nothing, for a store that was last opened in memory
-//! position:TOPIC | 00 | partition i32 b. e. → i64 big-endian
-//! property:NAME                     → bytes; `serde:STORE:key`, `…:value`: of typed stores
-//! spilled                           → u64 big-endian, the last commit through a commit file
+//! position:TOPIC | 00 | partition i32 big-endian → i64 big-endian
+//! property:NAME                     → bytes; a typed store's properties are named
+//!                                     `serde:STORE:key` and `serde:STORE:value`
+//! spilled                           → u64 big-endian, the number of the last commit that used a
+//!                                     commit file (`commit/commit_file.rs`)
 //! commit                            → u64 big-endian (`rocks/recovery/commit_number.rs`)
 //! ```
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, TopicPartition};
 
-/// The format that this version writes: all keys and rows of the database.
+/// The format number that this version of Holdfast writes. It covers all keys and rows of the
+/// database.
 pub(in crate::database) const FORMAT: u16 = 1;
 pub(in crate::database) const FORMAT_KEY: &[u8] = b"format";
 pub(in crate::database) const DURABILITY_KEY: &[u8] = b"durability";

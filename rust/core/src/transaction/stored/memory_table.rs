@@ -32,7 +32,8 @@ impl MemoryTable {
         &self.layers
     }
 
-    /// The value of a key (of its newest version). A delete hides older layers and is `None`.
+    /// Returns a key's value from the newest layer that has the key. `None` if that layer deletes
+    /// the key, or if no layer has it.
     pub(in crate::transaction) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         let hash = layer::hash(key);
         self.layers
@@ -53,8 +54,8 @@ impl MemoryTable {
         self.layers.iter().map(|layer| layer.bytes()).sum()
     }
 
-    /// Adds a commit's rows. When all layers are merged, `expired` is called for each row in key
-    /// order, and decides which rows are dropped.
+    /// Adds a commit's rows. A merge that includes all layers calls `expired` for each row in key
+    /// order, and drops the rows for which it returns true.
     pub(in crate::transaction) fn push(
         &mut self,
         layers: Vec<Arc<Layer>>,
@@ -100,8 +101,8 @@ impl MemoryTable {
                 (largest, of_largest) = (size(n), 0);
             }
             of_largest += usize::from(size(n) == largest);
-            // A larger layer before smaller ones remains; a smaller one before larger ones is
-            // merged with them.
+            // A layer that is larger than all newer ones does not start a merge. One that is
+            // smaller than a newer one does.
             if of_largest >= LAYERS_OF_A_SIZE || n < newest && size(n) < largest {
                 from = Some(n);
             }
@@ -110,8 +111,8 @@ impl MemoryTable {
     }
 }
 
-/// Merges layers into one with each key once. With `expired` there are no older layers, and deletes
-/// and expired rows are dropped.
+/// Merges layers into one that has each key once. The caller passes `expired` only if there are no
+/// older layers: then deletes and expired rows are dropped.
 fn merged(
     layers: &[Arc<Layer>],
     family: u32,

@@ -46,7 +46,9 @@ impl Trial {
         }
     }
 
-    /// Runs a task, again after each `Io` error, which must name the place and what to do.
+    /// Runs a task, and runs it again after each `Io` error.
+    ///
+    /// The error must name the place and say that nothing committed is lost.
     fn task<T>(&mut self, work: impl Fn(&Root, Attempt) -> Result<T>) -> Result<T> {
         loop {
             self.attempt += 1;
@@ -175,7 +177,7 @@ fn a_root_whose_calls_fail_one_time_in_ten_stays_right() {
         assert_eq!(
             (first, second),
             (RunNumber(1), RunNumber(2)),
-            "seed {seed}: a claim whose answer was lost is not another run's"
+            "seed {seed}: a run recognizes its own claim if the answer to the put was lost"
         );
         let stale = trial.task(|root, attempt| stage(root, first, Epoch(EPOCHS - 1), 0, attempt));
         assert_eq!(
@@ -204,7 +206,7 @@ fn a_root_whose_calls_fail_one_time_in_ten_stays_right() {
 }
 
 #[test]
-fn a_rewind_changes_nothing_if_its_log_is_removed_while_it_claims() {
+fn a_rewind_removes_nothing_if_the_log_is_removed_during_its_claim() {
     let mut trial = Trial::new(Fault::LosesLogWithClaim);
     run(&mut trial, "a", 0..REPLAYED + 1);
     let error = trial.root.rewind(Epoch(1)).expect_err("epoch 0 is gone");
@@ -234,7 +236,7 @@ fn a_rewind_changes_nothing_if_its_log_is_removed_while_it_claims() {
 }
 
 #[test]
-fn a_file_whose_transfer_is_cut_is_not_complete() {
+fn a_cut_transfer_never_passes_as_a_complete_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
     let content: Vec<u8> = (0..20_000_000_u32)
