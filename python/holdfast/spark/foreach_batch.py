@@ -119,7 +119,7 @@ class _ForeachBatch:
                 f"hfs.foreach_batch was called with batch {batch_id}, but no streaming query is "
                 "running it: hand it to writeStream.foreachBatch"
             )
-        # Not from the job group: `fn` may have set one in an earlier micro-batch.
+        # The job group is not read: `fn` may have set another one in an earlier micro-batch.
         run_id = _run_id(spark, query_id)
         try:
             return self._call(Epoch(query_id, run_id, batch_id), frame)
@@ -163,11 +163,12 @@ def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:
 
 
 def _run_id(spark: "SparkSession", query_id: str) -> str:
-    """Returns the run id of the query whose micro-batch runs in this thread, for any job group.
+    """Returns the run id of the query whose micro-batch runs in this thread.
 
-    Spark writes it into the job description at the start of each micro-batch. If user code has set
-    another description, the list of all running queries has it. `spark.streams.active` does not,
-    since a micro-batch has a session of its own.
+    It does not read the job group. Spark writes the run id into the job description at the start of
+    each micro-batch. If user code has set another description, the run id is found in the list of
+    all sessions' running queries. `spark.streams.active` lists only the queries of one session, and
+    a micro-batch has a session of its own.
     """
     described = run_id_in(spark.sparkContext.getLocalProperty(DESCRIPTION))
     if described is not None:

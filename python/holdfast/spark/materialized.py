@@ -32,9 +32,9 @@ class Materialized:
                 raise TypeError(f"Materialized({argument}={given!r}): give True or False")
         if not transactional:
             raise UnsupportedOperationError(
-                "Materialized(transactional=False): a retry of the task would see the writes of "
-                "the attempt before it, but it must find the state of the micro-batch before: "
-                "leave transactional=False out"
+                "Materialized(transactional=False): a retry of the task must start from the state "
+                "after the previous micro-batch, but it would see the writes of the previous "
+                "attempt: leave transactional=False out"
             )
         if name is not None and not isinstance(name, str):
             raise TypeError(f"Materialized(name={name!r}): give a string")

@@ -32,8 +32,8 @@ class State:
 
     `memory` ("512m") is the memory of one state host: a quarter each for its block cache, its write
     buffers and the sorting of rows; the last quarter is for its open epochs, which use at most
-    `uncommitted_max_bytes` bytes of it. The host's partitions share them fairly; data beyond that
-    spills to disk.
+    `uncommitted_max_bytes` bytes of it. The host's partitions share this memory fairly; data beyond
+    it spills to disk.
 
     Every `snapshot_interval` the new files of a partition's database are copied into the root. A
     new machine restores the newest snapshot and replays the changelog after it. `retain_epochs` is
@@ -42,7 +42,8 @@ class State:
 
     `processing_guarantee="at_least_once"` is for jobs whose micro-batches cannot be repeated: a
     second computation of a micro-batch may give other results than the first, and the state keeps
-    the first ones (`docs/spark/exactly-once.md`). It may change between two starts of the query.
+    the first ones (`docs/spark/exactly-once.md`). The guarantee may change between two starts of
+    the query.
 
     Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` if the root cannot be
     written, and `UnsupportedOperationError` for addresses of other kinds and for an object store

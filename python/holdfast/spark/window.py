@@ -9,7 +9,7 @@ from holdfast._time import Duration, duration_micros
 
 @dataclass(frozen=True, repr=False)
 class Window:
-    """Windows of `length` that start at each multiple of `slide` since the epoch.
+    """Windows of `length` that start at each multiple of `slide` since 1970-01-01 00:00 UTC.
 
     Both are in microseconds.
     """

@@ -57,7 +57,7 @@ def test_two_executors_share_a_job_and_give_the_exact_result(run, base: Path):
     assert sorted(owners) == [
         f"{name}/{partition}" for name in ("join", "totals", "updates") for partition in range(2)
     ]
-    assert set(map(tuple, owners.values())) == {("1.1",)}, "no host died, so nothing moved"
+    assert set(map(tuple, owners.values())) == {("1.1",)}, "a partition moved, but no host died"
 
 
 @pytest.mark.cluster
@@ -81,10 +81,11 @@ def test_kills_in_mid_batch_leave_the_result_exact(run, base: Path, cluster: Clu
     ).terminate()
     job.go_on()
     assert job.finish() == expected
-    # Either it paused in epoch 5, or the other one did and was removed, which left only this one.
+    # The added executor either paused in epoch 5, or it was the only one left: the other executor
+    # paused and was removed.
     assert job.epochs_at(THIRD), "the executor that was added has run nothing"
     assert any(terms != ["1.1"] for terms in job.owners().values()), (
-        "what the dead ones owned has moved"
+        "no partition of a killed host has moved"
     )
 
 
@@ -99,7 +100,7 @@ def test_partitions_of_a_stopped_state_host_move(run, base: Path, cluster: Clust
     job.go_on()
     job.epoch(3)
     assert job.owner("updates", task.partition) != host
-    with suppress(ProcessLookupError):  # a worker of its own executor has killed it
+    with suppress(ProcessLookupError):  # a worker may have killed the host
         os.kill(host, signal.SIGCONT)
     assert job.finish() == expected
 

@@ -36,7 +36,7 @@ def rows_of(joined: DataFrame) -> dict[int, Any]:
 
 
 def three_batches(stream: Stream) -> dict[int, dict[int, Any]]:
-    """A table row a key, left rows that find them, a newer table row a key; and the result."""
+    """Writes three micro-batches for `joined_by_sign`; returns their expected results."""
     stream.batch(left=[(key, 1, -1 - n) for n, key in enumerate(KEYS)])
     stream.batch(
         left=[(key, 5, n) for n, key in enumerate(KEYS)]
@@ -55,7 +55,7 @@ def three_batches(stream: Stream) -> dict[int, dict[int, Any]]:
 def refusal(work) -> str:
     """Returns the error that `work` fails with.
 
-    Not pytest.raises: its failure is no Exception, and py4j would wait forever.
+    It does not use pytest.raises, whose failure is no `Exception`: py4j would wait forever.
     """
     try:
         work()
@@ -353,7 +353,8 @@ def test_a_rewound_query_continues_with_other_code(
     later = stream.source("right").withColumn("v", F.concat("v", F.lit("!")))
     again = stream.run(right=later)
     assert sorted(again) == [1, 2]
-    # Epoch 0 was computed by the old code, and epoch 1 got the same rows: so 6 is expected.
+    # Epoch 0's table rows (such as "a1") come from the old code. Epoch 1 was replayed by the new
+    # code, which added "!" to its rows.
     assert values(again[2]) == {n: v if v.endswith("1") else f"{v}!" for n, v in EXPECTED_2.items()}
 
 
@@ -578,7 +579,7 @@ def test_a_new_disk_restores_a_snapshot_and_the_log_stays_short(stream: Stream):
         run()
     assert kill_hosts()
     shutil.rmtree(databases(stream))
-    # Also rates of epochs that are no longer in the log.
+    # These rows also find values of epochs that are no longer in the log.
     stream.batch(
         left=[
             (key, 10 * batch + 5, 100 * batch + n)

@@ -101,7 +101,7 @@ def test_no_operator_is_left_out(option: str):
 @pytest.fixture(scope="module")
 def expected(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, list[Any]]]:
     found = evaluate(Stream(spark, tmp_path_factory.mktemp("plain")))
-    assert all(found[1].values()), "what an operator kept is seen in what it gives"
+    assert all(found[1].values()), "an operator's second result is empty"
     return found
 
 

@@ -96,7 +96,10 @@ class Job:
                 time.sleep(0.01)
 
     def run(self, *rows: tuple[bool, int, str, int]) -> list[tuple[int, int | None]]:
-        """Runs an epoch with its offsets and commit. A row: left?, time, currency, id or rate."""
+        """Runs an epoch with its offsets and commit.
+
+        A row is (is left, time, currency, id of a left row or rate of a right row).
+        """
         self.epoch += 1
         self.put(f"query/offsets/{self.epoch}", b"v1\n{}\n0")
         got = self.attempt(*rows)
@@ -247,7 +250,7 @@ def test_requests_to_a_store_that_fails_one_time_in_ten_are_retried(
                 job.put(f"query/commits/{epoch}", b"v1\n{}")
         finally:
             job.kill()
-    assert wrong[0] > 5, "a test of nothing"
+    assert wrong[0] > 5, "too few requests failed"
     assert len([name for name in job.names() if name.startswith("log/")]) == 6
 
 

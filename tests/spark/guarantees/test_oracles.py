@@ -36,9 +36,9 @@ TIMES = st.integers(0, 40)
 
 @st.composite
 def arriving(draw, *, late: bool = True):
-    """Left rows (k, t, x) and right rows (k, t, v) with distinct keys and times, by micro-batch.
+    """Micro-batches of left rows (k, t, x) and right rows (k, t, v), and the number of partitions.
 
-    The last value is the number of partitions.
+    No two rows of a side have the same key and time.
     """
     sides = [
         draw(st.lists(st.tuples(KEYS, TIMES), min_size=1, max_size=25, unique=True)),
@@ -75,7 +75,7 @@ def arrived(spark, folder: Path, drawn) -> Stream:
 
 
 def run(stream: Stream, operator):
-    """What the stream gives, epoch by epoch; at its end a heartbeat lets all go."""
+    """The stream's results, by epoch; a last heartbeat releases all waiting rows."""
     stream.batch(left=[(None, None, None, 10_000)])
     done = stream.run(
         operator(stream.source("left"), stream.source("right").drop("n"), stream.state())
@@ -84,7 +84,10 @@ def run(stream: Stream, operator):
 
 
 def appended(stream: Stream, operator):
-    """All rows of an operator that retracts nothing; equal to the static frame's result."""
+    """All result rows of an operator that retracts nothing.
+
+    Checks that the static frame of the same rows has the same result.
+    """
     left, right = (stream.spark.read.parquet(str(stream.base / side)) for side in ("left", "right"))
     state = hfs.State.scratch(partitions=stream.partitions)
     static = [

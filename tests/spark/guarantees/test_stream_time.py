@@ -1,4 +1,4 @@
-"""What moves the stream time besides rows, and what must not: heartbeats and far-future rows."""
+"""Heartbeats advance the stream time like rows; far-future rows do not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAR = datetime(2999, 1, 1, tzinfo=UTC)
 
 
 class Minutes:
-    """A row a minute after each row, by a timer."""
+    """Sets a timer one minute after each row, and returns a row when it fires."""
 
     stores = ()
 
@@ -73,7 +73,7 @@ def joined(stream: Stream, state: hfs.State, join=hfs.join_asof, **options):
     )
 
 
-# For each operator what waits for the stream time, and what does not.
+# The operators whose rows wait for the stream time (WAITING), and those whose rows do not.
 WAITING = {
     "aggregate": counted,
     "join_asof": lambda stream, state: joined(stream, state, grace="1 hour"),
@@ -252,7 +252,7 @@ def test_stores_in_memory_are_restored_after_a_host_ended_cleanly(tmp_path: Path
     """The database's files remain, the stores are lost; `test_every_operator.py` kills hosts."""
 
     def rows(*given: tuple[bool, int, int]) -> list[list[pa.RecordBatch]]:
-        """Of one currency: left?, time, id or rate."""
+        """Rows of one currency from (is left, time, id of a left row or rate of a right row)."""
         ours = [
             (0, left, False, time, "CHF", n if left else None, None if left else n)
             for left, time, n in given
@@ -306,7 +306,7 @@ def test_materialized_must_not_contradict_the_operators_options(stream: Stream):
             state=state,
             **NEAR,
         )
-    with pytest.raises(UnsupportedOperationError, match="so it has no history"):
+    with pytest.raises(UnsupportedOperationError, match="so the operator has no history"):
         hfs.drop_duplicates(
             left,
             by="k",

@@ -483,7 +483,7 @@ def test_hosts_killed_while_staging_lose_nothing(spark, tmp_path: Path):
         epochs = sorted(names(log))
         objects = names(log / epochs[-1]) if epochs else []
         if "HOLDFAST_TEST_S3" in os.environ:
-            # Objects appear as a whole there: one partition's exists, and the other one's does not.
+            # On S3 objects appear as a whole: one partition's object exists, the other's does not.
             return len(objects) % 2 == 1
         heads = {tuple(name.split(".")[:3]) for name in objects if name.count(".") == 2}
         return any("#" in name or tuple(name.split(".")[:3]) not in heads for name in objects)

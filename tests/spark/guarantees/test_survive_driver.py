@@ -42,13 +42,13 @@ def test_a_driver_killed_at_twenty_moments_loses_nothing(tmp_path: Path, drive):
         before, runs = committed(tmp_path), claims(tmp_path)
         driver = drive()
         if kill % 2:
-            # In its start: it claims a run, replays, and its hosts restore.
+            # Kill the driver during its start: it claims a run, replays, and its hosts restore.
             wait(
                 lambda runs=runs, driver=driver: claims(tmp_path) > runs or driver.ended,
                 "nothing claimed a run",
             )
         else:
-            # Somewhere in the newest micro-batches.
+            # Kill it in one of the newest micro-batches.
             wait_commits(tmp_path, before + 1, driver)
         time.sleep(chance.uniform(0, 2))
         assert not driver.ended, driver.words()

@@ -36,7 +36,7 @@ ALL = {
 def rows_of(seed: int, count: int, late: int = 0) -> list[tuple[Any, ...]]:
     """Rows over 100 seconds, each at most `late` seconds behind the one before.
 
-    Every column except the time has nulls.
+    The columns `k` and `x` have nulls.
     """
     draw = random.Random(seed)
     rows = []
@@ -56,7 +56,7 @@ def rows_of(seed: int, count: int, late: int = 0) -> list[tuple[Any, ...]]:
 def _expected(
     rows: list[tuple[Any, ...]], windows: Any = lambda _: [None]
 ) -> dict[Any, dict[str, Any]]:
-    """The same in plain Python, by (key, window's start)."""
+    """The expected results in plain Python, by (key, window's start)."""
     groups: dict[Any, list[tuple[int, int | None]]] = {}
     for key, time, x, *_ in rows:
         for start in windows(time):
@@ -83,11 +83,11 @@ def _expected(
 
 
 def _last(batches: dict[int, list[Any]], windowed: bool = False) -> dict[Any, dict[str, Any]]:
-    """The last answer of each group."""
+    """The last result of each group."""
     answers: dict[Any, dict[str, Any]] = {}
     for _, rows in sorted(batches.items()):
         keys = [(row[0], seconds(row[1]) if windowed else None) for row in rows]
-        assert len(keys) == len(set(keys)), "a group comes out once a micro-batch"
+        assert len(keys) == len(set(keys)), "a micro-batch returned a group twice"
         for key, row in zip(keys, rows, strict=True):
             answers[key] = dict(zip(ALL, row[3 if windowed else 1 :], strict=True))
     return answers
@@ -165,14 +165,15 @@ def test_close_mode_returns_a_window_once(rows: Stream):
         for n, found in rows.run(frame).items()
     }
     assert batches[0] == batches[1] == []
-    # 15 closes [0, 10); the later row of 9 is dropped.
+    # The row at 15 closes [0, 10). The row at 9 that comes after it is dropped.
     assert batches[2] == [("a", 0, 9, [1, 8]), ("b", 0, 2, [2])]
     assert batches[3] == [("a", 10, 52, [4, 16, 32])]
     assert batches[4] == [("c", 40, 128, [128])]
 
 
 def test_a_row_behind_its_grace_is_dropped(rows: Stream):
-    # J14, without windows: a late row is neither stored nor returned. Both bounds are in time.
+    # J14, without windows: a late row is neither stored nor returned. A row exactly `grace` behind
+    # (90) is not late.
     rows.partitions = 1
     rows.batch(left=[("a", 100, 1, 0.0)])
     rows.batch(left=[("a", 90, 2, 0.0), ("a", 89, 4, 0.0)])
@@ -252,7 +253,7 @@ def test_results_have_sparks_types_and_values(spark):
 
 
 def test_averages_of_long_intervals_equal_sparks(spark):
-    """Beyond 2^53 microseconds, and halves of one, which are rounded away from zero."""
+    """Averages exceed 2^53 microseconds; half microseconds are rounded away from zero."""
     rows = [("a", timedelta(days=3_000 * n, microseconds=1)) for n in range(-3, 40)]
     rows += [("b", timedelta(days=200_000, microseconds=n)) for n in (1, 2)]
     rows += [("c", timedelta(days=-200_000, microseconds=-n)) for n in (1, 2)]

@@ -67,7 +67,7 @@ def host() -> Iterator[Host]:
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> tuple[list[list[Row]], list[bool], int]:
-    """Micro-batches of rows within the grace, those that are replayed, and the partitions."""
+    """Micro-batches of rows within the grace, whether each is replayed, and the partition count."""
     row = st.tuples(
         st.sampled_from([None, "", "a", "b"]),
         st.integers(-20, 40),
@@ -84,7 +84,7 @@ def arrivals(draw: st.DrawFn) -> tuple[list[list[Row]], list[bool], int]:
 
 
 def _partition(key: str | None, partitions: int) -> int:
-    """That of a key; a key that only ends a stream says it."""
+    """The partition of a key. A key that only ends a stream contains it: `end2`."""
     return (
         int((key or "").removeprefix("end"))
         if (key or "").startswith("end")
@@ -93,7 +93,7 @@ def _partition(key: str | None, partitions: int) -> int:
 
 
 def _batches(rows: list[Row], partitions: int) -> list[list[pa.RecordBatch]]:
-    """Rows by partition, the last ones first."""
+    """The rows of each partition, in reverse order."""
     found = []
     for partition in range(partitions):
         ours = [row for row in reversed(rows) if _partition(row[0], partitions) == partition]
@@ -125,7 +125,7 @@ def _known(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def _of_polars(rows: list[Row], window: Any) -> list[tuple[Any, ...]]:
-    """The same by polars; windows by group_by, or by rolling where they slide."""
+    """The expected result by polars: sliding windows use rolling, other windows group_by."""
     frame = pl.DataFrame(
         [(key, EPOCH + timedelta(seconds=time), number) for key, time, number in rows],
         schema={"k": pl.String, "t": pl.Datetime("us"), "x": pl.Int64},

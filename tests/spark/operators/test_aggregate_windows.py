@@ -29,7 +29,7 @@ def test_windows_are_as_the_page_draws_them():
     drawn = re.findall(r"hfs\.\w*window\([^)]*\)", page)
     assert [eval(call, {"hfs": hfs}).length for call in drawn[1:4]] == [10_000_000] * 3
     assert not re.search(r"(?<!hfs\.)(?<!sliding_)(?<!session_)window\(\"", page), (
-        "a window that does not run as it is written"
+        "a call on the page does not run as it is written: it lacks hfs."
     )
 
 
@@ -52,7 +52,7 @@ def _aggregated(stream: Stream, window: Any, **options: Any) -> Any:
 
 
 def _windows(found: Any) -> list[Any]:
-    """Rows of a result, with times as seconds, but for the rows that only end the stream."""
+    """Rows of a result with times as seconds, without the rows that only end the stream."""
     answers = [
         (row[0], seconds(row[1]), seconds(row[2]), *row[3:]) for row in found if row[0] != END[0]
     ]
@@ -155,7 +155,7 @@ def test_sliding_windows_that_end_with_a_row_equal_sqls_range_frames(spark, rows
     "window", [hfs.session_window(GAP), hfs.sliding_window(GAP)], ids=["session", "sliding"]
 )
 def test_the_state_survives_kills_restarts_and_replays(rows: Stream, window: Any):
-    """The same three micro-batches in one run, and with everything lost in between."""
+    """Three micro-batches, with a lost commit, killed hosts and restarts between them."""
     given = [
         [("a", 0, 1, 0.0), ("a", 8, 2, 0.0), ("b", 3, 3, 0.0)],
         [("a", 4, 4, 0.0), ("b", 30, 5, 0.0)],

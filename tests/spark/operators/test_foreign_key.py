@@ -80,7 +80,7 @@ def test_changes_of_either_side_reach_the_result_also_after_a_kill(spark, tmp_pa
 def table(stream: Stream, **options):
     """The result as a table, as in docs/spark/join_table.md.
 
-    The values come first, so that content decides by them.
+    The value columns come first, so they decide the order by content.
     """
     return hfs.materialize(
         orders(stream, **options).select("id", "name", "amount", "customer", "t", "since"),
@@ -155,7 +155,7 @@ def test_static_rows_equal_a_join_of_spark(spark, how: str):
         [(n, at(n), rng.choice([1, 2, 3, 4, None]), f"order {n}") for n in range(200)],
         "id int, t timestamp, boss int, x string",
     )
-    # Its key has the name of the left frame's: `by` names both.
+    # The keys of both frames have the same name, so `by` names both.
     right = spark.createDataFrame(
         [(n, at(0), f"name {n}") for n in (1, 2, 3)], "id int, t timestamp, x string"
     )

@@ -17,7 +17,7 @@ import holdfast.spark as hfs
 
 
 def test_the_contracts_case_holds_without_grace(stream: Stream):
-    # J01, each step its own micro-batch.
+    # Case J01 of tests/contract/README.md, each step in a micro-batch of its own.
     stream.batch(right=[("k", 4, "a")])
     stream.batch(left=[("k", 5, 1)])
     stream.batch(right=[("k", 6, "b")])
@@ -32,7 +32,8 @@ def test_the_contracts_case_holds_without_grace(stream: Stream):
 
 
 def test_the_contracts_case_holds_with_grace(stream: Stream):
-    # J04, then J06: a left row that is already late is joined at once and releases no other row.
+    # Case J04 of tests/contract/README.md, then J06: a left row that is already late is joined at
+    # once and releases no other row.
     stream.batch(right=[("k", n, f"y{n}") for n in range(4)])
     stream.batch(left=[("k", n, n) for n in range(4)])
     stream.run(grace="2 seconds")
@@ -115,7 +116,7 @@ def test_order_by_decides_between_right_rows_of_one_time(stream: Stream):
     assert values(batches[1]) == {2: "newer batch"}
 
 
-def test_without_order_by_one_of_them_is_chosen_by_content_whatever_the_order(stream: Stream):
+def test_without_order_by_content_decides_between_right_rows_of_one_time(stream: Stream):
     rows = [("k", 4, name, n) for n, name in enumerate("qazwsx")]
     for seed in range(3):
         random.Random(seed).shuffle(rows)

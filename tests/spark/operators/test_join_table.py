@@ -28,7 +28,7 @@ def changes(rows: list[tuple]) -> list[tuple]:
 
 
 def test_the_contracts_cases_of_late_rows_hold(stream: Stream):
-    # J10, J13, J14, J15, each step its own micro-batch.
+    # Cases J10, J13, J14 and J15 of tests/contract/README.md, each step in its own micro-batch.
     stream.batch(left=[("k", 5, 1)])
     stream.batch(right=[("k", 1, "x")])
     stream.batch(left=[("k", 3, 2)])
@@ -51,7 +51,8 @@ def test_the_contracts_cases_of_late_rows_hold(stream: Stream):
 
 
 def test_a_late_delete_changes_no_aggregate_of_the_join(stream: Stream):
-    # J13, each step its own micro-batch: late rows on both sides, and later rows that continue.
+    # Case J13 of tests/contract/README.md, each step in a micro-batch of its own: late deletes on
+    # both sides, then a row that is not late.
     stream.batch(left=[("k", 5, 1)])
     stream.batch(right=[("k", 2, "x")])
     stream.batch(left=[("k", 4, None)], right=[("k", 1, None)])
@@ -111,7 +112,8 @@ def test_static_tables_are_joined_in_all_ways(spark, how: str, expected: list[tu
 def test_the_result_as_a_table_has_the_last_of_several_rows_of_one_key_and_time(
     stream: Stream, history: dict
 ):
-    # As in docs/spark/join_table.md; the values come first, so that content decides by them.
+    # As in docs/spark/join_table.md. The value columns come first, so they decide the order by
+    # content.
     stream.batch(left=[("k", 1, 9), ("m", 1, 1), ("n", 1, 1)])
     stream.batch(left=[("k", 5, 2)], right=[("k", 5, "x"), ("m", 5, "a"), ("n", 3, "a")])
     stream.batch(left=[("m", 5, None)], right=[("n", 3, None)])

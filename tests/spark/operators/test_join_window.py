@@ -43,7 +43,7 @@ def test_late_rows_are_dropped_across_a_restart(stream: Stream):
     assert pairs(batches[0]) == [(1, "a"), (None, "null")]
     assert pairs(batches[1]) == [(1, "b"), (None, "early")]
     assert pairs(batches[2]) == [(1, "c")]
-    # 2 at 10 waited until past 10 + 5 + 2.
+    # Left row 2, at 10, waited until the stream time was past 17: 10 + `after` + `grace`.
     assert pairs(batches[3]) == [(2, None)]
     assert stream.log() == dict.fromkeys(range(4), 1)
 

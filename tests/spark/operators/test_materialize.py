@@ -42,7 +42,7 @@ def test_with_a_history_late_rows_within_it_are_returned(stream: Stream):
     "options", [{}, {"on": "since"}, {"on": "since", "history_retention": "10 seconds"}]
 )
 def test_order_by_decides_between_rows_of_one_key_and_time(stream: Stream, options: dict):
-    # A delete sorts first by content, but it still has its order_by column.
+    # Content would order a delete first, but `order_by` compares its column in deletes, too.
     stream.batch(
         right=[
             ("k", 5, None, 2),

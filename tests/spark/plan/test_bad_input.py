@@ -32,7 +32,7 @@ def frames(spark):
 
 
 def called(options):
-    """The options, those that need a session made now."""
+    """The options; a callable, whose value needs a session, is replaced by its result."""
     return {name: value() if callable(value) else value for name, value in options.items()}
 
 
@@ -148,7 +148,7 @@ def test_a_wrong_type_is_named_at_the_call(frames, options, message):
 
 
 def one_sided(frames, operator: str, **options):
-    """An operator of one frame, with arguments that it takes, but for the options."""
+    """Calls an operator of one frame with valid arguments, which `options` replace."""
     wanted = {
         "aggregate": {"aggs": {"n": "count"}},
         "drop_duplicates": {"on": "t", "within": "1 day"},

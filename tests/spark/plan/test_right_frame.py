@@ -15,7 +15,7 @@ def deduplicated(frame: DataFrame, state: hfs.State) -> DataFrame:
 
 
 def split(frame: DataFrame, state: hfs.State) -> DataFrame:
-    """Each row from 10 on with the one below 10 that was in force."""
+    """Joins each row of `x` >= 10 with the row of `x` < 10 that was in force."""
     right = frame.where("x < 10").selectExpr("k", "t AS since", "x AS v")
     times = {"by": "k", "left_on": "t", "right_on": "since", "history_retention": "1 day"}
     return hfs.join_asof(frame.where("x >= 10"), right, state=state, name="join", **times)

@@ -79,7 +79,7 @@ class Mean:
 
 
 class Wrong(Mean):
-    """A mean one of whose methods gives something else."""
+    """A mean of which one method returns `given` instead."""
 
     def __init__(self, method: str, given: Any) -> None:
         self.method = method

@@ -167,7 +167,7 @@ class Job:
         return {int(file.name.partition(".")[0]) for file in files if file.read_text() == address}
 
     def owners(self) -> dict[str, list[str]]:
-        """The terms (run.generation) of every partition, oldest first."""
+        """The claims of every partition, as run.generation, oldest first."""
         found: dict[str, list[str]] = {}
         for file in sorted((self.root / "owners").glob("*/*/*")):
             term = ".".join(str(int(number)) for number in file.name.split("."))

@@ -93,7 +93,7 @@ def arrive(base: Path, seed: int, batches: int) -> list[list[tuple[Any, ...]]]:
             (f"k{chance.randrange(20)}", chance.randrange(10_000)): chance.randrange(1, 100)
             for _ in range(40)
         }
-        # No two rows have the same time: either of them could win.
+        # No two right rows of a key have the same time; otherwise either could win.
         right = {(k, since): n for (k, since), n in right.items() if since not in rates.get(k, {})}
         for (k, since), n in right.items():
             rates.setdefault(k, {})[since] = n

@@ -47,7 +47,7 @@ JOIN = {
 
 
 class Host:
-    """A state host of an executor: of this process, or of the one given."""
+    """A state host. Its executor is this process, or the process id `executor`."""
 
     def __init__(self, folder: Path, executor: int | None = None) -> None:
         self.socket, token = folder / "host.sock", folder / "token"
@@ -73,7 +73,7 @@ class Host:
     def session(
         self, request: dict[str, Any], batches: Sequence[pa.RecordBatch]
     ) -> list[dict[str, Any]]:
-        """The rows that a session gives for this input."""
+        """Runs a session with this input; returns its result's rows."""
         client = self._connect()
         try:
             client.open_session(json.dumps(request))
@@ -137,7 +137,7 @@ class Query:
         return rows
 
     def static(self, batches: Sequence[Sequence[pa.RecordBatch]]) -> list[dict[str, Any]]:
-        """What the operator gives of a static frame."""
+        """The operator's result on a static frame."""
         scratch = {"root": None, "scratch": True, "query_id": None, "run_id": None, "epoch": None}
         operator = {**self.operator, "last": True}
         requests = (

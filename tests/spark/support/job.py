@@ -32,7 +32,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.pollingDelay": "5ms",
-    # its logs name the files that a micro-batch read
+    # Spark's logs name the files that each micro-batch read: retain them all.
     "spark.sql.streaming.minBatchesToRetain": "10000",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
@@ -40,7 +40,7 @@ SETTINGS = {
 
 
 class Results:
-    """The rows of each micro-batch in a sink; a replayed micro-batch is there more than once."""
+    """The rows of each micro-batch in a sink, which has a replayed micro-batch more than once."""
 
     def __init__(self, folder: Path) -> None:
         self.rows: dict[int, list[Any]] = {}

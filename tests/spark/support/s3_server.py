@@ -25,13 +25,15 @@ _SIGNATURE = (
 )
 
 Fault = Callable[[int, str, str], str | None]
-"""What goes wrong with the n-th request, a method and a path: `busy`, `late`, `lost`, `stalls`,
-`careless` or nothing.
+"""Returns the fault of the n-th request, which has this method and path; None for no fault.
+
+`busy` answers 503. `late` answers after 0.3 seconds. `lost` does the request and closes the
+connection without an answer, `stalls` does so after 3 seconds. `careless` ignores `If-None-Match`.
 """
 
 
 def options(port: int, **more: str) -> dict[str, str]:
-    """How a state reaches a server on this port."""
+    """The storage options for a server on this port."""
     endpoint = f"http://127.0.0.1:{port}"
     return {
         "endpoint": endpoint,
@@ -49,7 +51,7 @@ def root() -> str:
 
 @contextmanager
 def moto() -> Iterator[int]:
-    """A server with the bucket `test`; its port."""
+    """Starts a server with the bucket `test`; yields its port."""
     command = [sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
@@ -57,7 +59,7 @@ def moto() -> Iterator[int]:
         said = iter(server.stderr)
         port = next((int(line.rpartition(":")[2]) for line in said if "Running on" in line), None)
         assert port is not None, "the server has ended"
-        # or it waits for a reader
+        # The rest of its output is read, since the server blocks when the pipe is full.
         threading.Thread(target=collections.deque, args=(said, 0), daemon=True).start()
         request(port, "PUT", "/test")
         yield port
@@ -69,7 +71,7 @@ def moto() -> Iterator[int]:
 def request(
     port: int, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
 ) -> tuple[int, list[tuple[str, str]], bytes]:
-    """One request. This server looks whether there is a signature, not what it is."""
+    """Sends one request. This server needs a signature, but does not check it."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path, body, headers or {"Authorization": _SIGNATURE})
@@ -81,7 +83,7 @@ def request(
 
 @contextmanager
 def proxy(behind: int, fault: Fault) -> Iterator[int]:
-    """A server in front of another one, with faults; its port."""
+    """Starts a server in front of another one, with faults; yields its port."""
     count, counting = itertools.count(), threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):

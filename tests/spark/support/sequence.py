@@ -20,8 +20,9 @@ DDL = "k string, t timestamp, x long"
 class Sequence:
     """Rows (key, seconds, x): those with x >= 0 are numbered without a gap, the others are rates.
 
-    A row's rate is the newest one of its key up to its time, of those that arrived by then. Some
-    rows and rates are late. Totals are the count of a key's rows and the sum of their rates.
+    A row's rate is the newest rate of its key up to its time, of those that arrived in its
+    micro-batch or before. Some rows and rates are late. Totals are the count of a key's rows and
+    the sum of their rates.
     """
 
     def __init__(self, seed: int, *, rows: int = 200, keys: int = 20) -> None:

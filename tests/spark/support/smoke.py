@@ -67,12 +67,12 @@ def session(base: Path, *, connect: bool) -> SparkSession:
 
 
 def everything(frame: DataFrame, state: hfs.State) -> DataFrame:
-    """Each operator over the frame, as rows of its name and of JSON."""
+    """The results of all operators over the frame, as rows (operator's name, row as JSON)."""
     from pyspark.sql import functions as F
 
     left, right = streams.sides(frame)
     times = {"by": "k", "left_on": "t", "right_on": "since", "state": state}
-    # An operator's result as the right frame of another one keeps all of its rows.
+    # An operator's result is the right frame of another operator: no row may be lost.
     stored = hfs.materialize(right, by="k", state=state, name="right")
     results = {
         "join_asof": hfs.join_asof(
@@ -150,7 +150,7 @@ def found(rows: list[Any]) -> dict[str, Any]:
 
 
 def in_the_plan(stream: streams.Stream) -> list[Any]:
-    """Directly before a file sink."""
+    """Runs the operators in the plan of a streaming query, directly before a file sink."""
     out = str(stream.base / "out")
     frame = everything(stream.source("left"), stream.state())
     query = (
@@ -165,7 +165,7 @@ def in_the_plan(stream: streams.Stream) -> list[Any]:
 
 
 def in_foreach_batch(stream: streams.Stream) -> list[Any]:
-    """In a function that, under Connect, runs in another process."""
+    """Runs the operators in foreachBatch; under Connect its function is in another process."""
     out, state = str(stream.base / "out"), stream.state()
 
     def write(frame: DataFrame, batch_id: int) -> None:
@@ -180,7 +180,7 @@ def in_foreach_batch(stream: streams.Stream) -> list[Any]:
 
 
 def on_a_static_frame(stream: streams.Stream) -> list[Any]:
-    """With a state that is thrown away."""
+    """Runs the operators on a static frame with a scratch state."""
     rows = stream.spark.read.parquet(str(stream.base / "left"))
     return [tuple(row) for row in everything(rows, hfs.State.scratch(partitions=2)).collect()]
 

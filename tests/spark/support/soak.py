@@ -42,7 +42,7 @@ CLUSTER = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.cores": "1",
     "spark.shuffle.reduceLocality.enabled": "false",
-    # Tasks fail as often as they are killed here, which must not exclude executors.
+    # Each kill counts as a failure. The next three limits are high, so Spark does not end the job.
     "spark.task.maxFailures": "50",
     "spark.stage.maxConsecutiveAttempts": "50",
     "spark.deploy.maxExecutorRetries": "-1",
@@ -296,7 +296,7 @@ class Soak:
         return taken
 
     def _delete_local_directories(self) -> bool:
-        """The disk is new: no host runs, and the databases are gone."""
+        """Restarts the driver with a new disk: no host runs, and the databases are gone."""
         self._nothing_runs()
         had = any(self.root.glob("state/*/*/*"))
         shutil.rmtree(self.root / "state", ignore_errors=True)
@@ -304,7 +304,7 @@ class Soak:
         return had
 
     def _cut_newest_snapshot(self) -> bool:
-        """The newest file of the newest snapshot is cut short, and the disk is new."""
+        """Truncates the newest file of the snapshots, and restarts the driver with a new disk."""
         self._nothing_runs()
         files = sorted(
             self.root.glob("snapshots/*/*/files/*"), key=lambda file: file.stat().st_mtime
@@ -342,7 +342,7 @@ class Soak:
         return had_executors
 
     def _add_or_remove_a_worker(self) -> bool:
-        """With its executor: a job takes all cores that there are."""
+        """The job gets an executor on an added worker: it takes all cores of the cluster."""
         if THIRD in self._cluster.workers:
             worker = self._cluster.workers.pop(THIRD)
             worker.terminate()
@@ -352,7 +352,7 @@ class Soak:
         return True
 
     def _restart_with_one_executor(self) -> bool:
-        """Until the next driver."""
+        """Restarts the driver with one core; the next driver has all of them again."""
         self.driver.kill()
         self.driver = driver = self._driver(cores_max="1")
         before = committed(self.folder)

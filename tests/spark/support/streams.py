@@ -57,7 +57,7 @@ class Root:
 
     def __init__(self, folder: Path) -> None:
         self.files = folder
-        """The root's files; on that server, too, an object is a file."""
+        """The folder of the root's files; the server of `scripts/s3` stores an object as a file."""
         self.address = str(folder)
         self.options: dict[str, Any] = {}
         """The options of `State` for this root."""
@@ -65,7 +65,7 @@ class Root:
             prefix = str(folder).lstrip("/")
             self.files = Path(os.environ["HOLDFAST_TEST_S3_FOLDER"]) / prefix
             self.address = f"s3://test/{prefix}"
-            # Beside the objects, like the databases of a root in a folder.
+            # Databases are stored beside the objects, as in a root that is a folder.
             self.options = {"storage_options": s3_options(), "local_dir": str(self.files / "state")}
 
     def state(self, **options: Any) -> hfs.State:

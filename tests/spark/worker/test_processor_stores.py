@@ -92,8 +92,8 @@ def test_a_prefetch_is_bounded_by_its_bytes():
     store = stores["kv"]
     for batch in range(2):
         stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
-        # Keys without entries do not show how large others are; 5,000 times 100 KiB would be 500
-        # MiB.
+        # The first 5,000 reads find no entry, so they do not show how large entries are. The others
+        # must not be prefetched at once: 5,000 entries of 100 KiB would be 500 MiB.
         for key in [*range(9_999, 4_999, -1), *range(5_000)]:
             assert (store.get(str(key)) is None) == (key >= 5_000)
         asked, host.asked = [keys for _, keys in host.asked], []
@@ -120,7 +120,7 @@ def test_keys_that_do_not_fit_a_message_are_fetched_later(builder: Any):
         assert (
             found if builder is hf.stores.key_value or found is None else found[0]
         ) == host.rows[str(n).encode()]
-    # No key twice, and not one by one.
+    # No key is fetched twice, and keys are not fetched one by one.
     assert sum(host.answered) == 300
     assert len(host.answered) < 90
 
@@ -174,7 +174,7 @@ def test_large_buffered_writes_are_sent_early(builder: Any):
     ("count", "value"), [(60_000, b"small"), (100, b"x" * (1 << 20))], ids=["many", "large"]
 )
 def test_a_large_cache_is_cleared(builder: Any, does: str, count: int, value: bytes):
-    # No batch begins, as while timers fire.
+    # No batch begins here. This is also so while timers fire.
     host, more = Host(), (5,) if builder.name == "timestamped" else ()
     for is_get in [False, True] if does == "gets" else [False]:
         stores = ProcessorStores(host, [builder], [])  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# A worker of its own, since this process has imported everything.
+# The worker is a process of its own, since this process has imported everything.
 _WORKER = """
 import sys
 import pyarrow as pa

@@ -45,7 +45,8 @@ class AggregateColumns:
         self.user_functions: Final[dict[int, DeclaredAggregator]] = {}
         """The user's aggregators, by the number of their result's column."""
         if any(_is_aggregator(what) for what in aggs.values()):
-            # Aggregators read whole rows, so built-in functions find their columns there, too.
+            # Aggregators read whole rows, so all payload columns are read. Built-in functions use
+            # the same ones.
             self.payload.extend(frame.payload)
         for result, what in aggs.items():
             if not isinstance(result, str):

@@ -26,16 +26,17 @@ class Aggregator(Protocol):
     ) -> pa.RecordBatch:
         """Returns the states with rows added.
 
-        `states` has a row per group, which is all null for a new group; `batch` has up to 10,000
-        rows with all columns of the frame, ordered by time; `groups` (int64) has for each of them
-        the row of its group in `states`. Returns as many states, in their order.
+        `states` has a row per group, which is all null for a new group. `batch` has up to 10,000
+        rows with all columns of the frame, ordered by time. `groups` (int64) has, for each row of
+        `batch`, the index of its group's row in `states`. The result has as many rows as `states`,
+        in the same order.
         """
         ...
 
     def merge(self, states: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the states, each merged with the one in the same row of `others`.
 
-        The frame's rows in `others` are the later ones.
+        The states in `others` were computed from later rows of the frame than those in `states`.
         """
         ...
 

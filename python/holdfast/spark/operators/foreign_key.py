@@ -53,8 +53,9 @@ def join_by_foreign_key(
     )
     if how == "outer":
         raise UnsupportedOperationError(
-            "how='outer' with foreign_key: the result's key is the left frame's, and a right row "
-            "that no left row names has none; take 'left', and the right frame by itself"
+            "how='outer' with foreign_key: the result's key is the left frame's, so a right row "
+            "that no left row names has no key in the result; take 'left', and the right frame by "
+            "itself"
         )
     check_both_stream(left, right, "change the table again")
     call = checked_call(
@@ -166,7 +167,7 @@ class _ForeignKeyJoin:
         )
 
     def _by_foreign_key(self, actions: "DataFrame") -> InputFrame:
-        """Returns the first operator's result, by the foreign key and then by the left keys."""
+        """Returns the first operator's result with the foreign key and the left keys as keys."""
         frame = InputFrame("left", actions)
         payload = [*self.left.payload, _ACTION, _NUMBER]
         return frame.using(
@@ -177,7 +178,7 @@ class _ForeignKeyJoin:
         )
 
     def _with_null_keys(self) -> InputFrame:
-        """Returns the right rows by their key, with null columns in place of the left keys."""
+        """Returns the right rows with their key, and nulls for the left keys, as keys."""
         nulls = [
             sql.StructField(f"holdfast_k{index}", key.dataType)
             for index, key in enumerate(self.left.keys)

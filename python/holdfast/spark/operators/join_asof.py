@@ -55,8 +55,8 @@ def join_asof(
     that still count for it. `grace` is at most `history_retention`. The difference of the two is
     how far right rows may be ahead of the newest left row. The last rows of a stream wait for newer
     ones. `tolerance` is the greatest age that a match may have. `delete_when` (SQL or a Column,
-    over the right frame) marks right rows that end the value. `name` is the operator's name in the
-    state.
+    over the right frame) marks right rows that end the value of their key: from their time on, no
+    row of the key is in force. `name` is the operator's name in the state.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are set aside
     (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
@@ -89,7 +89,8 @@ def join_asof(
     oldest = None if tolerance is None else duration_micros(tolerance, "tolerance")
     consequence = "put the whole table again" if left.isStreaming else "emit all left rows again"
     otherwise = (
-        ", or call join_asof inside foreachBatch(hfs.foreach_batch(fn)), where it does just that"
+        ", or call join_asof inside foreachBatch(hfs.foreach_batch(fn)), where every micro-batch "
+        "puts the whole table again"
     )
     check_both_stream(left, right, consequence, otherwise if left.isStreaming else "")
     joined = run_operator(
@@ -112,7 +113,7 @@ def join_asof(
 
 
 def _deleted(right: InputFrame, delete_when: str | Column | None) -> Column:
-    """Returns the condition that a right row ends the value."""
+    """Returns a boolean column: true for right rows that end the value of their key."""
     if delete_when is None:
         return F.lit(col=False)
     if not isinstance(delete_when, str | Column):

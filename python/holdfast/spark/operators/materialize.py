@@ -78,7 +78,7 @@ def materialize(
 
 
 def _values(rows: OneInput) -> list[int]:
-    """The payload columns, by position, that are neither key nor time, and order nothing."""
+    """The payload columns, by position, that are neither keys nor in `order_by`."""
     return [
         index
         for index, field in enumerate(rows.left.payload)

@@ -195,7 +195,7 @@ def _pickled(processor: Any) -> bytes:
         pickled: bytes = cloudpickle.dumps(processor)  # type: ignore[no-untyped-call]
     except Exception as error:
         raise TypeError(
-            f"the processor {type(processor).__name__} cannot be pickled ({error}): make "
-            "connections and the like in process"
+            f"the processor {type(processor).__name__} cannot be pickled ({error}): open "
+            "connections and the like in its method process"
         ) from error
     return pickled

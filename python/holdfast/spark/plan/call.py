@@ -25,7 +25,7 @@ class OperatorCall:
 
     state: State
     epoch: Epoch | None
-    """The epoch around the call, None if each micro-batch brings its own or there is none."""
+    """The epoch around the call; None for streaming frames and with a scratch state."""
     name: str
     max_ahead: int | None
     """In microseconds."""
@@ -44,10 +44,9 @@ def checked_call(
 ) -> OperatorCall:
     """Checks that these frames can use this state here, under this name.
 
-    `is_timed`: the rows have a time, without which there is no `max_ahead`. Raises `TypeError` or
-    `ValueError` for invalid arguments and while adaptive execution is on,
-    `UnsupportedOperationError` for a stream with `State.scratch()`, `HoldfastError` for a static
-    frame outside of a micro-batch.
+    `is_timed`: the rows have a time, which `max_ahead` needs. Raises `TypeError` or `ValueError`
+    for invalid arguments and while adaptive execution is on, `UnsupportedOperationError` for a
+    stream with `State.scratch()`, `HoldfastError` for a static frame outside of a micro-batch.
     """
     epoch = _checked_epoch(frames, state)
     name = _operator_name(name, materialized, default_name)
@@ -86,7 +85,8 @@ def refuse_history(materialized: Materialized | None, why: str) -> None:
     _check_materialized(materialized)
     if materialized is not None and materialized.history_retention is not None:
         raise UnsupportedOperationError(
-            f"materialized={materialized!r}: {why}, so it has no history: leave it out"
+            f"materialized={materialized!r}: {why}, so the operator has no history: leave "
+            "history_retention out"
         )
 
 

@@ -56,7 +56,7 @@ def check_time_is_no_key(
 
 
 def check_key_type(column: sql.StructField, argument: str = "by") -> None:
-    """Raises `ValueError` for a type with unequal bytes of equal values, or without an order."""
+    """Raises `ValueError` for a type that has no order or several byte forms of a value."""
     if type(column.dataType) not in _KEY_TYPES or schema.is_collated(column.dataType):
         raise ValueError(
             f"{argument}: column {column.name!r} is {column.dataType.simpleString()}, which cannot "

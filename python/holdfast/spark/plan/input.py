@@ -118,7 +118,7 @@ class OneInput(OperatorInput):
         ]
         column_checks.check_order(order_by)
         ordered = [frame.find(column, "order_by") for column in order_by]
-        # Rows that order_by compares have equal keys and times, so these are left out.
+        # Rows that order_by compares have equal keys and times: it needs no key or time columns.
         order = [payload.index(field) for field in ordered if field in payload]
         return OneInput(frame.using(keys=keys, time=time, payload=payload, order=order))
 
@@ -178,7 +178,7 @@ class TwoInputs(OperatorInput):
         time, right_time = find_times(
             (left_frame, left_on, keys), (right_frame, right_on, right_keys)
         )
-        # As in OneInput.of.
+        # Floating keys are payload, too, as in OneInput.of.
         payload = [
             field
             for field in left_frame.fields
@@ -210,8 +210,8 @@ class TwoInputs(OperatorInput):
             time_type=self.time_type,
         )
         if not state.is_scratch and _may_contain_operator(self.right.df):
-            # A union renumbers the tasks of its second input, and an operator's tasks are its
-            # partitions.
+            # A union renumbers the tasks of its second input, but the task numbers of an operator
+            # in it must be its partitions. This shuffle keeps them.
             right = right.repartition(
                 state.partitions, *(f"k{index}" for index in range(len(self.left.keys)))
             )
@@ -246,7 +246,7 @@ def _set_order(left: InputFrame, right: InputFrame, order_by: Sequence[str]) -> 
                 field for field in frame.fields if frame.fold(field.name) == frame.fold(column)
             ]
             found = found or bool(there)
-            # Rows that order_by compares have equal keys and times, so these are left out.
+            # Key and time columns are left out, as in OneInput.of.
             frame.order.extend(
                 frame.payload.index(field) for field in there if field in frame.payload
             )
@@ -269,7 +269,7 @@ def _may_contain_operator(df: "DataFrame") -> bool:
     The plan of a frame inside `foreachBatch` does not show how it was computed.
     """
     unchecked: Any = df
-    # Under Connect the server's plan: the client's plan names views without their content.
+    # Under Connect the server's plan is read: the client's plan names views without their content.
     plan = (
         unchecked._explain_string(extended=True)
         if is_connect(df.sparkSession)

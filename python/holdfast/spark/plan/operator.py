@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.spark.worker.task import OperatorTask
 
 TaskFactory = Callable[..., "OperatorTask"]
-"""Makes an operator's task of the arguments of `OperatorTask`."""
+"""Makes an operator's task from the arguments of `OperatorTask`."""
 
 
 def run_operator(
@@ -93,7 +93,8 @@ class Operator:
 
         `without_nulls`: result columns that are arrays made by the operator; like those of Spark's
         own aggregates, they contain no nulls. `partition_keys`: the number of leading keys that
-        choose the partition, if not all. `metrics`: those of the rows, if not the input's.
+        choose the partition, if not all. `metrics`: the row counts to report, by default those of
+        `rows`.
         """
         self._rows: Final = rows
         self._call: Final = call

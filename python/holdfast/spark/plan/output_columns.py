@@ -34,7 +34,7 @@ class OutputColumns:
 
 
 def frame_columns(frame: InputFrame) -> OutputColumns:
-    """The columns of an operator's only frame, as they are there."""
+    """The columns of an operator's only frame, with the same names and types."""
     output = OutputColumns()
     for column in frame.fields:
         output.add(

@@ -137,7 +137,7 @@ def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
 def nullable(data_type: sql.DataType) -> sql.DataType:
     """Returns the type with all nested values nullable, except a map's keys.
 
-    Later plans of the query read the rows of this one, and their columns may be nullable.
+    Later plans of the query read the rows that this one stores, and may have nullable columns.
     """
     match data_type:
         case sql.ArrayType():

@@ -4,5 +4,6 @@
 `processor` call the user's code · `cast` checks what it returns · `state_host` finds or starts the
 host of the `executor`.
 
-Plans name these classes only inside functions, and tasks are pickled by name.
+Modules of `holdfast.spark.plan` and `holdfast.spark.operators` import these classes only inside
+functions. Tasks are pickled by name.
 """

@@ -19,7 +19,7 @@ class WorkerAggregator:
     def __init__(self, name: str, pickled: bytes, states: pa.Schema, result: pa.DataType) -> None:
         self.name: Final = name
         self.schema: Final = states
-        self._aggregator: Final = pickle.loads(pickled)  # noqa: S301 - by the driver
+        self._aggregator: Final = pickle.loads(pickled)  # noqa: S301 - the driver pickled it
         self._result: Final = result
         self._states = pa.RecordBatch.from_pylist([], schema=states)
 
@@ -74,7 +74,8 @@ class WorkerAggregator:
                 self._wrong("result", f"a {type(given).__name__}", f"an Array of {self._result}")
             )
         if len(column) != rows:
-            raise ValueError(self._wrong("result", f"{len(column)} values", f"{rows}, one for each state"))
+            raise ValueError(self._wrong("result", f"{len(column)} values", f"{rows}, one for each state")
+            )
         return pa.RecordBatch.from_arrays(
             [self._cast("result", "the result", column, self._result)], names=[self.name]
         )

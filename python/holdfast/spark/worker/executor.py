@@ -14,9 +14,9 @@ class Executor(NamedTuple):
     started: str
 
     def address(self) -> "tuple[str, str | None] | None":
-        """Returns the executor's host name in Spark, and the address it binds to if another.
+        """Returns the executor's host name in Spark, and its bind address if one is given.
 
-        Every cluster manager starts executors with both on the command line. Other executors fetch
+        Every cluster manager puts them on the executor's command line. Other executors fetch
         Spark's blocks from that host name, so they can also reach the state host there. Returns
         None if Spark has no other executors (`local[...]`).
         """

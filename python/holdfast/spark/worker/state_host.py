@@ -35,7 +35,7 @@ _ADDRESS_ADVICE: Final = (
 
 
 def connect() -> "HostClient":
-    """Returns a new connection to this executor's state host, which it starts if none listens.
+    """Returns a new connection to this executor's state host; starts the host if none listens.
 
     Raises `HoldfastError`, with the end of the host's log, if the host cannot be started, and
     outside of Spark's Python workers.
@@ -53,8 +53,8 @@ def connect() -> "HostClient":
             except (TimeoutError, PermissionError):
                 break
             except OSError:
-                # A live host has refused only this connection, or is about to end. Its socket and
-                # token stay.
+                # If a live host has the socket, it has refused only this connection, or is about to
+                # end: retry, and leave its socket and token in place.
                 if not files.is_served() or time.monotonic() > deadline:
                     break
                 time.sleep(0.1)
@@ -223,9 +223,9 @@ def _tail(log: Path, start: int) -> str:
 def _sweep(files: HostFiles) -> None:
     """Removes the files of hosts whose executors have ended.
 
-    Another container that shares the folder has other process ids, so locks decide: a live host has
-    its `.host` file locked while it listens, and a worker that starts one the `.lock` file. A host
-    that is only closing its databases needs neither.
+    Another container that shares the folder has other process ids, so locks decide: a host holds a
+    lock on its `.host` file while it listens, and a worker holds one on the `.lock` file while it
+    starts a host. A host that is only closing its databases needs neither file.
     """
     left: dict[str, list[Path]] = {}
     for file in files.lock.parent.iterdir():

@@ -1,4 +1,4 @@
-"""An operator's task in a Python worker: rows of one partition to the state host, results back.
+"""An operator's task: sends a partition's rows to the state host and yields its results.
 
 Every worker process that Spark forks imports this module, so it imports little (never pandas) and
 starts nothing.
@@ -47,8 +47,8 @@ class OperatorTask:
         client = connect()
         try:
             client.open_session(json.dumps(request))
-            # An empty batch goes first, so that the host restores the state while the first rows
-            # are computed, also if there are none.
+            # An empty batch goes first, even if no rows follow: the host restores the state while
+            # Spark computes the first rows.
             client.push(_empty(self.layout))
             for batch in batches:
                 if not request["scratch"]:

@@ -20,8 +20,8 @@ class ProcessorContext:
 
     `ctx[name]` is a store, with the methods that it has in `holdfast`. It raises `KeyError` for a
     name that is not among the processor's `stores`; a store's `commit` and `read_only` raise
-    `UnsupportedOperationError`. Scalar writes are buffered, mostly until the end of the batch. A
-    write that fails therefore may fail the task in a later call.
+    `UnsupportedOperationError`. Scalar writes are buffered, mostly until the end of the batch. The
+    error of a write may therefore be raised by a later call.
     """
 
     def __init__(

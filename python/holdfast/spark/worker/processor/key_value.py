@@ -45,8 +45,8 @@ class _ByKey(RemoteStore, ABC):
         # Keys of the batch that are not prefetched yet. None until the first read: a processor that
         # only uses batch calls does not compute them.
         self._to_prefetch: deque[bytes] | None = None
-        # The number of keys of the next prefetch. By the sizes of the entries of the last prefetch,
-        # they fill about one message.
+        # The number of keys of the next prefetch. Their entries fill about one message if they are
+        # as large as those of the last prefetch.
         self._prefetch_keys = _FIRST_KEYS
 
     def get(self, key: bytes) -> Any:

@@ -27,9 +27,9 @@ class StoredOutput:
         compute: Callable[[], Iterator[pa.RecordBatch]],
         check: Callable[[pa.RecordBatch], pa.RecordBatch],
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the batches that an earlier session stored for the same input, through `check`.
+        """Yields the batches that an earlier session stored for the same input, after `check`.
 
-        If there are none, computes, stores and yields them.
+        If this input is new, computes, stores and yields its batches.
         """
         if self._calls.is_repeated():
             for _, data in self._store.range(None, None, False):

@@ -23,7 +23,7 @@ _SCAN_ROWS: Final = 1_000
 
 
 class RemoteStore:
-    """A store of the state host, with the methods that `holdfast` calls on the extension's."""
+    """A store of the state host, with the methods that `holdfast` calls on an extension's store."""
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
         """Creates a store of a session."""

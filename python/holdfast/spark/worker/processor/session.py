@@ -14,12 +14,12 @@ class RemoteSession(RemoteStore):
     """A session store."""
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
-        """A store of a session."""
+        """Creates a session store, for one session with the state host."""
         super().__init__(calls, name)
         self._written: list[tuple[bytes, int, int, bytes | None]] = []
 
     def stream_time(self) -> int | None:
-        """The greatest end of a write so far."""
+        """The greatest session end that was written so far."""
         time: int | None = self._number("time")
         return time
 
@@ -65,7 +65,7 @@ class RemoteSession(RemoteStore):
         return column(self._ask("get", *_sessions(keys, starts, ends)), "value")
 
     def find_batch(self, keys: Any, earliest_ends: Any, latest_starts: Any) -> "_core.ArrowBatch":
-        """The sessions of each key, which is a row of the input."""
+        """The sessions of each row's key, ordered by row, then by (end, start)."""
         return self._ask("find", *_sessions(keys, latest_starts, earliest_ends))
 
     def find_batches(self, wanted: "_core._Selection", batch_rows: int) -> "_core.ArrowReader":

@@ -83,7 +83,7 @@ class ProcessorStores:
 
 
 def _keys(builder: "StoreBuilder", rows: pa.RecordBatch) -> list[bytes]:
-    """Returns the batch's keys as the store's bytes; none if its keys have other types."""
+    """Returns the batch's keys, encoded as the store's; none if their types are not the store's."""
     is_known = builder.key is BYTES or isinstance(builder.key, TypedSerde)
     try:
         if isinstance(builder.key, StructSerde):

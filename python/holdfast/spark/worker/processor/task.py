@@ -85,8 +85,8 @@ class ProcessTask(OperatorTask):
                 if on_timer is None:
                     raise TypeError(
                         f"processor {self.request['operator']['name']!r} has no method "
-                        "on_timer(key, at, ctx), but a timer of "
-                        f"{key!r} that was set before fires: give it one"
+                        "on_timer(key, at, ctx), but a timer that was set earlier fires (key: "
+                        f"{key!r}): add the method"
                     )
                 yield from self._batches(on_timer(key, at, context))
         context.flush()

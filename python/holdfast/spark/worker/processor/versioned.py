@@ -50,7 +50,7 @@ class RemoteVersioned(RemoteStore):
     def versions_range(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int
     ) -> RemoteRows:
-        """Returns the same for a range of keys, ordered by (key, timestamp)."""
+        """Returns the versions of a range of keys, ordered by (key, timestamp)."""
         return RemoteRows(
             self._scan("range", *_keys(key_from, key_to), *_times(start, end)), tuples
         )

@@ -20,7 +20,7 @@ class RemoteWindow(RemoteStore):
         self._written: list[_Put] = []
 
     def stream_time(self) -> int | None:
-        """Returns the greatest start of a write so far."""
+        """Returns the greatest window start that was written so far."""
         time: int | None = self._number("time")
         return time
 
