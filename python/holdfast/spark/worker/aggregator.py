@@ -74,7 +74,8 @@ class WorkerAggregator:
                 self._wrong("result", f"a {type(given).__name__}", f"an Array of {self._result}")
             )
         if len(column) != rows:
-            raise ValueError(self._wrong("result", f"{len(column)} values", f"{rows}, one for each state")
+            raise ValueError(
+                self._wrong("result", f"{len(column)} values", f"{rows}, one for each state")
             )
         return pa.RecordBatch.from_arrays(
             [self._cast("result", "the result", column, self._result)], names=[self.name]
