@@ -44,7 +44,8 @@ impl Column {
         Ok(Field::new(&self.name, data_type, true))
     }
 
-    /// Whether Arrow can read the type back. It writes names of inner fields that it cannot read.
+    /// Whether Arrow can read the type back. Arrow writes some names of inner fields in a form that
+    /// it cannot read.
     pub fn is_readable(&self) -> bool {
         parse(&self.data_type).is_ok()
     }
@@ -55,7 +56,7 @@ impl Column {
 const MAX_DEPTH: usize = 64;
 
 fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
-    // Names may contain brackets; quotes and escapes are Arrow's.
+    // Brackets in quoted names do not count. Quotes and escapes are those that Arrow writes.
     let (mut depth, mut deepest, mut quote, mut is_escaped) = (0_usize, 0, None, false);
     for byte in text.bytes() {
         match (quote, byte) {

@@ -194,7 +194,7 @@ mod tests {
         Field::new(name, data_type, true)
     }
 
-    /// `rate`, then `source` and `rate`, then `source` alone.
+    /// Returns the columns of three versions: `rate`; `source` and `rate`; `source`.
     fn versions() -> Vec<Vec<Field>> {
         let (rate, source) = (
             field("rate", DataType::Int64),

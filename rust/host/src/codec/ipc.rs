@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::codec::arrow_panics::catch_panic;
 
-/// Bytes of a message's prefix: four bytes 255 and the length of the metadata.
+/// The length of a message's prefix in bytes: `ff ff ff ff`, then the length of the metadata.
 const PREFIX: usize = 8;
 
 /// The most memory that is reserved before the bytes are read.
@@ -78,7 +78,7 @@ impl<R: Read> IpcReader<R> {
             return Err(damaged("its end is missing"));
         }
         let &[0xff, 0xff, 0xff, 0xff, a, b, c, d] = bytes.as_slice() else {
-            return Err(damaged("a message does not begin there"));
+            return Err(damaged("the bytes are not the start of a message"));
         };
         let length = u32::from_le_bytes([a, b, c, d]);
         self.ended = length == 0;
@@ -116,9 +116,9 @@ fn metadata(bytes: &[u8]) -> Result<Message<'_>, ArrowError> {
     root_as_message(bytes).map_err(|error| damaged(&error.to_string()))
 }
 
-/// Rejects compressed buffers whose claimed size is more than lz4 can compress to their length.
+/// Rejects compressed buffers that claim a larger uncompressed size than lz4 can produce.
 ///
-/// The decoder would reserve that size.
+/// The decoder would reserve memory of the claimed size.
 fn check_claims(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
     let of_dictionary = || {
         message
@@ -147,7 +147,7 @@ fn check_claims(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
             .map_or(0, |claim| i64::from_le_bytes(*claim));
         if claim > buffer.length().saturating_mul(EXPANSION) {
             return Err(damaged(&format!(
-                "{} compressed bytes claim to have been {claim}",
+                "{} compressed bytes claim an uncompressed size of {claim}",
                 buffer.length()
             )));
         }
@@ -216,7 +216,7 @@ mod tests {
             damaged_at(claim, &i64::MAX.to_le_bytes()).contains("claim"),
             "a column"
         );
-        // The second message, which ends where the mark of the end begins.
+        // The second message ends where the end marker of the stream begins.
         let length = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
         };

@@ -6,7 +6,7 @@
 //! - `spec.rs`, `execution.rs`, `worker.rs`: the traits of an operator's settings, of its work and
 //!   of the worker at the other end; `outcome.rs` what a run returns.
 //! - `input/`: the rows of an epoch in order. `output/`: the rows of the result.
-//! - `batch_size.rs`: how many rows go through a store, or out, at once.
+//! - `batch_size.rs`: how many rows a store call or an output batch has.
 //! - `waiting_rows.rs`: rows that wait for others, in a store. `table_timeline.rs`: the changes of
 //!   a table's key from a time on.
 

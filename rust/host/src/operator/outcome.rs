@@ -15,7 +15,7 @@ pub struct Outcome {
     pub counts: Counts,
 }
 
-/// Rows by what the operator did with them.
+/// The numbers of rows, by what the operator did with them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Rows of the input.

@@ -1,4 +1,4 @@
-//! What a key of a versioned table was from a time on.
+//! The rows of one key of a versioned table from a time on.
 
 use holdfast_core::{Result, Timestamp, Transaction, VersionedStore};
 
@@ -13,7 +13,7 @@ pub struct TimelineInterval {
 }
 
 impl TimelineInterval {
-    /// The key has no row, since an unknown time.
+    /// The key has no row; it is unknown when the interval began.
     const UNKNOWN: Self = Self {
         since: None,
         value: None,

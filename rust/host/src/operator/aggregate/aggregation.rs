@@ -83,10 +83,11 @@ impl Aggregation {
         }
     }
 
-    /// The rows, and the greatest time of them and of the epochs before.
+    /// Returns where the rows are, and the greatest time of these rows and of all epochs before.
     fn places(&mut self, before: Option<i64>) -> Result<(Vec<RowPlace>, Option<i64>)> {
         let order = self.order();
-        // The user's functions receive batches of the rows that are in time, not whole parts.
+        // The user's functions receive batches that are cut from the rows that are not late. These
+        // batches may span parts of the input, so all columns must be in memory.
         let places = if self.spec.has_user_functions() {
             self.rows.all(order, &mut self.counts)?
         } else {

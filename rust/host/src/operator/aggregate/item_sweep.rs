@@ -7,8 +7,9 @@ use holdfast_core::{KeyValueStore, Result, Step, Transaction};
 use super::windows::Windows;
 use crate::operator::batch_size::{BATCH_BYTES, BATCH_ROWS};
 
-/// Deletes the items of windows that were closed before the epoch, a batch of keys at a time. Items
-/// of windows that no epoch has closed are deleted in no other way.
+/// Deletes the items of windows that were closed before the epoch, a batch of keys at a time.
+///
+/// If a changed grace closes windows between two epochs, only this sweep deletes their items.
 ///
 /// # Errors
 /// The store's.

@@ -138,8 +138,8 @@ impl AggregateSpec {
                 if !(0 < slide && slide <= length) =>
             {
                 return wrong(format!(
-                    "a window of {length} microseconds that slides by {slide}; it must slide by 1 \
-                     to its length"
+                    "a window of {length} microseconds that slides by {slide}; the slide must be \
+                     from 1 to the length"
                 ));
             }
             Some(Window::Sliding { length: span } | Window::Session { gap: span }) if span <= 0 => {
@@ -166,7 +166,7 @@ impl AggregateSpec {
                 ),
             }) {
             Some(aggregate) => wrong(format!(
-                "column {:?} is computed of {:?}, which does not exist",
+                "result column {:?} is computed from input column {:?}, which does not exist",
                 aggregate.name, aggregate.column
             )),
             None => Ok(()),

@@ -21,7 +21,8 @@ pub enum Window {
 }
 
 impl Window {
-    /// Returns for how long after its time a row may change windows. The grace is not included.
+    /// Returns the longest time from a row to the end of a window that the row can change. The
+    /// grace is not included.
     pub fn reach(self) -> i64 {
         match self {
             Self::Hopping(window) => window.length,

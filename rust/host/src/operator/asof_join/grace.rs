@@ -3,7 +3,7 @@
 //!
 //! With `T` the greatest left time (or the heartbeat's), a left row goes out in the epoch in which
 //! `T >= time + grace`; if it is that late when it arrives, it goes out at once. It is joined as of
-//! its own time, in the order of times among that epoch's right rows.
+//! its own time: it and that epoch's right rows are processed in the order of their times.
 
 use std::collections::BTreeMap;
 
@@ -47,14 +47,14 @@ struct Released {
     payload: Vec<u8>,
 }
 
-/// A run over an epoch's rows in which left rows wait.
+/// The processing of one epoch's rows in a join whose left rows wait.
 pub struct GraceRun<'r> {
     plan: &'r AsofJoinPlan,
     rows: &'r InputRows,
 }
 
 impl<'r> GraceRun<'r> {
-    /// A run over these rows.
+    /// Prepares the processing of these rows.
     pub fn new(plan: &'r AsofJoinPlan, rows: &'r InputRows) -> Self {
         Self { plan, rows }
     }

@@ -1,4 +1,4 @@
-//! One batch of ordered rows through the table.
+//! Applies one batch of ordered rows to the table: puts of right rows, look-ups of left rows.
 
 use std::ops::Range;
 
@@ -44,8 +44,8 @@ impl FoundVersions {
         rows.iter().take(BATCH_ROWS).take_while(fits).count()
     }
 
-    /// Applies puts and reads in order. The number beside a read, below `count`, is the one under
-    /// which its version is found.
+    /// Applies puts and reads in order. Each read has a number below `count`, by which
+    /// [`Self::get`] returns the version that it has found.
     pub fn run(
         &mut self,
         table: &VersionedStore,
@@ -174,8 +174,8 @@ pub fn apply(
                     usize::MAX,
                 ));
             }
-            // A left row without key or time, since such right rows have been left out. It matches
-            // nothing.
+            // A left row without a key or a time, which matches nothing. Such right rows were left
+            // out before.
             _ => {
                 unmatchable += 1;
                 lefts.push(*place);

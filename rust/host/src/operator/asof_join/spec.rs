@@ -13,7 +13,8 @@ pub const WAITING: &str = "held";
 /// The settings of an as-of join.
 #[derive(Debug, Clone, Deserialize)]
 pub struct AsofJoinSpec {
-    /// The input's columns; of right rows with equal times the last one is current.
+    /// The input's columns. Of several right rows with the same key and time, the last one is
+    /// current.
     #[serde(flatten)]
     pub rows: RowsSpec,
     /// Whether left rows without a match go out.

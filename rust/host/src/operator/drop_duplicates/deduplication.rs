@@ -2,10 +2,11 @@
 //! its own time.
 //!
 //! One time for each key is enough. With `T` the stream time, rows older than `T - within` are
-//! late. A row that is not late, and at most `within` later than the newest row of its key, is
-//! within `within` of that row. A row that is later by more is even further from all other rows of
-//! its key. The store therefore has the newest time of each key, as a window that starts there. It
-//! drops that window `2 * within` behind `T`, where no row that is not late can be near it.
+//! late. A row that is not late is therefore at most `within` older than the newest row of its key.
+//! If it is also at most `within` later than that row, it is a duplicate. If it is later by more,
+//! it is even further from all other rows of its key. The store therefore has the newest time of
+//! each key, as a window that starts there. It drops that window `2 * within` behind `T`: by then,
+//! every row that is within `within` of it is late.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ pub struct DropDuplicatesSpec {
     /// The input's columns; all rows are left ones.
     #[serde(flatten)]
     pub rows: RowsSpec,
-    /// How near in time two rows of a key are duplicates, in microseconds.
+    /// Two rows of a key are duplicates if their times are at most this far apart, in microseconds.
     pub within: i64,
     /// The result's columns.
     pub output: Vec<OutputColumn>,

@@ -22,7 +22,7 @@ struct NewestTime {
 }
 
 impl NewestTimes {
-    /// No keys yet; the epoch's heartbeat, if it has one.
+    /// Starts without keys, at the time of the epoch's heartbeat if it has one.
     pub fn new(heartbeat: Option<i64>) -> Self {
         Self {
             last: heartbeat,

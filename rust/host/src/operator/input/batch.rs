@@ -122,7 +122,7 @@ impl InputBatch {
         self.sides.value(row)
     }
 
-    /// Whether a right row ends its key's value.
+    /// Whether a right row deletes its key's value from the row's time on.
     #[inline]
     pub fn is_deleted(&self, row: usize) -> bool {
         self.deleted.is_valid(row) && self.deleted.value(row)
@@ -134,7 +134,8 @@ impl InputBatch {
         self.times.is_valid(row).then(|| self.times.value(row))
     }
 
-    /// The bytes that order rows of one side and time before their content does.
+    /// The encoded `order_by` columns of a row. Rows of the same side and time are compared by
+    /// these bytes first, then by their content.
     #[inline]
     pub fn order(&self, row: usize) -> &[u8] {
         if self.is_left(row) {

@@ -1,9 +1,9 @@
 //! The columns of an operator's input.
 //!
 //! In this order: `pid` int32 · `side` bool (true: left, the stream; false: right, the table) ·
-//! `deleted` bool, nullable (a right row that ends the value) · `t` timestamp · key columns · left
-//! payload (null on right rows) · right payload (null on left rows). An operator of one side has
-//! left rows only. A row whose `side` is null is a heartbeat (`admission.rs`).
+//! `deleted` bool, nullable (true: a right row that deletes its key's value) · `t` timestamp · key
+//! columns · left payload (null on right rows) · right payload (null on left rows). An operator of
+//! one side has left rows only. A row whose `side` is null is a heartbeat (`admission.rs`).
 
 use arrow_schema::{Field, Schema};
 use serde::Deserialize;

@@ -1,4 +1,5 @@
-//! Far-future rows, which no operator sees: a file of them as they came, for users to look at.
+//! The file of far-future rows. No operator processes these rows; they are written as they arrive,
+//! for users to read.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek};

@@ -24,7 +24,8 @@ struct RunCursor {
     batches: SortedRunReader,
     input: InputBatch,
     row: usize,
-    /// Where the batch is among those from which the next part takes rows; none: it is not.
+    /// The index of `input` among the batches from which the next merged batch takes rows; none if
+    /// it takes no row from `input` yet.
     taken: Option<usize>,
 }
 

@@ -52,7 +52,7 @@ impl SideOrder {
         })
     }
 
-    /// Encodes the columns of a batch, in the order of their bytes.
+    /// Encodes the order columns of a batch: the order of the bytes is that of the rows.
     ///
     /// # Errors
     /// `Serialization` for rows that cannot be encoded.

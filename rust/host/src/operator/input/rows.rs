@@ -51,7 +51,7 @@ enum Parts {
     None,
     /// All rows: they are in memory.
     All,
-    /// The rows of the runs before those that are left here.
+    /// The rows of the runs that the merge has returned already.
     Merging(RunMerge),
 }
 
@@ -120,7 +120,7 @@ impl InputRows {
         self.inputs[place.input()].time(place.row())
     }
 
-    /// Whether a right row ends its key's value.
+    /// Whether a right row deletes its key's value from the row's time on.
     #[inline]
     pub fn is_deleted(&self, place: RowPlace) -> bool {
         self.inputs[place.input()].is_deleted(place.row())
@@ -251,7 +251,7 @@ impl InputRows {
         Ok(Some(unordered(&self.inputs)))
     }
 
-    /// Returns all rows at once, in any amount of memory: for operators that need a key's rows
+    /// Returns all rows at once, without a memory limit: for operators that need a key's rows
     /// together.
     ///
     /// # Errors

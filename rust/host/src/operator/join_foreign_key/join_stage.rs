@@ -104,7 +104,7 @@ impl ForeignJoin {
         }
         if spec.foreign == 0 || spec.foreign >= spec.rows.keys.len() {
             return wrong(format!(
-                "{} of {} key columns are the foreign key",
+                "{} of {} key columns are the foreign key; at least one must be, and not all",
                 spec.foreign,
                 spec.rows.keys.len()
             ));

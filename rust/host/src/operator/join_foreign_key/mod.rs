@@ -16,7 +16,7 @@
 //! So a left row replaces all result rows of older left rows of its key, under any foreign key, and
 //! the two stages need not wait for each other.
 //!
-//! The first stage knows a row's old foreign key, so it can send the end of the row to the
+//! The first stage knows a row's old foreign key, so it can send the removal of the row to the
 //! partition of that key. The second stage finds the left rows of a right key by their prefix. Both
 //! process rows in the order of time, and actions of one left key and time in the order in which
 //! the first stage made them.

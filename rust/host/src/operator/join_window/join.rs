@@ -24,7 +24,7 @@ use crate::operator::worker::Worker;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 
-/// Keys that are joined at once: their stored rows are in memory.
+/// The maximum number of keys that are joined at once. Their stored rows are in memory.
 const KEYS: usize = 1_000;
 
 /// One session of a join within a window.
@@ -86,7 +86,7 @@ impl JoinWindow {
         })
     }
 
-    /// Groups the rows that are in time by key.
+    /// Groups the rows that are not late by their keys.
     fn by_key(&self, places: Vec<RowPlace>, stream_time: Option<i64>) -> InputByKey<'_> {
         let oldest = stream_time.map_or(i64::MIN, |time| time.saturating_sub(self.spec.grace));
         let mut input = InputByKey {

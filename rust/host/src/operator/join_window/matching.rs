@@ -16,7 +16,8 @@ struct Candidate {
     has_changed: bool,
 }
 
-/// One key's rows, each side in the order of time, waiting rows before new ones.
+/// One key's rows. Each side is in the order of time; at equal times, waiting rows come before new
+/// ones.
 #[derive(Default)]
 struct KeyRows {
     left: Vec<Candidate>,
@@ -59,8 +60,8 @@ impl<'a> Matching<'a> {
         self.rows[key].side_mut(is_left).extend(new);
     }
 
-    /// Adds the waiting rows that new ones may match, and those of new rows' times, which share a
-    /// record with them.
+    /// Adds the waiting rows that new rows may match, and the waiting rows of the same side and
+    /// time as a new row, which are in the same record as that row.
     pub fn load(
         &mut self,
         tx: &mut Transaction,
@@ -130,7 +131,7 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// The new rows at the start of a side. Before waiting rows are added, all rows are new.
+/// Returns the new rows of a side. Until the side is sorted, they come before its waiting rows.
 fn leading_new(rows: &[Candidate]) -> &[Candidate] {
     &rows[..rows.iter().take_while(|row| row.is_new).count()]
 }

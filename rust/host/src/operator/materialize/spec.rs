@@ -28,13 +28,13 @@ pub struct MaterializeSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "form", rename_all = "snake_case")]
 pub enum TableKind {
-    /// The row of each key that came last.
+    /// For each key, the row that was processed last.
     KeyValue,
-    /// The row of each key with the greatest time.
+    /// For each key, the row with the greatest time.
     Timestamped,
-    /// All rows of each key by time.
+    /// For each key, all rows by time.
     Versioned {
-        /// How far back, in microseconds.
+        /// How far back the table reaches, in microseconds.
         history_retention: i64,
     },
 }

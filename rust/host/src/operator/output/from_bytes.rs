@@ -14,7 +14,7 @@ use crate::operator::input::InputLayout;
 /// One side of a joined row; its time and its payload may each be missing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JoinedSide<'a> {
-    /// When the row was or became what it is, if that is known.
+    /// The time of the row, or of its deletion, if that is known.
     pub time: Option<i64>,
     /// The encoded payload columns; none: they are all null.
     pub payload: Option<&'a [u8]>,

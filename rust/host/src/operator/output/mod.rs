@@ -2,8 +2,7 @@
 //!
 //! `columns.rs` where each column comes from · `from_input.rs` batches of input rows ·
 //! `from_bytes.rs` batches of encoded rows · `joined_rows.rs` joined rows on their way to the
-//! worker
-//! · `digest.rs` the digest that the rows of a result have.
+//! worker · `digest.rs` what each row of a result adds to its digest.
 
 mod columns;
 mod digest;

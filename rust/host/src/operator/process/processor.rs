@@ -57,8 +57,9 @@ impl OperatorSpec for ProcessSpec {
 }
 
 impl Process {
-    /// The next rows in order, with the greatest time of all rows so far. At the end, no rows with
-    /// the heartbeat's time. `part`: the remaining places of the current part, last first.
+    /// The next rows in order, with the greatest time of all rows so far. At the end, the message
+    /// has no rows, and the time is the heartbeat's. `part`: the remaining places of the current
+    /// part, last first.
     fn next_rows(&mut self, part: &mut Vec<RowPlace>) -> Result<CallMessage> {
         while part.is_empty() {
             let Some(mut next) = self.rows.next_part(RowOrder::Matchable, &mut self.counts)? else {
@@ -154,9 +155,9 @@ impl Operator for Process {
     }
 }
 
-/// Whether an error is due to the arguments of a read, which the code may catch. A write that fails
-/// ends the session: it may be partly done, and a buffered write fails in a later call than its
-/// own.
+/// Whether an error is due to the arguments of a read. The code may catch such an error. A write
+/// that fails ends the session: it may be partly done, and a buffered write fails in a later call
+/// than its own.
 fn is_refused(call: &CallMessage, error: &Error) -> bool {
     let is_argument = matches!(
         error.kind(),

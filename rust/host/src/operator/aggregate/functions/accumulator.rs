@@ -63,8 +63,8 @@ pub trait Accumulator: Send {
     /// `Serialization` for columns that cannot be assembled.
     fn state(&self) -> Result<Vec<ArrayRef>>;
 
-    /// The results of these unions of groups, each in the order of time. What a result depends on
-    /// besides the groups' states is added to the digest.
+    /// Returns the result of each union of groups. The groups of a union are in the order of time.
+    /// What a result depends on besides the groups' states is added to the digest.
     ///
     /// # Errors
     /// As [`Self::update`].
@@ -76,7 +76,7 @@ pub trait Accumulator: Send {
     ) -> Result<ArrayRef>;
 
     /// About how many bytes of a result come from a group's items, which are stored beside its
-    /// state. They are read once, for [`Self::result`], too.
+    /// state. The items are kept in memory for [`Self::result`], which does not read them again.
     ///
     /// # Errors
     /// The store's.

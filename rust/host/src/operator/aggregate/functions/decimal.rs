@@ -19,7 +19,7 @@ pub fn fits(value: i128, precision: u8) -> bool {
     value.unsigned_abs() < 10u128.pow(precision.into())
 }
 
-/// Builds an array of this type, with the precision and scale of a decimal.
+/// Builds an array of this type; a decimal type includes its precision and scale.
 pub fn typed<T: ArrowPrimitiveType>(
     values: impl IntoIterator<Item = Option<T::Native>>,
     data_type: &DataType,

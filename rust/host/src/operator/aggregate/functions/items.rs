@@ -39,9 +39,10 @@ pub struct Items {
     field: Arc<Field>,
     codec: RowCodec,
     timed: bool,
-    /// The number of distinct values, or (lists without times) of added values.
+    /// By group: the number of distinct values, or (lists) of added values.
     counts: Vec<i64>,
-    /// The items of groups that have been read for the next results; a group may be in many.
+    /// By group: the items that have been read for the next results. A group may be part of many
+    /// results.
     read: HashMap<usize, Vec<StoredItem>>,
 }
 
@@ -159,7 +160,8 @@ impl Items {
         Ok(())
     }
 
-    /// The values as they are compared, or (of a list) sorted.
+    /// Normalizes floats among the values: for a list so that they sort, otherwise so that equal
+    /// values have equal bytes.
     fn values(&self, values: &ArrayRef) -> ArrayRef {
         if self.kind == ItemsFunction::List {
             float::for_ordering(values)
@@ -298,7 +300,7 @@ impl Accumulator for Items {
             .codec
             .decode(values.into_iter().map(Some))?
             .swap_remove(0);
-        // A corrupt value may be null, which no element may be.
+        // A corrupt value may decode to null, but the elements of these lists must not be null.
         let lists = ListArray::try_new(
             Arc::clone(&self.field),
             OffsetBuffer::from_lengths(lengths),

@@ -23,12 +23,12 @@ pub enum PickFunction {
     Min,
     /// The greatest value; nulls are ignored.
     Max,
-    /// The value with the least time, which may be null; of equal times the least value. Without
-    /// times, the first row's value. A row without a time is ignored if others have one, as in
-    /// `min_by`.
+    /// The value at the least time; it may be null. If several rows have that time, the least of
+    /// their values. Without times, the first row's value. If the input has times, a row without
+    /// one is ignored, as in `min_by`.
     First,
-    /// The value with the greatest time, which may be null; of equal times the greatest value.
-    /// Without times, the last row's value.
+    /// The value at the greatest time; it may be null. If several rows have that time, the greatest
+    /// of their values. Without times, the last row's value.
     Last,
 }
 

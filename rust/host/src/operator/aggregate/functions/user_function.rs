@@ -26,9 +26,9 @@ pub fn check_state_size(bytes: usize) -> Result<()> {
         return Ok(());
     }
     let text = format!(
-        "aggregate: the states of the groups that a partition has rows of in one micro-batch are \
-         {bytes} bytes together, and beside an aggregator of your own they may be 2 GiB: take \
-         smaller micro-batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or use smaller states"
+        "aggregate: in one micro-batch, the groups that have rows in a partition have {bytes} \
+         bytes of state together. With an aggregator of your own, the limit is 2 GiB: take smaller \
+         micro-batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or use smaller states"
     );
     Err(Error::new(ErrorKind::Serialization, text))
 }
@@ -69,7 +69,7 @@ impl UserFunction {
         })
     }
 
-    /// States as a batch.
+    /// Returns the states at these places, as columns.
     fn states(&self, places: &[(usize, usize)]) -> Result<Vec<ArrayRef>> {
         let column = |column: usize| {
             let arrays: Vec<&dyn Array> = self
@@ -130,8 +130,8 @@ impl UserFunction {
         Ok(self.batches.len() - 1)
     }
 
-    /// Merges each list of states, in pairs, until it has one state; returns where these are. The
-    /// lists are not empty, and in the order of time.
+    /// Merges each list of states, in pairs, until one state is left; returns where the states that
+    /// are left are. No list is empty, and each list is in the order of time.
     fn union(
         &mut self,
         mut lists: Vec<Vec<(usize, usize)>>,

@@ -1,14 +1,14 @@
 //! The conversation with a worker in which the user's functions run.
 //!
-//! Once its input has ended, a worker with such functions only answers. Its first call has the
-//! state types of the functions (a column for each, of the type of the state, a struct). Each later
-//! call has the result of the last task, and its answer is the next task:
+//! Once the worker's input has ended, the host gives it tasks. The first call of the worker has the
+//! state types of the functions: a column for each function, whose type is the struct of its state.
+//! Each later call has the result of the last task. The host answers each call with the next task:
 //!
 //! ```text
 //! task     batch                               result
 //! states   states, for the next task           nothing
 //! update   the number of a state, then a row   the states with those rows
-//! merge    other states, as many               the states, each merged with the other one
+//! merge    for each state, another one         the states, each merged with the other one
 //! result   states                              a column
 //! emit     rows of the result                  nothing: they are passed to Spark
 //! end      nothing                             the digest of the result

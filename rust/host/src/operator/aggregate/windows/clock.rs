@@ -3,7 +3,7 @@
 use crate::operator::aggregate::spec::AggregateSpec;
 use crate::operator::aggregate::window_spec::Emit;
 
-/// The stream time after an epoch and what it has closed, as stored.
+/// The stream time after an epoch and the last closed end, as they are stored.
 ///
 /// ```text
 /// stream time, 8 bytes big-endian | closed, 8 bytes big-endian | 1 if `is_swept`
@@ -61,7 +61,8 @@ pub struct WindowClock {
     is_closed: i64,
     /// Whether windows were closed between two epochs because the grace has changed.
     has_skipped: bool,
-    /// Whether closed windows must be deleted from the store, in which they were before the epoch.
+    /// Whether the store may still have windows that were closed before the epoch. They must be
+    /// deleted.
     sweeps: bool,
     emit: Emit,
     last: bool,
@@ -98,7 +99,7 @@ impl WindowClock {
         }
     }
 
-    /// Whether a time was further behind than the grace before the epoch.
+    /// Whether a time is further behind the stream time before the epoch than the grace allows.
     pub fn was_late(&self, time: i64) -> bool {
         self.grace
             .zip(self.before)

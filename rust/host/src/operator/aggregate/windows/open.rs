@@ -1,4 +1,4 @@
-//! The windows of an aggregation's settings.
+//! Opens the windows that an aggregation's settings describe.
 
 use holdfast_core::{Database, Result};
 

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::operator::aggregate::groups::Groups;
 
-/// Rows of the result, each of a window and the union of some groups of one key.
+/// Rows of the result. Each row is for one window of a key, and is computed from the union of some
+/// groups of that key.
 #[derive(Default)]
 pub struct ResultRows {
     /// The rows.

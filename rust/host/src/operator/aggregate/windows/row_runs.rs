@@ -1,4 +1,4 @@
-//! An epoch's rows between pauses.
+//! Runs of an epoch's rows: rows of one key without a pause longer than the gap.
 
 use crate::operator::aggregate::groups::Groups;
 use crate::operator::input::RowPlace;

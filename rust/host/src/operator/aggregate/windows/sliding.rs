@@ -60,7 +60,7 @@ impl SlidingWindows {
         self.clock.is_closed(after(end)) && !self.clock.was_closed(after(end))
     }
 
-    /// The times of a key that the results of a row need.
+    /// Returns the ranges of time whose panes are needed to compute the results that a row changes.
     fn wanted(&self, time: i64) -> Vec<(i64, i64)> {
         let ends = self.ends(time);
         match self.emit {

@@ -10,7 +10,8 @@ use crate::operator::outcome::Counts;
 
 /// The windows of one epoch.
 pub trait Windows {
-    /// Assigns the rows that are in time to groups, in their order, and counts the others.
+    /// Assigns rows to groups, in the order of the rows. Late rows, and rows without a time that
+    /// they need, are only counted.
     ///
     /// # Errors
     /// The store's.

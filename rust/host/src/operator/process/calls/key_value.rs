@@ -29,7 +29,7 @@ pub fn call(
             Reply::done()
         }
         "delete_range" => {
-            // Each key is deleted by itself, since the log has records of keys only.
+            // Each key is deleted by itself: the log has no record for the delete of a range.
             for key in keys(store.range(tx, given.bound("start")?, given.bound("end")?, false)?)? {
                 store.put(tx, &key, None)?;
             }

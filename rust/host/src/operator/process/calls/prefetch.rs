@@ -1,7 +1,7 @@
-//! `get_ahead(keys)`: the values of the first of many keys.
+//! `get_ahead(keys)`: the values of as many leading keys as fit into one message.
 //!
-//! The size of the values is not known in advance. The answer ends where it has as much as one
-//! message may have, and the worker asks for the other keys again.
+//! The size of the values is not known in advance. The answer ends when it has as many bytes as one
+//! message may have, and the worker asks for the remaining keys again.
 
 use holdfast_core::column::Places;
 use holdfast_core::{Result, Stamped};

@@ -1,4 +1,4 @@
-//! From a call to the store that it names.
+//! Finds the store that a call names, and executes the call.
 
 use std::collections::HashMap;
 

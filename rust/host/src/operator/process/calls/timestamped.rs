@@ -34,7 +34,7 @@ pub fn call(
             Reply::done()
         }
         "delete_range" => {
-            // Each key is deleted by itself, since the log has records of keys only.
+            // Each key is deleted by itself: the log has no record for the delete of a range.
             let mut scan = store.range(tx, given.bound("start")?, given.bound("end")?, false)?;
             let mut keys = Vec::new();
             scan.for_each(&mut |key, _| {
