@@ -19,7 +19,7 @@ class Figure:
     ratio: float | None
     """None when it could not be taken; `note` says why."""
     reach: str
-    """What is aimed at, such as `>= 2.2` or `<= 1.15`."""
+    """The goal for the ratio, such as `>= 2.2` or `<= 1.15`."""
     unit: str
     """What the ratio is of: `throughput`, `time`, or a unit such as `s` when it is an absolute
     figure.
@@ -28,7 +28,7 @@ class Figure:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the ratio is where it should be; None if there is nothing to say."""
+        """Whether the ratio meets `reach`; None if there is no ratio or no goal."""
         sign, _, number = self.reach.partition(" ")
         if self.ratio is None or sign not in ("<=", ">=", "<"):
             return None

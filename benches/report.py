@@ -6,8 +6,9 @@ Every figure is a ratio of two measurements taken in turns in one run. Four sour
 
 - Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
 - Spark modules `benches/spark/*.py`, the same;
-- what others offer, `benches/peers/*.py`, the same, but only with `--peers` and into a part of
-  their own, which stays as it is without: they take long, and the peers must be fetched first;
+- other stores, `benches/peers/*.py`, the same, but only with `--peers`: they take long, and the
+  peers must be fetched first. Their figures are a separate part of the report, which a run without
+  `--peers` does not change;
 - Rust benches (`benches/rust`), by `cargo bench --profile release`, printing one line
   `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure.
 """

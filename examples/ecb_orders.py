@@ -3,8 +3,8 @@
     python examples/ecb_orders.py            # or: make demo
     python examples/ecb_orders.py --kill     # or: make demo ARGS=--kill
 
-Every reference rate that the European Central Bank has published since 1999 streams in as a table,
-a million orders dated across those years stream in beside it, some of them late. Spark runs as a
+Every reference rate that the European Central Bank has published since 1999 streams in as a table.
+A million orders dated across those years, some of them late, stream in beside it. Spark runs as a
 child process in local mode. Half way it is stopped, or with `--kill` killed with SIGKILL in the
 middle of a micro-batch, and started again. At the end every row is checked against an as-of join
 that polars computes from the input files.
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 class Folders(NamedTuple):
-    """Where everything is."""
+    """The folders and files of the demo."""
 
     base: Path
 
@@ -96,12 +96,12 @@ class Folders(NamedTuple):
 
     @property
     def enriched(self) -> Path:
-        """What comes out."""
+        """Parquet files of the joined orders."""
         return self.base / "enriched"
 
     @property
     def log(self) -> Path:
-        """What Spark says."""
+        """The standard error of Spark's driver."""
         return self.base / "driver.log"
 
 
@@ -239,12 +239,12 @@ def seeded_orders(rows: int, seed: int, rates: pl.DataFrame) -> pl.DataFrame:
 def write_input(
     folders: Folders, rates: pl.DataFrame, orders: pl.DataFrame, seed: int
 ) -> pl.DataFrame:
-    """One file of rates and one of orders a micro-batch; returns the orders that are late.
+    """Write a file of rates and one of orders for each micro-batch; return the late orders.
 
     The years are cut into as many periods as there are micro-batches. An order comes in its period
     or, when it is late, up to three periods later, after newer rates of its currency. A rate comes
-    one period ahead: Spark's two sources are not one, and a driver that is killed between the
-    entries in their logs goes on with the one a file further than the other.
+    one period ahead, because Spark's two sources have separate logs: if the driver is killed
+    between the entries in the two logs, one source continues a file further than the other.
     """
     start, end = rates["valid_from"].min(), rates["valid_from"].max()
     assert isinstance(start, datetime)
@@ -340,13 +340,14 @@ class Driver:
 
 
 def family(drivers: set[int]) -> set[int]:
-    """Processes and all below them, with the state hosts of those among them that are executors."""
+    """Processes, all their descendants, and the state hosts of the executors among these."""
     children: dict[int, list[int]] = {}
     hosts: dict[int, int] = {}
     for pid, parent, command in processes():
         children.setdefault(parent, []).append(pid)
         if "holdfast.host" in command:
-            # A worker that has ended leaves its state host to init; the host names its executor.
+            # After its worker has ended, a state host is a child of init, so its executor is
+            # found in its command line.
             hosts[pid] = int(command[command.index("--executor-pid") + 1])
     found, open_ends = set(drivers), list(drivers)
     while open_ends:
@@ -407,7 +408,7 @@ class Show:
         self.busy_seconds = 0.0
 
     def batch(self, report: dict[str, Any]) -> None:
-        """One micro-batch is committed."""
+        """Print the progress after a committed micro-batch."""
         seconds = report["millis"]["triggerExecution"] / 1e3
         self.committed[report["batch"]] = report["orders"]
         self.busy_seconds += seconds
@@ -422,7 +423,7 @@ class Show:
 
 
 def demo(folders: Folders, options: argparse.Namespace) -> int:
-    """All of it, from the input to the check."""
+    """Run the whole demo, from the input to the check."""
     began = time.monotonic()
     rates = reference_rates()
     orders = seeded_orders(options.rows, options.seed, rates)
@@ -519,7 +520,7 @@ class Killer:
             time.sleep(self.random.random() * seconds)
         else:
             self._await(self.base / self.moment.format(victim=victim, next=victim + 1))
-            # nothing more, while its processes are looked for
+            # The driver does nothing more while its processes are listed.
             os.killpg(driver.process.pid, signal.SIGSTOP)
         after = time.monotonic() - began
         state = "committed" if (self.commits / str(victim)).exists() else "not committed"

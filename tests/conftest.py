@@ -20,7 +20,7 @@ def place() -> str:
 
 @pytest.fixture
 def memory_path() -> Iterator[Path]:
-    """As `tmp_path`, in memory if there is such a file system.
+    """Like `tmp_path`, but on a file system in memory if there is one.
 
     A spill syncs files, and these tests do not simulate a loss of power.
     """

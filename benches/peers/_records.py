@@ -8,7 +8,7 @@ import pyarrow as pa
 GAMMA = 0x9E3779B97F4A7C15
 KEY_BYTES, VALUE_BYTES = 16, 100
 POOL = 10_007
-"""Values repeat after so many."""
+"""The number of different values; after them they repeat."""
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.uint64]]
 

@@ -1,8 +1,8 @@
 """Kafka Streams' RocksDB stores (Java, from Maven Central) against Holdfast's batch methods.
 
-The same records on one thread each, in turns: one workload there, the same one here, and back. Both
-have 128 MiB of block cache and of write buffers, and no write-ahead log, since in both a changelog
-is the log. The JVM is warmed up first.
+Both sides process the same records on one thread each, in turns: a round of all workloads here,
+then a round there. Both have 128 MiB of block cache and of write buffers. Neither has a write-ahead
+log, because in both a changelog takes its place. The JVM is warmed up first.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 BATCH = 10_000
 RESTORE_BATCH = 1_000
-"""What Kafka Streams' restore consumer hands over at most; ours takes what its log holds, measured
-with both sizes.
+"""The most records that Kafka Streams' restore consumer passes on at once. A restore of Holdfast
+takes as many as its log holds, so it is measured with both sizes.
 """
 RETENTION_MS = 3_600_000
 HISTORY_MS = 3_000_000
-"""Over so long versions are spread: less than the retention, so that none is dropped."""
+"""The time that all versions cover: less than the retention, so none is dropped."""
 WHOLE, QUICK = (1_000_000, 3), (200_000, 1)
 """Records and rounds."""
 CHANGELOG = ("bench-store-changelog", 0)
@@ -60,7 +60,7 @@ Taken = dict[str, dict[str, float]]
 
 
 class Java:
-    """The other side, a line a workload."""
+    """The JVM of the other side: it reads and answers a line for each workload."""
 
     def __init__(self, build: Path) -> None:
         classpath = f"{build}/classes:{build}/lib/*"
@@ -98,7 +98,7 @@ class Java:
 
 
 def whole(reads: int) -> int:
-    """As many reads as whole batches have: the other side knows no others."""
+    """The reads, rounded down to whole batches: the other side makes only those."""
     return max(reads // BATCH, 1) * BATCH
 
 
@@ -241,7 +241,7 @@ class Ours:
 
 
 def built() -> Path:
-    """The program, compiled."""
+    """Compiles the Java program; returns its folder."""
     build = Path(os.environ["CARGO_TARGET_DIR"]) / "peers/kafka-streams"
     subprocess.run(
         ["mvn", "--quiet", "--batch-mode", "package", f"-Dbuild.folder={build}"],
@@ -252,7 +252,7 @@ def built() -> Path:
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """A row a workload."""
+    """One row for each workload."""
     size, rounds = QUICK if quick else WHOLE
     with tempfile.TemporaryDirectory() as folder, Java(built()) as java:
         theirs(java, Path(folder), 40_000 if quick else 200_000, 1)  # warm

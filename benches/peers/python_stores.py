@@ -1,7 +1,7 @@
-"""Peers of a Python user, in one process in turns: quixstreams' state, rocksdict, lmdb, sqlite.
+"""Holdfast against a Python user's other stores: quixstreams' state, rocksdict, lmdb, sqlite.
 
-The peers live in a virtual environment of their own (`requirements.lock`), where
-`python/measure.py` runs.
+All are measured in turns in one process, `python/measure.py`. It runs in a virtual environment of
+its own, in which the peers are installed (`requirements.lock`).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ PEERS = {
     "lmdb": ["lmdb", "lmdb, multi"],
     "sqlite": ["sqlite"],
 }
-"""Our batches meet the fastest of a peer's forms, our scalars the first, which is one call a key as
-well.
+"""The forms of each peer. Our batch methods are compared with the fastest of them, our scalar
+methods with the first, which also makes a call for each key.
 """
 
 NOT_AHEAD = {("get", "lmdb")}
-"""Where our scalars are not expected to be ahead."""
+"""Workloads and peers for which our scalar methods are not expected to be ahead."""
 
 
 def measured(size: int, rounds: int) -> list[Round]:
-    """All rounds."""
+    """Runs all rounds and returns their results."""
     target = Path(os.environ["CARGO_TARGET_DIR"]) / "peers/python"
     subprocess.run([HERE / "python/setup", target], check=True)
     found: list[Round] = [{} for _ in range(rounds)]
@@ -58,7 +58,7 @@ def measured(size: int, rounds: int) -> list[Round]:
 
 
 def ratio(rounds: list[Round], what: str, ours: str, theirs: list[str], clock: str) -> float:
-    """Our throughput by theirs, the best of their forms: the median of the rounds."""
+    """Our throughput divided by that of their fastest form, as the median of the rounds."""
     return median(
         min(found[form][what][clock] for form in theirs) / found[ours][what][clock]
         for found in rounds
@@ -106,7 +106,7 @@ def rows(rounds: list[Round], what: str, words: str, suffix: str = "") -> list[F
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """A row a workload, form of ours and peer."""
+    """One row for each workload, peer and form of ours."""
     rounds = measured(*(QUICK if quick else WHOLE))
     return [
         *rows(rounds, "put", "put and commit, no fsync"),

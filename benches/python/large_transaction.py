@@ -1,4 +1,4 @@
-"""A transaction larger than memory: time a record, against one that fits, and peak memory.
+"""A transaction larger than memory: its time against that of small ones, and its peak memory.
 
 1 GiB; 10 GiB with `HOLDFAST_BENCH_FULL`, which takes 40 GiB of disk for a while.
 """
@@ -24,7 +24,7 @@ SPILL_AT = 64 << 20
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """Two rows; each transaction is of a process of its own, so nothing else counts."""
+    """Two rows. Each measurement has its own process, so other memory does not count."""
     size = (
         (256 << 20) if quick else (10 << 30) if os.environ.get("HOLDFAST_BENCH_FULL") else (1 << 30)
     )

@@ -41,7 +41,7 @@ def figures(*, quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         socket = _host(Path(folder))
         kinds = {"bytes": (hf.serde.BYTES, hf.serde.BYTES), "STRING to INT64": text}
-        _pair(socket, 1, *text)  # what is imported when it is first used
+        _pair(socket, 1, *text)  # imports what the first use imports, before the clock starts
         taken = {
             kind: [_pair(socket, batches, *serdes) for _ in range(rounds)]
             for kind, serdes in kinds.items()
@@ -64,7 +64,7 @@ def figures(*, quick: bool) -> list[Figure]:
 def _pair(
     socket: Path, batches: int, key: hf.serde.Serde, value: hf.serde.Serde
 ) -> tuple[float, float]:
-    """Microseconds on the clock, and on this process's processor."""
+    """Microseconds for a `get` and a `put`: elapsed, and of this process's processor time."""
     builder = hf.stores.key_value("hits", key=key, value=value)
     client = _core.HostClient.connect(str(socket), TOKEN, 10.0)
     client.open_session(json.dumps(_request()))

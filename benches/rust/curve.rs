@@ -30,7 +30,7 @@ fn main() {
         (true, false) => vec![1, 10],
     };
     let tables: Vec<Table> = sizes.iter().map(|size| Table::load(size * unit)).collect();
-    // In turns: the speed of the machine drifts for all sizes alike.
+    // The sizes are measured in turns, so a drift of the machine's speed affects all of them alike.
     let mut took = vec![[const { Vec::new() }; 3]; tables.len()];
     for round in 0..ROUNDS {
         for (table, took) in tables.iter().zip(&mut took) {

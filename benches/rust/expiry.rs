@@ -57,8 +57,8 @@ impl Run<'_> {
     fn left(&self, path: &Path, committed: usize) -> f64 {
         let (rows, flushed) = self.on_disk(path);
         let segment = (self.history.rows / SEGMENTS) as i64;
-        // Reads can return the versions that began after the end of the last expired segment, and
-        // of each key the version before.
+        // Reads can return the versions that began after the end of the last expired segment. For
+        // each key they can also return the newest version before that.
         let passed = (committed as i64 - self.history.rows as i64).div_euclid(segment) * segment;
         let live = committed as i64
             - (passed - self.history.keys as i64).max(0)

@@ -14,7 +14,7 @@ pub fn kind() -> StoreKind {
     }
 }
 
-/// The order of the versions of all keys.
+/// The versions of all keys, in the order in which they are put.
 pub struct History {
     pub data: Data,
     pub rows: usize,

@@ -166,7 +166,8 @@ impl Kafka {
             if let Some(n) = versions.iter().position(|(begin, _)| *begin <= time) {
                 let before = versions[n];
                 if before.0 == time || time / self.interval != segment {
-                    // The version before now ends in an older segment: it moves there.
+                    // The preceding version ends at `time`. If that is in an older segment, the
+                    // version moves there.
                     if before.0 != time {
                         self.append(time / self.interval, key, time, before);
                     }

@@ -1,8 +1,8 @@
-//! What the benches share: turns, clocks, data, an open database.
+//! What the benches share: measurements in turns, clocks, data, an open database.
 //!
 //! A figure is the median over rounds of the ratio of two measurements that follow one another in a
-//! round. The machines are shared, and their speed drifts by a factor of two within minutes, so
-//! this is not criterion, which takes all samples of one side before those of the other.
+//! round. The machines are shared, and their speed drifts by a factor of two within minutes.
+//! Criterion is not used, because it takes all samples of one side before those of the other.
 #![allow(dead_code, reason = "each bench uses a part")]
 
 use holdfast_core::{
@@ -52,7 +52,9 @@ impl Settings {
     }
 }
 
-/// Runs `ours` and `theirs` in turns and prints the median of `of(ours, theirs)`, both in seconds.
+/// Runs `ours` and `theirs` in turns and prints the median of their ratios. Both return seconds.
+///
+/// The ratio is ours / theirs, or theirs / ours if `unit` is `"throughput"`.
 pub fn figure(
     settings: &Settings,
     (measured, against, reach, unit): (&str, &str, &str, &str),
@@ -64,7 +66,8 @@ pub fn figure(
     }
     let mut rounds: Vec<(f64, f64, f64)> = Vec::new();
     for round in 0..settings.rounds {
-        // The second measurement finds the disk busy with files of the first one: take turns.
+        // The files of the first measurement keep the disk busy during the second one, so the
+        // order alternates.
         let (a, b) = if round % 2 == 0 {
             let a = ours();
             (a, theirs())
@@ -94,8 +97,8 @@ pub fn print(measured: &str, against: &str, ratio: f64, reach: &str, unit: &str,
     println!("FIGURE {figure}");
 }
 
-/// Returns seconds of the clock; with `HOLDFAST_BENCH_CPU` those of this thread on a processor,
-/// which depend less on other load.
+/// Returns the elapsed seconds of `f`, or with `HOLDFAST_BENCH_CPU` the processor seconds of this
+/// thread, which depend less on other load.
 pub fn timed(f: impl FnOnce()) -> f64 {
     if std::env::var_os("HOLDFAST_BENCH_CPU").is_none() {
         let start = Instant::now();

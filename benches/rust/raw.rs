@@ -37,7 +37,7 @@ pub fn open(path: &Path, hinted: bool) -> DB {
     DB::open(&options, path).expect("a new database opens")
 }
 
-/// Returns write options without a log.
+/// Returns write options that disable the WAL.
 pub fn no_wal() -> WriteOptions {
     let mut options = WriteOptions::default();
     options.disable_wal(true);

@@ -1,5 +1,5 @@
-//! Scans of staged and stored rows against scans with nothing staged. Prints a line `FIGURE {…}`
-//! per figure.
+//! Scans that merge staged and stored rows against scans of stored rows alone, and ranges between
+//! puts against ranges without the puts. Prints a line `FIGURE {…}` per figure.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
@@ -34,8 +34,8 @@ fn staged(db: &Database, store: &KeyValueStore, rows: usize) -> Transaction {
     tx
 }
 
-/// A copy of the rows, as a user of a scan makes it: a loop that reads no key does not wait for its
-/// memory.
+/// A copy of the rows, such as users of a scan make. A loop that copies nothing would not wait for
+/// the memory of the rows, and would seem too fast.
 #[derive(Default)]
 struct Page {
     bytes: Vec<u8>,
@@ -132,7 +132,7 @@ fn ranges(settings: &Settings, count: usize, db: &Database, store: &KeyValueStor
     );
 }
 
-/// Measures a view per range: each range sees the put before it.
+/// Measures ranges with a put before each. Each range sees that put, so it needs a new view.
 fn ranges_between_puts(settings: &Settings, db: &Database, store: &KeyValueStore) {
     let from = bytes(8, settings.rows / 50 * KEY);
     let run = |puts: bool| {

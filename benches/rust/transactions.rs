@@ -1,5 +1,5 @@
-//! Stores with transactions against the same without (`transactional=False`) and against RocksDB
-//! used by hand, by workload.
+//! Stores with transactions against the same stores without (`transactional=False`) and against
+//! RocksDB used by hand, for each workload.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
@@ -87,7 +87,8 @@ fn workloads(rows: usize) -> Vec<Workload> {
             keys: sequential,
             ..uniform(few)
         },
-        // The first row spills: 100 MB are more than the default `uncommitted_max_bytes`.
+        // Only the first of these two workloads spills: 100 MB a transaction are more than the
+        // default `uncommitted_max_bytes`.
         Workload {
             name: "values of 10 KiB",
             value: 10 << 10,
@@ -183,8 +184,8 @@ impl Workload {
         (db, store)
     }
 
-    /// Makes each call as the binding does: it locks the open transaction and writes through what
-    /// does not wait for the commit.
+    /// Makes each call as the binding does. The call locks the open transaction, and writes what it
+    /// staged for a store without transactions to RocksDB before it returns.
     fn run(&self, db: &Database, store: &KeyValueStore) {
         let mut value = Vec::new();
         for n in 0..self.order.len() {
@@ -265,7 +266,8 @@ enum Beside {
     Nothing,
     /// Scans the whole store with the open transaction repeatedly.
     Scans,
-    /// Only uses a processor: the cost of any busy thread for a writer whose flushes need one, too.
+    /// Only uses a processor. This shows what any busy thread costs a writer, whose flushes need a
+    /// processor, too.
     Computes,
 }
 
@@ -327,7 +329,7 @@ fn beside_a_reader(settings: &Settings, workload: &Workload) {
     }
 }
 
-/// Measures what views that no reader takes cost a writer of batches.
+/// Measures how much slower a writer of batches is if it publishes views that no reader uses.
 fn published(settings: &Settings, batch: usize) {
     let uniform = workloads(settings.rows).swap_remove(0);
     let run = |readers: bool| {

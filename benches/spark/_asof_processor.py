@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AsofProcessor(StatefulProcessor):
-    """Keeps the newest rate of a key only, which favours it: no history, no late rows."""
+    """Stores only the newest rate of a key, which makes it faster: no history, no late rows."""
 
     def init(self, handle: Any) -> None:
         self._newest = handle.getValueState("newest", "since timestamp, v double")

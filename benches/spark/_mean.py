@@ -1,4 +1,4 @@
-"""A mean of one's own; a module, since Python workers load it."""
+"""A user-defined mean. It is in its own module, because Python workers import it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Shared by the Spark benches: a session, files for micro-batches, rates.
+"""Shared by the Spark benches: a session, files for micro-batches, rows a second.
 
-A file arrives for each micro-batch; rates are read from the query's progress.
+A file arrives for each micro-batch; the rows a second are read from the query's progress.
 """
 
 from __future__ import annotations
@@ -163,13 +163,13 @@ def progress(
 def rates(
     frame: DataFrame, checkpoint: str | Path, *, skip: int, mode: str = "append"
 ) -> list[float]:
-    """Run all micro-batches into nowhere; the rows a second of those behind the first `skip`."""
+    """Run all micro-batches without a sink; return the rows a second of all after `skip`."""
     reports = progress(frame, checkpoint, skip=skip, mode=mode)
     return [p.numInputRows / (p.durationMs["addBatch"] / 1000) for p in reports]
 
 
 def middle(values: list[float]) -> float:
-    """The median; a bench without micro-batches is a mistake."""
+    """The median; raises an error if no micro-batch was measured."""
     if not values:
         raise RuntimeError("no micro-batch was measured")
     return median(values)

@@ -1,9 +1,8 @@
-"""Aggregations of a stream against Spark's own state.
+"""Aggregations of a stream, in four comparisons.
 
-Count and latest value per key, sessions, an Aggregator in the worker.
-
-Count and latest value also against the same plan with an identity function; the Aggregator against
-the built-in function.
+Count and latest value per key, and sessions, are compared with Spark's own state. Count and latest
+value are also compared with the same plan with an identity function. An Aggregator in the worker is
+compared with the built-in function.
 """
 
 from __future__ import annotations

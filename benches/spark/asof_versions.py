@@ -27,8 +27,8 @@ SKIP = 1
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """Against Spark's own at the most versions, and how flat ours is."""
-    # The sort-merge operator is what Spark has for it; both switches are off by default.
+    """With the most versions, `join_asof` against Spark's join and against itself with few."""
+    # Spark runs this join with its sort-merge operator; both settings are off by default.
     spark = session(
         spark__sql__join__asofJoin__enabled="true",
         spark__sql__join__sortMergeAsOfJoin__enabled="true",
@@ -92,7 +92,7 @@ def figures(*, quick: bool) -> list[Figure]:
 
 
 def _load(spark: SparkSession, place: Path, versions: int, shrink: int) -> int:
-    """Takes all versions in, in micro-batches of their own; returns the number of the next file."""
+    """Loads all versions in separate micro-batches; returns the number of the next file."""
     random = np.random.default_rng(5)
     keys, rows = KEYS // shrink, FILE_ROWS // shrink
     files = max(1, versions // rows)

@@ -2,9 +2,9 @@
 
 With few and with many versions.
 
-The load runs in a driver of its own, which is killed with all that belongs to it; a new driver goes
-on from there, in turns with one whose plan is the same and whose function hands its rows back: what
-is left is the state's part.
+One driver loads the versions and is killed with all its processes. A new driver continues from
+there. In turns with it, another driver runs the same plan with a function that returns its rows
+unchanged: the difference is the cost of the state.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROUNDS = 2
 
 
 def figures(*, quick: bool) -> list[Figure]:
-    """One row for each size, and the identity plan's beside it."""
+    """Two rows for each size: the restart, and its time beyond that of the identity plan."""
     found: list[Figure] = []
     for versions in (200_000,) if quick else (1_000_000, 10_000_000):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -201,7 +201,7 @@ def _run(base: Path, plan: str, times: Path) -> None:
 def _join(spark: SparkSession, base: Path) -> DataFrame:
     from holdfast.spark.plan.operator import run_operator
 
-    # The task that plans of operators use by default.
+    # Replaces the task that plans of operators use by default.
     defaults = run_operator.__kwdefaults__
     defaults["task"] = TimedTask
     return join_asof(spark, base, base / "root")

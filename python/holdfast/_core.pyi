@@ -2,8 +2,8 @@
 
 Keys and values are bytes, times and durations are microseconds. The classes in `holdfast` wrap the
 ones here and document what they raise. An error of the engine becomes the class of its kind in
-`holdfast.errors`, wrong values and types `ValueError` and `TypeError` (`rust/python/src/error.rs`),
-a panic `HoldfastError`.
+`holdfast.errors` (`rust/python/src/error.rs`). Wrong values and types raise `ValueError` and
+`TypeError`, and a panic becomes a `HoldfastError`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -121,14 +121,14 @@ class Database:
     ) -> None:
         """Raises what a commit would raise before it writes anything.
 
-        With `in_text_files` also for topics that text files cannot hold.
+        With `in_text_files` it also raises for topics that text files cannot hold.
         """
     def commit(self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None) -> None:
         """Commits; None leaves the offsets, an empty list removes all."""
     def rollback(self) -> None:
         """Drops the open transaction."""
     def recover(self) -> list[tuple[str, int, int]]:
-        """Drops the open transaction and completes an interrupted commit.
+        """Drops the open transaction, and completes or undoes an interrupted commit.
 
         Returns the offsets of the state: topic, partition, offset.
         """
@@ -140,7 +140,7 @@ class Database:
         timestamps: Any,
         changelog_offsets: Sequence[tuple[str, int, int | None]],
     ) -> None:
-        """Applies changelog records without the transaction."""
+        """Applies changelog records outside the transaction."""
     def committed_offset(self, topic: str, partition: int) -> int | None:
         """Returns the last committed offset."""
     def store_offset(self, store: str, topic: str, partition: int) -> int | None:
@@ -156,7 +156,7 @@ class Database:
     def uncommitted_bytes(self) -> int:
         """Returns the memory that a commit would free."""
     def commit_requested(self) -> bool:
-        """Whether the transaction is at its limit, or would be with another such step.
+        """Whether the transaction is at its limit, or would be with another step like the last.
 
         A step is what was written between two calls of this method.
         """
@@ -269,7 +269,7 @@ class TimestampedIterator:
 class WindowStore:
     """A window store in one view, with timestamps or without.
 
-    Without, they are -1 in results and None in puts.
+    A store without timestamps returns -1 as timestamps and takes None in puts.
     """
 
     def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> WindowStore:
@@ -458,11 +458,11 @@ class Serde:
     def descriptor(self) -> bytes:
         """Returns what a store records about its serde: equal for equal serdes."""
     def serialize(self, value: Any, as_key: bool) -> bytes:
-        """Encodes a value without fields; a time is an int, a JSON text a str."""
+        """Encodes a value that is not a struct; a time is given as an int, a JSON text as a str."""
     def deserialize(self, data: bytes) -> Any:
         """Decodes such a value."""
     def serialize_row(self, row: Any, as_key: bool) -> bytes:
-        """Encodes a struct, a column of one row."""
+        """Encodes a struct, given as a column of one row."""
     def serialize_fields(self, value: Any, as_key: bool) -> bytes | None:
         """Encodes a tuple or dict; None for types that only `serialize_row` encodes."""
     def deserialize_fields(self, data: bytes, as_key: bool) -> tuple[Any, ...] | None:
@@ -492,7 +492,10 @@ def decode_batch(
 def decode_reader(
     stored: ArrowReader, key: Serde | None, value: Serde | None, store: str
 ) -> ArrowReader:
-    """Decodes the columns `key` and `value` of a reader, whose batches it takes."""
+    """Decodes the columns `key` and `value` of a reader's batches.
+
+    It takes the batches out of `stored`, which cannot be read afterwards.
+    """
 
 def check_root(root: str, storage_options: Mapping[str, str]) -> None:
     """Checks that a root can be read and written, and that no object can be created twice.

@@ -132,7 +132,10 @@ StoreMetrics = TypedDict(
     },
     total=False,
 )
-"""The metrics of one store; which it has depends on its kind, on files and on the level."""
+"""The metrics of one store.
+
+Which of them exist depends on its kind, on whether it is in files, and on the metrics level.
+"""
 
 DatabaseMetrics = TypedDict(
     "DatabaseMetrics",

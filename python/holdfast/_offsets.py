@@ -15,7 +15,7 @@ class TopicPartition(NamedTuple):
 
 
 def check_bits(argument: str, given: Any, bits: int) -> int:
-    """Returns the integer if it fits a signed one of `bits` bits.
+    """Returns the integer if it fits a signed integer of `bits` bits.
 
     Raises `TypeError` for what is not an integer, `ValueError` for one that does not fit.
     """

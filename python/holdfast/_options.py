@@ -77,7 +77,7 @@ def check_choice(argument: str, given: object, choices: type[Enum]) -> None:
 
 
 def rocksdb_option_rows(options: Mapping[str, str] | None) -> list[tuple[str, str]]:
-    """Returns `rocksdb_options` as (name, value) rows; `TypeError` for what are not strings."""
+    """Returns `rocksdb_options` as (name, value) rows; `TypeError` unless all are strings."""
     if options is None:
         return []
     if not isinstance(options, Mapping) or not all(

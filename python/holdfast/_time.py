@@ -87,7 +87,7 @@ def duration_micros(duration: Duration, argument: str) -> int:
 
 
 def store_duration_micros(duration: StoreDuration, argument: str) -> int:
-    """Returns the microseconds of a `timedelta` or of a number of them.
+    """Returns the microseconds of a `timedelta`; a number of microseconds is returned unchanged.
 
     Raises `TypeError` for another type, `ValueError` for a duration that is negative or beyond 64
     bits.

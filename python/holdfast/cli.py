@@ -32,13 +32,13 @@ def _parser() -> argparse.ArgumentParser:
 
     rewind = commands.add_parser(
         "rewind",
-        help="take state and checkpoint back to where an epoch is computed next",
-        description="Take the state of a stopped query, and Spark's checkpoint with it, back to "
-        "the point where an epoch is computed next. Sinks are not rewound: they receive that epoch "
-        "and later ones a second time. Sinks that skip epochs they already have, such as Spark's "
-        "file sink and Delta, evaluate nothing in them: before the start give such a sink a new "
-        "output path, or take its own log back, too (the file sink's _spark_metadata/<n>, for n "
-        "from that epoch on).",
+        help="take state and checkpoint back, so that a given epoch is computed next",
+        description="Take the state of a stopped query, and Spark's checkpoint with it, back, so "
+        "that the given epoch is computed next. Sinks are not rewound: they receive that epoch and "
+        "later ones a second time. Sinks that skip epochs they already have, such as Spark's file "
+        "sink and Delta, do not evaluate the query for these epochs, and the next epoch fails: "
+        "before the start give such a sink a new output path, or take its own log back, too (the "
+        "file sink's _spark_metadata/<n>, for n from that epoch on).",
     )
     _add_root_options(
         rewind,

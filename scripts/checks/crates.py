@@ -1,4 +1,4 @@
-"""The arrows of ARCHITECTURE.md between crates, and RocksDB behind one folder."""
+"""The arrows of ARCHITECTURE.md between crates; only one folder uses the RocksDB crate."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ FORBIDDEN = {
 
 
 def dependencies(crate: str) -> set[str]:
-    """The crates below a crate, directly or through another, those of its tests left out."""
+    """The direct and indirect dependencies of a crate, without those of its tests."""
     command = [
         "cargo",
         "tree",

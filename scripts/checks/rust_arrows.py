@@ -1,6 +1,7 @@
 """The arrows of ARCHITECTURE.md between Rust modules: to earlier rooms only, and no circles.
 
-A re-export is no arrow; what uses it points to the file that defines the name.
+A room is a top-level module of a crate, with all below it. A re-export is no arrow; what uses it
+points to the file that defines the name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tracked import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-# From the lowest room to the highest; the rooms of one row do not know each other.
+# From the lowest room to the highest; the rooms of one row do not use each other.
 ROOMS = {
     "core": [
         {"error", "time", "sync"},

@@ -24,7 +24,7 @@ _ITEMS = _TYPES | {"function_item", "const_item", "static_item", "macro_definiti
 _PATH_IN_MACRO = re.compile(r"\b(?:crate|super)(?:::\w+)+")
 
 Names = tuple[str, ...]
-# Re-exports of re-exports.
+# The longest chain of re-exports that is followed.
 _DEEPEST = 8
 
 
@@ -119,7 +119,7 @@ class Crate:
         return here, rest
 
     def _through_uses(self, at: Names, name: str, rest: Names, depth: int) -> Names | None:
-        """The module that defines a name which another one brings in."""
+        """The module that defines a name which the module `at` imports."""
         uses = self.modules[at].uses
         for use in uses:
             if use.name == name:

@@ -22,7 +22,10 @@ def problems(subjects: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Prints each subject that is too long; 1 if there is any. A file's name: only its message."""
+    """Prints each subject that is too long; 1 if there is any.
+
+    With the name of a file, only the message in this file is checked.
+    """
     if arguments:
         subjects = Path(arguments[0]).read_text().splitlines()[:1]
     else:

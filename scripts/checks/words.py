@@ -1,6 +1,6 @@
 """Words that ARCHITECTURE.md's glossary replaced: in identifiers, file names, headings, comments.
 
-In prose a reader judges; here only the words that are never right are found.
+People review prose; of its words, this check finds only those that are never right.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def parts(identifier: str) -> set[str]:
 
 
 def in_name(path: str) -> list[str]:
-    """What a file's name has."""
+    """The replaced words in a file's name, a line each."""
     return [f"{path}: the name has {word!r}" for word in sorted(parts(Path(path).stem) & NAMES)]
 
 
 def in_identifiers(path: str, identifiers: dict[str, int]) -> list[str]:
-    """What identifiers have."""
+    """The replaced words in identifiers, a line each."""
     return [
         f"{path}:{line}: {identifier} has {word!r}"
         for identifier, line in identifiers.items()
@@ -44,7 +44,7 @@ def in_identifiers(path: str, identifiers: dict[str, int]) -> list[str]:
 
 
 def in_prose(path: str, text: str) -> list[str]:
-    """What lines of text have."""
+    """The words in a text that are never right, a line each."""
     return [
         f"{path}:{number}: {match.group(0)!r}"
         for number, line in enumerate(text.splitlines(), start=1)
@@ -53,7 +53,7 @@ def in_prose(path: str, text: str) -> list[str]:
 
 
 def in_headings(path: str, text: str) -> list[str]:
-    """What a page's headings have."""
+    """The replaced words in a page's headings, a line each."""
     return [
         f"{path}:{number}: the heading has {word!r}"
         for number, line in enumerate(text.splitlines(), start=1)

@@ -26,7 +26,7 @@ def crate(tmp_path):
     return write
 
 
-def test_an_arrow_from_a_later_room_to_an_earlier_one_passes(crate):
+def test_an_arrow_from_a_later_module_to_an_earlier_one_passes(crate):
     source = crate(
         lib="mod high;\nmod low;\n",
         low="pub struct Low;\n",
@@ -58,7 +58,7 @@ def test_an_arrow_of_a_test_does_not_count(crate):
     assert rust_arrows.problems(source, ROOMS) == []
 
 
-def test_a_room_without_a_place_fails(crate):
+def test_a_module_without_a_place_in_the_order_fails(crate):
     source = crate(lib="mod attic;\n", attic="pub struct Chest;\n")
     (found,) = rust_arrows.problems(source, ROOMS)
     assert "attic has no place" in found
@@ -145,7 +145,7 @@ def test_words_that_only_contain_a_replaced_one_pass():
 
 
 @pytest.mark.parametrize("word", ["whoever", "Nobody", "somebody", "lest", "whatever it is"])
-def test_the_old_voice_in_prose_fails(word):
+def test_a_forbidden_word_in_prose_fails(word):
     assert len(words.in_prose("a.md", f"A sentence.\nThis is for {word} to read.\n")) == 1
 
 

@@ -153,5 +153,5 @@ def test_a_session_that_ends_before_it_starts_is_an_error(empty):
         empty.store.put_batch(keys, pa.array([0, 5]), pa.array([1, 4]), values)
     assert empty.fetch(b"a") == []
     empty.puts("a[1,2]=3")
-    empty.db.commit()  # the transaction is whole
+    empty.db.commit()  # the failed batch did not poison the transaction
     assert empty.fetch(b"a") == ["a[1,2]=3"]

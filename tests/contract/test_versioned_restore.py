@@ -19,7 +19,7 @@ LOG = ("changelog", 0)
 
 @dataclass(frozen=True)
 class Replay:
-    """Records of a changelog and the versions found after it: value, begin, end by key and time."""
+    """Records of a changelog, and the versions after it: (value, start, end) by (key, time)."""
 
     history_retention: int
     segment_interval: int
@@ -27,7 +27,7 @@ class Replay:
     """`key value@time …`, `∅` for a tombstone."""
     found: dict[tuple[str, int | None], tuple[str, int, int | None] | None]
     batches: tuple[int, ...] | None = None
-    """How many records the reference has in each batch; None: all in one."""
+    """How many records each batch has in Kafka Streams' test; None: all are in one."""
 
 
 REPLAYS = {

@@ -131,7 +131,7 @@ def test_w15_expired_times_are_empty(w14):
     assert w14.fetch(b"a", 60) is None
 
 
-def test_w17_one_time_of_a_store_with_duplicates_points_to_the_range(open_case):
+def test_w17_with_duplicates_a_fetch_of_one_start_is_refused(open_case):
     case = open_case(window(120, retain_duplicates=True))
     case.puts("a@0=1 a@0=2")
     with pytest.raises(hf.errors.UnsupportedOperationError, match="range of times"):
@@ -183,10 +183,10 @@ def test_w23_dropped_records_are_counted(open_case):
     assert case.all() == ["a@120001=3", "a@240000=1"]
 
 
-def test_duplicates_are_numbered_on_through_reopens(open_case):
+def test_the_numbering_of_duplicates_continues_after_a_reopen(open_case):
     case = open_case(window(120, retain_duplicates=True))
     case.puts("b@5=1 a@5=2 b@5=3 a@4=4 b@5=3")
-    case.put(b"b", None, 5)  # nothing to delete one by
+    case.put(b"b", None, 5)  # skipped: it does not identify a duplicate
     assert case.all() == ["a@4=4", "a@5=2", "b@5=1", "b@5=3", "b@5=3"]
     assert case.fetch(b"b", 5, 5) == ["b@5=1", "b@5=3", "b@5=3"]
     assert case.all(reverse=True) == ["b@5=3", "b@5=3", "b@5=1", "a@5=2", "a@4=4"]

@@ -37,7 +37,7 @@ def test_a_second_process_gets_the_pid_of_the_holder(tmp_path):
         assert process.stdout.readline() == "open\n"
         with pytest.raises(hf.errors.StoreLockedError, match=rf"process {process.pid}\b"):
             hf.open(path, KV)
-    # The holder is dead: its lock with it.
+    # The holder is dead, so its lock is released.
     with hf.open(path, KV) as db:
         assert db["kv"].get(b"a") == b"1"
 
@@ -253,7 +253,7 @@ def test_a_write_that_fails_before_staging_leaves_the_transaction_unchanged(tmp_
     path = tmp_path / "db"
     filled(path)
     overwrite(max(path.glob("*.sst"), key=lambda file: file.stat().st_size), 0.3, b"\xff" * 100)
-    # No compaction: one that met the damaged block would refuse every later write.
+    # Without compactions: after one that reads the damaged block, RocksDB refuses every write.
     db = hf.open(path, KV, rocksdb_options={"disable_auto_compactions": "true"})
     with pytest.raises(hf.errors.StoreCorruptedError):
         for n in range(20_000):  # one of them must read the damaged block

@@ -210,7 +210,7 @@ def test_a_restore_is_counted_by_batch_and_record(db):
         assert counts(db, store) == {"restore": 1, "restore-records": 1}
 
 
-def test_commits_are_the_databases_and_each_stores(db):
+def test_a_commit_is_counted_for_the_database_and_each_store(db):
     db["kv"].put(b"a", b"1")
     db.commit()
     metrics = db.metrics()
@@ -460,7 +460,7 @@ def test_a_database_that_is_closed_during_a_scrape_is_left_out():
         hf.open(None, [hf.stores.key_value("kv")]) as a,
         hf.open(None, [hf.stores.key_value("kv")]) as b,
     ):
-        # Another thread closes it between the check and the read of its metrics.
+        # Stands for another thread that closes the database just before its metrics are read.
         class Closing:
             is_open = True
 

@@ -18,7 +18,7 @@ ROWS = 100_000
 
 
 def in_thread(work) -> threading.Thread:
-    """Runs in a thread that raises its exception when it is joined."""
+    """Runs `work` in a thread; `join` raises its exception."""
 
     class Worker(threading.Thread):
         error: BaseException | None = None
@@ -66,7 +66,7 @@ def test_other_threads_run_during_a_batch_call(bench, columns, call):
 
     def turns() -> int:
         """Returns how often this thread runs during one call."""
-        bench.kv.put_batch(keys, keys)  # the second commit also has work
+        bench.kv.put_batch(keys, keys)  # so that every commit has work
         began, ended = threading.Event(), threading.Event()
 
         def work():
@@ -83,8 +83,9 @@ def test_other_threads_run_during_a_batch_call(bench, columns, call):
         worker.join()
         return turns
 
-    # If the call held the GIL, there would be one turn before and one after it, and more only by
-    # chance. Without the GIL a busy machine may sometimes leave this thread as few.
+    # If the call held the GIL, this thread would have one turn before and one after it, and more
+    # only by chance. On a busy machine it may have as few although the call releases the GIL, so 5
+    # calls of 20 with more turns are enough.
     many = (True for _ in range(20) if turns() > 3)
     assert len(list(islice(many, 5))) == 5
 
@@ -99,7 +100,7 @@ def test_other_threads_run_while_a_dropped_iterator_deletes_files(tmp_path):
             time.sleep(0)
 
     def dropped(db) -> bool:
-        """Drops the last reference to spilled rows; whether the counter ran meanwhile."""
+        """Drops the last reference to spilled rows; returns whether the counter ran meanwhile."""
         db["kv"].put_batch(rows, rows)
         scan = db["kv"].range()
         next(scan)

@@ -1,6 +1,6 @@
 """`transaction_mechanism`: uncommitted writes in memory, in files, or in memory then files.
 
-The results are the same for every kind of store.
+Every mechanism gives the same results, for every kind of store.
 """
 
 from __future__ import annotations

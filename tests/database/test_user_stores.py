@@ -76,7 +76,7 @@ def test_one_warning_for_a_store_that_does_not_manage_its_offsets(tmp_path, capl
 
 
 def crash(path: Path, guarantee: ProcessingGuarantee) -> None:
-    """Leaves an unclean stop: the store's files and an open store's checkpoint file."""
+    """Leaves an unclean stop: the engine is closed, but not the user store."""
     db = opened(path, Totals(), guarantee)
     db["totals"].totals["a"] = 1
     db["kv"].put(b"a", b"1")
@@ -258,7 +258,7 @@ def test_each_user_store_has_a_directory_except_in_memory(tmp_path, monkeypatch)
         with pytest.raises(KeyError):
             db.directory("../totals")
     monkeypatch.chdir(tmp_path)
-    Path("in memory").mkdir()  # as such a database is shown
+    Path("in memory").mkdir()  # messages show a database in memory as this
     with hf.open(None, [hf.stores.key_value("kv")]) as db:
         assert db.directory("kv") is None
 

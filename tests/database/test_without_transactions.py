@@ -108,7 +108,7 @@ def test_an_unclean_stop_discards_only_that_store_under_exactly_once(tmp_path):
         assert db["direct"].get(b"k") == b"1"
 
 
-def test_an_unclean_stop_discards_the_rows_that_a_plain_store_left_in_one_with_timestamps(tmp_path):
+def test_an_unclean_stop_discards_rows_that_were_written_before_the_store_had_timestamps(tmp_path):
     script = f"""
         import os
         import holdfast as hf

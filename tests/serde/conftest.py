@@ -12,7 +12,7 @@ import holdfast as hf
 
 @pytest.fixture
 def open_stores(tmp_path: Path):
-    """Opens a database with stores `kv` and `rates` of the same serdes; again: reopens it."""
+    """Opens a database with stores `kv` and `rates` of the same serdes; a later call reopens it."""
     opened: list[hf.Database] = []
 
     def opener(**serdes: Any) -> hf.Database:

@@ -13,7 +13,7 @@ NEW = pa.schema([("rate", pa.float64()), ("name", pa.large_string()), ("id", pa.
 
 
 def read(data, schema):
-    """Returns a row by a schema, in both forms."""
+    """Returns a row read with a schema; checks that the scalar and the batch form agree."""
     kind = serde.struct(schema)
     row = kind.deserialize_value(data)
     column = pa.array(kind.core.decode(pa.array([data, None]), as_key=False))
@@ -182,7 +182,8 @@ def test_the_fields_of_a_key_are_fixed(open_stores):
     for other in [pa.schema([("a", pa.int8())]), pa.schema([("b", pa.int8()), ("a", pa.int8())])]:
         with pytest.raises(
             ValueError,
-            match=r"key: its columns were \(a: Int8, b: Int8\) and are now .*; a key's are fixed",
+            match=r"key: its columns were \(a: Int8, b: Int8\) and are now .*; "
+            r"a key's columns are fixed",
         ):
             open_stores(key=serde.struct(other))
     assert list(open_stores(key=serde.struct(key))["kv"].range()) == []

@@ -1,4 +1,7 @@
-"""The order of keys' bytes is Spark SQL's order of the values, written down here again."""
+"""The order of keys' bytes is Spark SQL's order of the values.
+
+`compare` implements that order independently of the serdes.
+"""
 
 from __future__ import annotations
 

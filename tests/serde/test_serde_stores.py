@@ -225,7 +225,7 @@ FORMS = {
     "chunked": lambda values, type_: pa.chunked_array(
         [pa.array(values[:1], type_), pa.array(values[1:], type_)], type_
     ),
-    "no chunks": lambda values, type_: pa.chunked_array([pa.array(values, type_)], type_),
+    "one chunk": lambda values, type_: pa.chunked_array([pa.array(values, type_)], type_),
 }
 
 

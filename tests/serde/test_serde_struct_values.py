@@ -1,4 +1,4 @@
-"""The values of a struct's fields: one that would be read back as another is refused.
+"""Values of a struct's fields: a value that would be read back as another one is refused.
 
 Rows and columns agree.
 """
@@ -158,7 +158,7 @@ VALUES = (
 
 
 def is_same(value: Any, read: Any, type_: pa.DataType) -> bool:
-    """Returns whether the value was read as it was written, as its type has it."""
+    """Returns whether the value that was read is the written one, as its type represents it."""
     types = pa.types
     if value is None or read is None:
         same = value is read

@@ -271,7 +271,7 @@ def test_a_null_key_names_its_row_and_nothing_is_written(bench, keys):
             call()
     assert list(bench.kv.range()) == []
     assert list(bench.rates.scan()) == []
-    bench.db.commit()  # the transaction is whole
+    bench.db.commit()  # the failed calls did not poison the transaction
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_a_stream_that_fails_writes_nothing(bench):
 
 
 def untyped_batches():
-    """A stream with an untyped column that fails, and continues if it is read again."""
+    """Returns a stream with an untyped column. It fails after one batch; then it is at its end."""
     schema = pa.schema([("a", pa.int64()), ("b", pa.null())])
 
     def batches():
@@ -401,7 +401,7 @@ def test_a_stream_without_a_type_is_read_once(bench):
     assert list(bench.kv.range()) == []
 
 
-# Out.
+# Output.
 
 
 def test_streams_come_in_batches_of_the_asked_size(bench):

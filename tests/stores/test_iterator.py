@@ -127,7 +127,8 @@ def test_an_iterator_that_has_raised_returns_no_further_row(tmp_path):
         for number in range(rows):
             db["w"].put(key(number), b"value %06d" % number * 20, number)
         db.commit()
-    # The keys come from one table, which is intact; in the other the value of one is damaged.
+    # The scan reads keys from one table, which is intact, and values from another, where one value
+    # is damaged.
     (damaged,) = [
         path for path in (tmp_path / "db").glob("*.sst") if b"value 000100" in path.read_bytes()
     ]

@@ -29,8 +29,8 @@ VALUES = st.none() | st.binary(max_size=2)
 TIMES = st.integers(-30, 150)
 BOUNDS = st.none() | KEYS
 RETENTION, SIZE = 50, 5
-# The memory at which a transaction spills: mostly never, sometimes, or at every row, which takes
-# ten times as long.
+# The memory at which a transaction spills. 64 MiB is never reached, 300 bytes sometimes. With 0 it
+# spills at every row, which takes ten times as long.
 LIMITS = st.sampled_from([64 << 20] * 5 + [300] * 2 + [0])
 # Every spill syncs files; memory makes that cheap.
 MEMORY = Path("/dev/shm")
@@ -66,8 +66,8 @@ def without(found: dict[bytes, Any], low: bytes | None, high: bytes | None) -> d
 class StoreMachine(RuleBasedStateMachine):
     """One store in one database.
 
-    `current` is the writer's state, `committed` the state of the last commit: rows by their place
-    in the store's order, stream time, and the number of the last duplicate.
+    `current` has the writer's rows by their place in the store's order. `committed` is the state of
+    the last commit: such rows, stream time, and the number of the last duplicate.
     """
 
     builder: hf.StoreBuilder

@@ -246,7 +246,7 @@ def test_a_read_older_than_a_formerly_shorter_retention_is_expired(
         if "history_retention" in record.getMessage()
     ]
     assert "from 90" in warning
-    # A version that no retention so far retained is not lost by a shorter one.
+    # A read that the longer retention excludes, too, has lost nothing to the shorter one.
     assert ("was shorter before" in warning, "in a new directory" in warning) == (
         was_stored,
         was_stored,

@@ -27,7 +27,7 @@ import holdfast as hf
 
 RECORD = hf.VersionedRecord
 FIRST, LAST = -(2**63), 2**63 - 1
-# A put at a time, or (without a value to put) a get as of one.
+# (key, (value,), time) is a put, (key, None, time) is a get as of the time.
 OPERATIONS = st.lists(st.tuples(KEYS, st.none() | st.tuples(VALUES), TIMES), max_size=8)
 
 

@@ -353,7 +353,7 @@ def test_a_restore_does_not_depend_on_its_batches(db, cut):
         (W(b"b", 87, 90), b"2"),
     ]
     assert {db[name].stream_time for name in "wdts"} == {90}
-    # A record that was in time when it was written is skipped, not counted.
+    # The restore skips the expired record of `z`, but does not count it as dropped.
     assert {store["dropped-records-total"] for store in db.metrics()["stores"].values()} == {0}
 
 

@@ -42,7 +42,9 @@ MEASURED: dict[str, tuple[Any, bool]] = {
     "lmdb, multi, fsync": (stores.LmdbMulti, True),
     "sqlite, fsync": (stores.Sqlite, True),
 }
-"""Each with whether a commit waits for the disk; those that do differ in puts only."""
+"""Each store with whether its commits wait for the disk. If they do, only puts are measured,
+because the other workloads would not differ.
+"""
 
 
 def turn(
@@ -99,7 +101,7 @@ def check(found: list[Any], expected: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def main() -> None:
-    """All rounds."""
+    """Runs all rounds and prints their results."""
     folder, size, rounds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     names = list(MEASURED)
     for number in range(-1, rounds):  # the first warms up

@@ -1,8 +1,8 @@
 """Stores under one interface: Holdfast's two forms, and what a Python user would take instead.
 
 All are given 128 MiB of cache and, where they have them, write buffers of 16 MiB up to 128 MiB;
-lmdb reads through the page cache, which is larger. A put is staged in a transaction of 10,000; its
-durability is the store's `durability`.
+lmdb reads through the page cache, which is larger. Puts are staged in transactions of 10,000. If a
+store is made with `sync`, its commits wait for the disk.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Store(Protocol):
     arrow: bool
 
     def put(self, keys: Batch, values: Batch) -> None:
-        """One transaction."""
+        """Puts the rows in one transaction."""
 
     def get(self, keys: Batch) -> Batch:
-        """The values, all of them there."""
+        """Returns the values; every key must have one."""
 
     def increment(self, keys: Batch) -> None:
         """One transaction of read-modify-writes.
@@ -60,7 +60,7 @@ class Store(Protocol):
         """Reads all rows in order of their keys; how many there are."""
 
     def close(self) -> None:
-        """Lets go of the folder."""
+        """Closes the store."""
 
 
 def plus(value: bytes, count: int = 1) -> bytes:
@@ -147,9 +147,8 @@ class HoldfastScalar(HoldfastBatch):
 class Quixstreams:
     """quixstreams' `State`, as a stateful function gets it.
 
-    One for each record, scoped to the record's key; write-ahead log, no fsync.
-
-    A `State` cannot scan; the partition beneath it can.
+    There is one `State` for each record, scoped to the record's key. Commits write a write-ahead
+    log without an fsync. A `State` cannot scan; the partition beneath it can.
     """
 
     arrow = False

@@ -211,15 +211,15 @@ class Database(AbstractContextManager["Database"]):
     ) -> None:
         """Applies changelog records outside the transaction: visible at once, with their offsets.
 
-        The records must be in the order in which they were written, and those of several partitions
-        merged by that order: a record that was older than the store's retention when it was written
-        is skipped. How they are divided into batches does not change the result. The record of each
-        kind of store:
+        The records must be in the order in which they were written; merge those of several
+        partitions by that order. The order decides which records are skipped: those that were older
+        than the store's retention when they were written. How the records are divided into batches
+        does not change the result. The record of each kind of store:
 
         - key-value: key and value, `timestamps` None
         - timestamped key-value: key, value and its timestamp
-        - versioned: key, value or null, and the begin of its validity
-        - window: key, value, and the window's start as timestamp; of a timestamped window store a
+        - versioned: key, value or null, and the start of its validity
+        - window: key, value, and the window's start as timestamp; in a timestamped window store the
           value begins with its own timestamp in 8 bytes, big-endian
         - session: a key that is followed by the session's end and start in 8 bytes each,
           big-endian, as Kafka Streams writes it; value; `timestamps` None
@@ -229,8 +229,8 @@ class Database(AbstractContextManager["Database"]):
         Nothing is applied if it raises: `HoldfastError` while the database has uncommitted writes
         or observed offsets in any store (commit or roll back first); `KeyError` for an unknown
         store; `ValueError` for a user store, for `timestamps` that the kind does not take, for
-        missing ones that it needs, and for a row that is not a record of the kind; errors of
-        columns as in `StateStore`.
+        missing `timestamps` that the kind needs, and for a row that is not a record of the kind;
+        for invalid columns the errors that `StateStore` lists.
         """
         self[store]  # the KeyError of an unknown name lists the known ones
         offsets = offset_rows(changelog_offsets) or []
@@ -299,9 +299,10 @@ class Database(AbstractContextManager["Database"]):
         """Returns metrics by name, those of each store under `stores`.
 
         Rates are per second, times in seconds, sizes in bytes; `docs/metrics.md` describes each
-        metric. Rates, means and maxima cover a window that ends now. It is 30 to 60 s long if this
-        method is called more often than that, else it begins at the call before the last one. Sizes
-        and `-total` counts are exact. `holdfast.metrics.prometheus` returns the metrics as text.
+        metric. Rates, means and maxima cover a window that ends now. If this method is called more
+        often than every 30 s, the window is 30 to 60 s long; otherwise it begins at the call before
+        the last one. Sizes and `-total` counts are exact. `holdfast.metrics.prometheus` returns the
+        metrics as text.
         """
         figures, stores = self._core.metrics()
         by_store = {

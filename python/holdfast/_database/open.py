@@ -48,11 +48,11 @@ def open(  # noqa: A001
     With `path` None the database is in memory, and lost when it is closed. A store is built by
     `holdfast.stores`, or is a user store (`UserStateStore`).
 
-    - `uncommitted_max_bytes`: the memory of the open transaction at which it continues in files
-      beside the stores (by `transaction_mechanism`, unless that is INDEXED_BATCH) and
-      `Database.commit_requested` becomes true; -1: no limit.
-    - `default_isolation_level`: of queries; READ_COMMITTED under exactly-once, else
-      READ_UNCOMMITTED.
+    - `uncommitted_max_bytes`: the memory limit of the open transaction; -1: no limit. At the limit
+      `Database.commit_requested` becomes true, and the transaction continues in files beside the
+      stores, unless `transaction_mechanism` is INDEXED_BATCH.
+    - `default_isolation_level`: the level of queries that are given none; by default READ_COMMITTED
+      under exactly-once, else READ_UNCOMMITTED.
     - `metrics_level`: how much `Database.metrics` measures (`docs/metrics.md`).
     - `rocksdb_options`: RocksDB's own names and values, of the database or of all column families
       (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`). Options that the stores'
@@ -66,8 +66,8 @@ def open(  # noqa: A001
     - `StoreCorruptedError` if its files are damaged,
     - `StateMismatchError` under exactly-once for a state that an unclean stop left undefined,
     - `SerializationError` if a value's columns do not fit those it was written with,
-    - `TypeError` or `ValueError` for invalid arguments; `ValueError` also for other stores, serdes
-      or another durability than the database was created with,
+    - `TypeError` or `ValueError` for invalid arguments; `ValueError` also for a store kind, a serde
+      or a durability that differs from the one that the database was created with,
     - the errors of a user store's `init`.
 
     """

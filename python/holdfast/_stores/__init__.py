@@ -1,1 +1,1 @@
-"""The store classes: a file a kind, on `base`, over the extension's handles."""
+"""The store classes, one file per kind: they extend `base` and wrap the extension's handles."""

@@ -40,7 +40,7 @@ def key_bounds(
 def prefix_bounds(serdes: Serdes[K, V], prefix: K) -> tuple[bytes, bytes | None]:
     """Returns the first bytes of the keys with a prefix, and the end of their range.
 
-    The end is None unless keys are structs: every key that begins with those bytes has the prefix.
+    If keys are not structs, the end is None: every key that begins with those bytes has the prefix.
     For struct keys the prefix bytes alone are ambiguous: the bytes of a text are also the first
     bytes of the same text followed by a zero.
     """

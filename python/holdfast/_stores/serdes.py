@@ -59,7 +59,10 @@ class Serdes(Generic[K, V]):
         return None if key is None else self.to_key(key)
 
     def to_prefix(self, prefix: Any) -> bytes:
-        """Returns the first bytes of the keys with a prefix; of structs, it is the first fields."""
+        """Returns the first bytes of the keys with a prefix.
+
+        The prefix of a struct is its first fields.
+        """
         if prefix is None:
             raise ValueError(f"store {self.store}: the key is None; a prefix must have a value")
         serialize = self._key.serialize if self._key_core is None else self._key.serialize_prefix

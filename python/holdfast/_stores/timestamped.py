@@ -162,8 +162,8 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
 
         If `start` is above `end`, nothing is removed. In files it takes the time of two seeks
         for any number of keys. Reads that cross many removed ranges are slower until a
-        compaction has removed their rows. Rows that a plain store of the same name has left are
-        removed one by one.
+        compaction has removed their rows. Rows that were written when the store had no timestamps
+        are removed one by one.
         """
         self._core.delete_range(*key_bounds(self._serdes, start, end))
 

@@ -181,9 +181,10 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         """Applies puts and gets as of a time, row by row; a row does not see later ones.
 
         This is the inner loop of the as-of join in one call. Returns `accepted`, `value`,
-        `timestamp`, `valid_to` per row: `accepted` and `valid_to` of a put, and of a get the
-        version that was valid, with its start as `timestamp`. After an error,
-        including one in deserializing a stored value, the batch's puts cannot be committed.
+        `timestamp`, `valid_to` per row. A put has `accepted` and `valid_to`. A get has the version
+        that was valid: `value`, its start as `timestamp`, and `valid_to`. The other columns are
+        null. After an error, including one in deserializing a stored value, the batch's puts cannot
+        be committed.
         """
         encoded = self._serdes.encode_keys(keys)
         values = self._serdes.encode_values(values)

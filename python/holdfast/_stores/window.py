@@ -118,9 +118,10 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
         null where there is no such window. A store that retains duplicates raises
         `UnsupportedOperationError`.
 
-        With `window_starts_to`, returns the windows that start from the one to the other, both
-        included. The result is a batch of `row` (the index into `keys`), `window_start`,
-        `window_end`, `value` and, in a timestamped store, `timestamp`, by row and start.
+        With `window_starts_to`, returns the windows of each row's key that start from the row's
+        `window_starts` to its `window_starts_to`, both included. The result is a batch of `row`
+        (the index into `keys`), `window_start`, `window_end`, `value` and, in a timestamped store,
+        `timestamp`, by row and start.
         """
         encoded = self._serdes.encode_keys(keys)
         if window_starts_to is not None:

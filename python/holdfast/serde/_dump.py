@@ -1,8 +1,9 @@
 """Checks and converts the Python values of a struct's fields before pyarrow takes them.
 
-Inside a struct pyarrow truncates a float to an integer, drops the time of a datetime for a date and
-the part of a timestamp below its unit, and takes bytes for a string. Every value is
-therefore checked first, and refused if a read would return another value.
+Inside a struct pyarrow changes values without an error: it truncates a float to an integer, drops
+the time of a datetime in a date field, drops the part of a timestamp below the field's unit, and
+takes bytes for a string. Every value is therefore checked first, and refused if a read would return
+another value.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ __all__ = ["Row", "StructSerde"]
 
 
 class StructSerde(TypedSerde[Row]):
-    """Structs with the fields of a schema; a row has the same bytes as in a column."""
+    """Structs with the fields of a schema; a scalar has the same bytes as a row of a column."""
 
     def __init__(self, schema: Any) -> None:
         """Called by `serde.struct`."""
@@ -71,7 +71,7 @@ class StructSerde(TypedSerde[Row]):
             hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")
         ):
             # arrow-rs 59 counts the offset of a sliced struct of structs twice
-            # (apache/arrow-rs#10835): copied, it has none.
+            # (apache/arrow-rs#10835). A copy has no offset.
             chunks = (
                 [self._pa.array(column)]
                 if hasattr(column, "__arrow_c_array__")
@@ -97,7 +97,7 @@ class StructSerde(TypedSerde[Row]):
     def _named(self, fields: dict[str, Any], type_: pa.StructType, error: Exception) -> Exception:
         """Returns the error of the first field that pyarrow refuses.
 
-        The field's value is of the right type, so it does not fit.
+        The value's type was checked before, so the error is that the value does not fit.
         """
         for field in type_:
             try:

@@ -15,9 +15,9 @@ T = TypeVar("T")
 class TypedSerde(Generic[T]):
     """A serde of this package: Python values in scalar methods, Arrow columns in batch methods.
 
-    `serialize` and `deserialize` convert a key's bytes, which have the order of the values. A value
-    may have other bytes: `serialize_value` and `deserialize_value`. A struct with lists or maps
-    cannot be a key, so all four convert a value's bytes.
+    `serialize` and `deserialize` convert a key's bytes, which have the order of the values.
+    `serialize_value` and `deserialize_value` convert a value's bytes, which may differ from those
+    of a key. A struct with lists or maps cannot be a key, so all four convert a value's bytes.
     """
 
     def __init__(self, core: _core.Serde) -> None:
@@ -42,7 +42,10 @@ class TypedSerde(Generic[T]):
         return self.core.serialize(value, False)
 
     def deserialize_value(self, data: bytes, /) -> T:
-        """Returns the value of bytes from `serialize_value`; else `SerializationError`."""
+        """Returns the value of bytes from `serialize_value`.
+
+        Raises `SerializationError` for other bytes.
+        """
         return self.deserialize(data)
 
     def serialize_prefix(self, prefix: Any, /) -> bytes:
@@ -62,7 +65,7 @@ class TypedSerde(Generic[T]):
         return self.core.encode(column, as_key, store)
 
     def check_key(self) -> None:
-        """Raises `TypeError` naming the field that cannot be part of a key."""
+        """Raises `TypeError`, which names the field, if the type cannot be a key."""
         self.core.check_key()
 
     def __eq__(self, other: object) -> bool:

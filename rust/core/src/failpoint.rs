@@ -20,7 +20,7 @@ macro_rules! failpoints {
         }
 
         impl Failpoint {
-            /// All points. The proof crate's tests must pass each of them.
+            /// All points. The proof crate's tests inject faults at each of them.
             pub const ALL: &[Self] = &[$(Self::$name),*];
         }
     };

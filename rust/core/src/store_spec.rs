@@ -48,7 +48,7 @@ pub enum StoreKind {
     Window {
         /// How far behind stream time a window's start can be read and written; not negative.
         retention: i64,
-        /// From a window's start to its end; not negative, not above the retention.
+        /// The length of a window; not negative, not above the retention.
         window_size: i64,
         /// Puts of the same key and start are separate rows. Fixed when the store is created.
         retain_duplicates: bool,

@@ -27,7 +27,8 @@ pub(crate) fn lock_for_a_moment<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>>
     }
 }
 
-/// Locks for reading. A thread that holds a read lock already gets another even if a writer waits.
+/// Locks for reading. A thread that already holds a read lock gets another one even if a writer
+/// waits.
 #[inline]
 pub(crate) fn read_recursive<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     #[cfg(not(feature = "shuttle"))]

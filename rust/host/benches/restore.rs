@@ -2,9 +2,9 @@
 //! new disk.
 //!
 //! `cargo bench --profile release --locked --workspace --bench restore`; arguments are numbers of
-//! records. Every timed step runs in a new process, so nothing is open or cached in memory. A new
-//! disk alternates with plain copies of the snapshot's files in the same number of threads, each
-//! file fsynced.
+//! records. Every timed step runs in a new process, so nothing is open or cached in memory.
+//! Restores to a new disk alternate with plain copies of the snapshot's files in the same number of
+//! threads; each file is fsynced.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

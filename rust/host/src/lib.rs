@@ -9,7 +9,7 @@
 //! | [`memory`] | a memory limit, shared by partitions |
 //! | [`net`] | frames, messages, batches and calls between worker and host |
 //! | [`root`] | the files of the state's root |
-//! | [`partition`] | a partition's database, restored to the epoch before |
+//! | [`partition`] | a partition's database, restored to the previous epoch |
 //! | [`operator`] | what is done with the rows |
 //! | [`host`] | what a host keeps between sessions |
 //! | [`session`] | one attempt at one partition of one epoch |

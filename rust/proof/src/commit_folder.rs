@@ -1,5 +1,5 @@
-//! What a loss of power leaves of a commit file. It is written outside of RocksDB and thus past the
-//! simulated disk.
+//! What a loss of power leaves of a commit file. The simulated disk does not see this file, because
+//! the engine writes it without RocksDB.
 
 use crate::unsynced::UnsyncedBytes;
 use std::collections::{BTreeMap, BTreeSet};

@@ -44,7 +44,7 @@ pub fn without_retry_delay() -> Environment {
 /// A kind of operation of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Reads, and opening for them.
+    /// Reads, and opening files for reading.
     Read = 0,
     /// Writes, and creating, renaming and deleting files.
     Write = 1,
@@ -107,7 +107,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// For [`holdfast_core::DatabaseOptions`].
+    /// Returns this disk as an environment for [`holdfast_core::DatabaseOptions`].
     pub fn environment(&self) -> Environment {
         // SAFETY: the pointer is alive; the environment is new and has no other owner. The closure
         // below keeps the disk alive.

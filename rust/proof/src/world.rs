@@ -1,5 +1,6 @@
-//! What the stores of a database must hold after transaction n of a seed: a pure function of both.
-//! Stores that an unclean stop empties ([`WriteMode`]) hold what was written since.
+//! What the stores of a database must hold after transaction n of a seed: a pure function of n and
+//! the seed. A store that a stop empties ([`WriteMode`]) holds what was written since the last such
+//! stop.
 
 use crate::progress::{Note, RunProgress};
 use crate::step_error::{StepError, StepResult};
@@ -228,7 +229,8 @@ impl World {
         Ok(())
     }
 
-    /// Begins the next transaction: its generator, and whether it is a private transaction.
+    /// Begins the next transaction. Returns its generator, and whether it is a private transaction
+    /// ([`Database::begin`]) instead of the database's own ([`Database::transaction`]).
     fn begin(&mut self) -> (Rng, bool) {
         self.n += 1;
         let mut rng = crate::generator(self.seed, self.n);

@@ -89,7 +89,8 @@ fn refuse(seed: u64, counts: &mut Counts) {
                                 if World::transaction_of(runner.db())
                                     .is_ok_and(|n| n > runner.world.n())
                                 {
-                                    // The commit of a spilled transaction, with its commit file.
+                                    // A spilled transaction whose commit file was written is
+                                    // committed.
                                     runner.world.go_forward();
                                 }
                                 runner.world.check(runner.db()).unwrap_or_else(|e| {
@@ -97,7 +98,7 @@ fn refuse(seed: u64, counts: &mut Counts) {
                                 });
                                 true
                             }
-                            // A failed close has closed the database: without a log this is like
+                            // A failed close has closed the database: without a WAL this is like
                             // a crash.
                             Err(e) if e.kind() == ErrorKind::StoreClosed => false,
                             // RocksDB refuses writes, and an interrupted commit continues with
@@ -167,7 +168,8 @@ fn disk_error_loses_nothing_and_commits_nothing() {
     );
 }
 
-/// Refuses each operation of a close in turn; returns how many there were.
+/// Closes databases while the disk refuses all operations from the n-th one on, for growing n;
+/// returns how many closes failed.
 fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
     let mut refused = 0;
     for after in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233] {
@@ -208,7 +210,8 @@ fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
         let error = runner.db().begin().err().map(|e| e.kind());
         assert_eq!(error, Some(ErrorKind::StoreClosed), "{context}");
         drop(runner);
-        // The stop may count as clean or not: the marker of a clean close may have been removed.
+        // The stop may count as clean or not: the close may have removed the marker of an open
+        // database already.
         progress.note(Note::Closing);
         faults.lose(&path, UnsyncedBytes::All, false, after);
         let mut world = World::new(after);
@@ -249,8 +252,8 @@ fn refused_close_is_an_error_and_loses_nothing() {
     }
 }
 
-/// Runs a spilled commit with an error and ends like a process; returns whether the commit
-/// succeeded.
+/// Runs a spilled commit with an error of the disk, then stops as if the process ended; returns
+/// whether the commit succeeded.
 fn refused_commit(
     path: &Path,
     options: &DatabaseOptions,
@@ -277,8 +280,8 @@ fn refused_commit(
     committed
 }
 
-/// Refuses each write or sync of a spilled commit in turn; returns the last one after which the
-/// commit took effect although it had failed.
+/// Refuses each write or sync of a spilled commit in turn. Returns the number of the last refused
+/// one whose commit returned an error and still took effect.
 fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: bool) -> u64 {
     let mut forward = None;
     for after in 0.. {

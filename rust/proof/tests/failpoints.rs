@@ -115,7 +115,8 @@ fn proven(seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     }
 }
 
-/// How often a failpoint is passed before it acts. A write is a commit or a direct write.
+/// How often a failpoint is passed before it acts: up to 19 times if it is reached often. Every
+/// commit and every write to a store without transactions reaches `BeforeCommit` and `AfterCommit`.
 fn passed(seed: u64, point: Failpoint) -> u32 {
     let often = matches!(
         point,
@@ -171,8 +172,8 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         .map_err(|e| e.to_string())?;
         steps(&mut runner, STEPS).map_err(|e| e.to_string())?;
         point.arm(action, passed(seed, point));
-        // A failed step has hit the failpoint. A filter cannot fail, so its failpoint fails no
-        // step.
+        // A failed step has hit the failpoint. A compaction filter cannot fail, so its failpoint
+        // fails no step.
         let stopped = std::panic::catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..WITHIN {
                 if let Err(fault) = runner.step() {
@@ -207,7 +208,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             Ok(None) => return Err("the failpoint was hit without an error".to_owned()),
             Err(_) => {}
         }
-        // After a panic behind a write the database does not know of the write until it is opened
+        // If a panic follows a write, the database does not know of the write until it is opened
         // again.
         let unknown = action == Action::Panic
             && matches!(point, Failpoint::AfterCommit | Failpoint::BeforeExpiry);
@@ -306,7 +307,7 @@ fn child(path: &Path, seed: u64, point: Failpoint) -> ExitCode {
     )
     .and_then(|mut runner| {
         steps(&mut runner, STEPS)?;
-        // Where the process cannot abort, a panic stands for it.
+        // An abort also stands for a panic in a compaction, which ends the process, too.
         point.arm(Action::Abort, passed(seed, point));
         steps(&mut runner, WITHIN)
     });

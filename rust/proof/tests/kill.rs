@@ -1,11 +1,11 @@
 //! A process killed by SIGKILL at any moment: the parent reopens the database and compares it with
 //! the model.
 //!
-//! The child is this program. It runs a seed's transactions and notes beside the database which
-//! commits it attempts and which have returned. Plain writes are enough for the notes: a kill loses
-//! no page cache. A second thread of the child kills it some time after the database was opened, or
-//! at a chosen moment: a delay after "attempting n", after the start of a flush, a compaction or a
-//! reopen, or between the steps of a spilled commit.
+//! The child is this program. It runs a seed's transactions. In a file beside the database it notes
+//! which commits it attempts and which have returned. Plain writes are enough for the notes: a kill
+//! loses no page cache. A second thread of the child kills it some time after the database was
+//! opened, or at a chosen moment: a delay after "attempting n", after the start of a flush, a
+//! compaction or a reopen, or between the steps of a spilled commit.
 //!
 //! `make crash N=1000` runs 1,000 kills and continues where an earlier run was stopped.
 
@@ -66,9 +66,11 @@ enum Moment {
 /// The families into which a spilled commit ingests files.
 const FAMILIES: u32 = 10;
 
-/// Draws a step of a spill or of a spilled commit: rows in sorted files; files merged and earlier
-/// commits flushed; commit file written; files of n families ingested, and after the last the
-/// metadata written; all but the removal of the commit's folder.
+/// Draws a step of a spill or of a spilled commit: a failpoint, and how often it is passed before.
+///
+/// The steps in order: rows are written to sorted files; these files are merged and earlier commits
+/// are flushed; the commit file is written; the files of each family are ingested, and after the
+/// last family the metadata is written; the commit's folder is removed.
 fn step_of_a_spilled_commit(rng: &mut fastrand::Rng) -> (Failpoint, u32) {
     match rng.u8(..8) {
         0 => (Failpoint::BeforeSpill, 0),
@@ -268,7 +270,8 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
         world
             .check(&db)
             .map_err(|e| format!("{context}: at {n}: {e}"))?;
-        // Half of the time the next child meets the files of the recovery and not of a close.
+        // Half of the time the next child opens the files as the recovery left them, without a
+        // close.
         let cleanly = generator(seed, (1 << 58) + kill).bool();
         world.lose(cleanly);
         if cleanly {
@@ -313,7 +316,7 @@ fn parent() -> ExitCode {
         (_, only) => (0, only.unwrap_or(1)),
     };
     if done > 0 {
-        println!("kill loop: going on behind {done} kills");
+        println!("kill loop: continuing after {done} kills");
     }
     let (done, next) = (AtomicU64::new(done), AtomicU64::new(first));
     let failure: Mutex<Option<String>> = Mutex::new(None);

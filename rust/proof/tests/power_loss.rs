@@ -80,7 +80,8 @@ fn lose_power(seed: u64) {
         world
             .check(&db)
             .unwrap_or_else(|e| panic!("{context}: at {n}: {e}"));
-        // Half of the time the next loss meets the files of the recovery and not of a close.
+        // Half of the time the next round opens the files as the recovery left them, without a
+        // close.
         let cleanly = rng.bool();
         world.lose(cleanly);
         if cleanly {

@@ -1,5 +1,5 @@
-//! A disk that refuses one of the reads of an answer: the answer is an error or complete. No rows
-//! are missing because a later seek has cleared the error.
+//! A disk that refuses one of the reads of an answer: the answer is an error or complete. A later
+//! seek clears a cursor's error; even then the answer must not lack rows.
 
 use holdfast_core::rocks::{SharedMemory, configure_shared_memory};
 use holdfast_core::{
@@ -12,7 +12,7 @@ use std::fmt::Write;
 const KEYS: u8 = 24;
 /// More versions than a scan steps over before it seeks.
 const VERSIONS: i64 = 60;
-/// The size of a row: a few rows fill a block.
+/// The value of every row. It is so long that a few rows fill a block.
 const VALUE: [u8; 700] = [7; 700];
 
 fn specs() -> [StoreSpec; 3] {
@@ -37,7 +37,8 @@ fn specs() -> [StoreSpec; 3] {
     ]
 }
 
-/// Writes every second key of all stores, and deletes some rows of the others.
+/// Writes every second key of all stores. If these are the odd keys, also deletes some key-value
+/// rows of the even ones.
 fn write(db: &Database, parity: u8) {
     let (plain, versions, windows) = (
         db.key_value("plain"),
@@ -72,7 +73,7 @@ fn write(db: &Database, parity: u8) {
             windows.put(&mut tx, put).expect("a put");
         }
         if parity == 1 && key % 3 == 0 {
-            // The committed rows of the key before.
+            // Some committed rows of the preceding key.
             plain
                 .delete_range(
                     &mut tx,

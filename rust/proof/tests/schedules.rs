@@ -1,6 +1,6 @@
-//! The publish protocol under shuttle, which chooses the next thread at every lock: views of both
-//! levels beside a writer that commits and rolls back, and a close. A failing schedule is printed,
-//! and `SCHEDULE_SEED` repeats the run.
+//! How a writer publishes its state to readers, tested under shuttle, which chooses the next thread
+//! at every lock. Views of both isolation levels are read beside a writer that commits and rolls
+//! back, and beside a close. A failing schedule is printed, and `SCHEDULE_SEED` repeats the run.
 
 use holdfast_core::{
     Database, DatabaseOptions, ErrorKind, KeyValueStore, OffsetChange, Result, Step, StoreKind,
@@ -106,7 +106,7 @@ fn read_twice(db: &Database, mut view: Transaction, returned: u64) -> Result<()>
     Ok(())
 }
 
-/// Accepts only one error of a reader: the database is closed.
+/// Accepts one error only: the database is closed.
 fn unless_closed(result: Result<()>) {
     if let Err(error) = result {
         assert_eq!(error.kind(), ErrorKind::StoreClosed, "{error}");
@@ -141,7 +141,7 @@ fn model(closes: bool) {
     let work = || -> Result<()> {
         let [uncommitted, committed] = &returned;
         for at in 1..=4 {
-            // Calls for one record and for many; their readers see the state before them.
+            // Calls for one record and calls for many. Readers do not see a part of such a call.
             let call = |at| {
                 if at % 2 == 0 {
                     db.write_batch(|tx| transfer(&db, tx, at))

@@ -10,7 +10,8 @@
 //! | `database/` | opening, committing, restoring |
 //! | `host/` | the state host and its client |
 //!
-//! A file imports only from rows above its own. The docstrings are in `python/holdfast/_core.pyi`.
+//! A file imports only from its own row and the rows above. The docstrings are in
+//! `python/holdfast/_core.pyi`.
 
 mod arrow;
 mod database;

@@ -100,8 +100,8 @@ impl OpenDatabase {
         Ok(())
     }
 
-    /// Drops the open transaction, completes an interrupted commit, and returns the offsets of the
-    /// state.
+    /// Drops the open transaction, completes or undoes an interrupted commit, and returns the
+    /// offsets of the state.
     pub fn recover(&self) -> Result<Vec<(TopicPartition, Offset)>> {
         let offsets = self.db.recover()?;
         self.reset_growth();
@@ -112,8 +112,8 @@ impl OpenDatabase {
         *self.growth.lock() = TransactionGrowth::default();
     }
 
-    /// Whether the transaction has reached its limit, or would with one more step of the last
-    /// growth.
+    /// Whether the transaction has reached its limit, or would reach it if it grew by the last step
+    /// again.
     pub fn commit_requested(&self) -> bool {
         let bytes = self.db.peak_bytes();
         let Ok(limit) = usize::try_from(self.db.uncommitted_max_bytes()) else {

@@ -53,7 +53,7 @@ impl Process {
         *ENGINE.get_or_init(Self::current)
     }
 
-    /// Fails in any other process.
+    /// Fails if the current process is another one.
     pub fn check(self) -> Result<()> {
         if self.forks == FORKS.load(Ordering::Relaxed) {
             return Ok(());

@@ -8,7 +8,7 @@ use holdfast_core::{Result, panic_message};
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `work` without the GIL, in the process that may.
+/// Runs `work` without the GIL; fails if the current process is not `process`.
 ///
 /// An error becomes the exception of its kind, a panic a `HoldfastError`.
 pub fn run<T: Send>(

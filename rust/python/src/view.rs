@@ -78,9 +78,9 @@ impl View {
             if bound.is_empty() || !self.db.db().is_lost(store, tx)? {
                 return Ok(());
             }
-            let message = "the store has lost what it had, was added later, or was left out while \
-                         others went on, so it is not what the state was at that position; \
-                         restore it from its changelog, with no rows if it is to begin empty";
+            let message = "the store has lost its data, was added later, or was not opened while \
+                         the database read more input, so it lacks input up to that position; \
+                         restore it from its changelog, or with no rows if it is to begin empty";
             return Err(Error::new(ErrorKind::NotUpToBound, message)
                 .store(store)
                 .path(self.db.db().path()));

@@ -22,10 +22,10 @@ pub fn check_size(bytes: usize) -> Result<()> {
     ))
 }
 
-/// Returns a batch of columns that fit together.
+/// Returns a record batch of these columns.
 ///
 /// # Errors
-/// `InvalidState` if they do not.
+/// `InvalidState` if they do not match the schema or differ in length.
 pub fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(schema, columns)
         .map_err(|error| Error::new(ErrorKind::InvalidState, error.to_string()))

@@ -2,8 +2,8 @@
 
 use super::version_key;
 
-/// Computes when each version row of one pass in key order ended: when the next newer version of
-/// its key began.
+/// Computes the end of each version row during one pass over a table in key order. A version ends
+/// when the next newer version of its key begins.
 pub struct ExpiryFilter {
     horizon: i64,
     part: Vec<u8>,

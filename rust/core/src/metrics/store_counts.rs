@@ -18,7 +18,7 @@ pub(crate) struct StoreCounts {
     /// Segments of time that have expired.
     pub(crate) expired_segments: Counter,
     iterators: Mutex<OpenIterators>,
-    /// From the opening of iterators to their end.
+    /// How long each iterator was open.
     pub(crate) iterator_times: OperationCounts,
 }
 

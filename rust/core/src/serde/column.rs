@@ -126,7 +126,7 @@ impl Serde {
             .map_err(|error| (0, Error::new(ErrorKind::Serialization, error.to_string())))
     }
 
-    /// Encodes a struct, the only row of a column.
+    /// Encodes one struct, given as a column of one row.
     ///
     /// # Errors
     /// As `encode`.
@@ -151,8 +151,8 @@ impl Serde {
             .map_err(|(_, error)| error)
     }
 
-    /// Returns the bytes that all keys begin with whose first fields are those of a struct, the
-    /// only row of a column.
+    /// Encodes the first fields of a key, given as a struct column of one row. All keys with these
+    /// fields begin with the returned bytes.
     ///
     /// # Errors
     /// As `encode`; `InvalidType` for fields that are not the first fields of this serde.

@@ -80,7 +80,7 @@ impl Serde {
             SerdeSide::Key => Err(Error::new(
                 ErrorKind::InvalidValue,
                 format!(
-                    "its columns were {} and are now {}; a key's are fixed",
+                    "its columns were {} and are now {}; a key's columns are fixed",
                     listed(&written),
                     listed(columns)
                 ),

@@ -4,7 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | string | string | its UTF-8 | the same |
 //! | int64 | int64 | 8 bytes, big-endian, sign bit flipped | the same |
-//! | float64 | float64 | 8 ordered bytes; one zero, one NaN, the greatest | 8 bytes as they are |
+//! | float64 | float64 | 8 ordered bytes; zeros and NaNs are normalized | 8 bytes as they are |
 //! | bool | bool | 00 or 01 | the same |
 //! | timestamp | timestamp\[us, UTC\] (or int64) | epoch microseconds, int64 | the same |
 //! | json | string | the text | the same |

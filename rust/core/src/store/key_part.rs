@@ -1,5 +1,5 @@
-//! Keys inside longer row keys: encoded so that no key is a prefix of another, in the order of the
-//! keys.
+//! The encoding of a key inside a longer row key. No encoded key is a prefix of another, and
+//! encoded keys sort as the keys do.
 //!
 //! ```text
 //! key part   the key with 00 written as 00 FF, then 00 01

@@ -18,7 +18,7 @@ pub(in crate::store) fn between(from: Option<&[u8]>, to: Option<&[u8]>) -> Bound
     }
 }
 
-/// The bounds of the keys that start with `prefix` and, with `end`, are below it.
+/// The bounds of the keys that start with `prefix` and, if there is an `end`, are below `end`.
 pub(crate) fn with_prefix(prefix: &[u8], end: Option<&[u8]>) -> Bounds {
     let upper = end.map(<[u8]>::to_vec).or_else(|| successor(prefix));
     Bounds {

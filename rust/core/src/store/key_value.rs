@@ -188,8 +188,8 @@ impl KeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix` and, with `end`, are below it. A prefix of 0xFF
-    /// bytes scans to the end.
+    /// A scan of the keys that start with `prefix` and, if there is an `end`, are below `end`. A
+    /// prefix of 0xFF bytes scans to the end.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,

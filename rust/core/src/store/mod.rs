@@ -1,5 +1,5 @@
-//! The stores: a module a kind. A store reads and stages rows of a transaction only; it does not
-//! see RocksDB.
+//! The stores: one module for each kind. A store only reads and stages rows of a transaction; it
+//! does not use RocksDB.
 
 pub(crate) mod figures;
 pub mod key_part;

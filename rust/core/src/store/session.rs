@@ -43,7 +43,7 @@ impl SessionStore {
         self.rows.retention()
     }
 
-    /// The greatest end of a write over all keys, as the transaction sees it.
+    /// The greatest session end of an accepted write over all keys, as the transaction sees it.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         self.rows.stream_time(tx)
     }

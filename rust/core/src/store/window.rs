@@ -60,7 +60,7 @@ impl WindowStore {
         self.rows.name()
     }
 
-    /// From a window's start to its end, in microseconds.
+    /// The length of a window, in microseconds.
     pub fn window_size(&self) -> i64 {
         self.window_size
     }
@@ -70,7 +70,8 @@ impl WindowStore {
         self.rows.retention()
     }
 
-    /// The greatest start of a write over all keys, as the transaction sees it.
+    /// The greatest window start of an accepted write over all keys, or the time of
+    /// [`Self::advance_stream_time`] if it is greater, as the transaction sees it.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         self.rows.stream_time(tx)
     }
@@ -304,7 +305,7 @@ impl WindowStore {
         Err(Error::new(
             ErrorKind::UnsupportedOperation,
             "this store keeps duplicates, so one time may have many values; fetch a range of \
-             times instead, from the window's start to itself",
+             times instead, with the window's start as both ends",
         )
         .store(self.name()))
     }

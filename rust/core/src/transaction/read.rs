@@ -136,7 +136,7 @@ impl Transaction {
         };
         let result = cursor.with(f);
         if result.is_err() {
-            // RocksDB's iterator may report a disk error again after it is repaired.
+            // RocksDB's iterator may report a disk error again after the disk is repaired.
             *slot = None;
         }
         result

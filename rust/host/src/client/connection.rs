@@ -90,8 +90,8 @@ impl WatchedStream {
                     ) =>
                 {
                     self.peer.greet().map_err(|error| {
-                        // Not the greeting's own kind: the caller retries interruptions and
-                        // timeouts.
+                        // The error does not have the greeting's kind, because the caller retries
+                        // interruptions and timeouts.
                         io::Error::new(
                             io::ErrorKind::ConnectionAborted,
                             format!("it keeps silent, and a second connection fails: {error}"),
@@ -219,8 +219,8 @@ impl ClientConnection {
 }
 
 impl Drop for ClientConnection {
-    /// Flushes the buffer. A failure only matters to the log: the host drops the session when the
-    /// connection ends.
+    /// Flushes the buffer. A failure is only logged: the host drops the session when the connection
+    /// ends.
     fn drop(&mut self) {
         if let Err(error) = self.writer.flush() {
             log::debug!(

@@ -25,8 +25,9 @@ const MAX_MOVES: usize = 16;
 /// One connection to a state host, which is one session. If another host owns the session's
 /// partition, the session continues there.
 ///
-/// Methods fail with the host's error by its kind, with `InvalidState` if the host is unreachable
-/// or of another version, and with `Serialization` for data that cannot be sent or read.
+/// Methods fail with the host's own error, which keeps its kind. They fail with `InvalidState` if
+/// the host is unreachable or of another version, and with `Serialization` for data that cannot be
+/// sent or read.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

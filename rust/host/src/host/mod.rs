@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    /// Adds a session's rows without a result to the counts that are logged.
+    /// Adds a session's counts of rows that gave no result, and logs the counts that are due.
     pub(crate) fn count_rows(
         &self,
         root: &Root,
@@ -95,7 +95,7 @@ impl Host {
         self.executor.as_ref()
     }
 
-    /// Divides the memory of the host by a query's settings.
+    /// Sets the memory limits of the host to those in a query's settings.
     pub(crate) fn apply_memory(&self, settings: &Settings) {
         self.memory
             .set_limits(settings.memory, settings.uncommitted_max_bytes);
@@ -106,7 +106,8 @@ impl Host {
         &self.memory
     }
 
-    /// Returns the root of a name, which is opened once. Its client uses the newest options.
+    /// Returns the root that a request names `name`; a root is opened once. Its client uses the
+    /// newest options.
     pub(crate) fn root(&self, name: &str, options: &StorageOptions) -> Result<Arc<Root>> {
         let known = self.roots.lock().get(name).map(Arc::clone);
         if let Some(root) = known {
@@ -119,7 +120,7 @@ impl Host {
         ))
     }
 
-    /// Sets the root of a name.
+    /// Sets the root that requests name `name`.
     #[cfg(test)]
     pub(crate) fn set_root(&self, name: &str, root: Root) {
         self.roots.lock().insert(name.to_owned(), Arc::new(root));

@@ -44,8 +44,9 @@ impl PartitionKey {
     }
 }
 
-/// The folder of a query's databases below a `local_dir`, which queries may share. Spark's query
-/// ids need no replacement.
+/// The folder of a query's databases below a `local_dir`, which queries may share.
+///
+/// Characters that may not be valid in a folder's name are replaced; Spark's query ids have none.
 fn query_folder(query_id: &str) -> String {
     query_id
         .chars()

@@ -38,8 +38,9 @@ impl OperatorCalls {
     /// Checks that only one call of an operator serves an epoch, and that each task attempt opens
     /// at most one session per partition.
     ///
-    /// Two calls of one name would overwrite each other's objects. A task that opens two sessions
-    /// also computes another task's partition, and would take its own object for that task's.
+    /// Two calls of one name would overwrite each other's objects. A task opens two sessions for
+    /// one partition if a coalesce makes it run another task too: both use the first task's
+    /// partition number, and the second session would find the object that the first one staged.
     ///
     /// # Errors
     /// `InvalidState` names the operator and the remedy.

@@ -44,7 +44,8 @@ pub struct Request {
     /// Hosts that did not answer when the session was sent there, with the reason.
     #[serde(default, rename = "gone")]
     pub unreachable: HashMap<HostId, String>,
-    /// The name of the operator call. Two calls with the same name would mix their state.
+    /// Identifies the operator's call. Two calls whose operators have the same name would mix their
+    /// state.
     pub instance: String,
     /// Settings of the state.
     #[serde(default)]

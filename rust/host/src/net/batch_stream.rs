@@ -77,7 +77,7 @@ impl BatchSender {
             Some(encoder) => encoder,
             none => none.insert(StreamEncoder::try_new(&batch.schema()).map_err(encode_error)?),
         };
-        // The decoder would wait for the body of a batch without one.
+        // A batch without rows has no body, but the decoder would wait for one.
         if batch.num_rows() == 0 {
             return Ok(());
         }
@@ -120,8 +120,8 @@ pub(crate) fn encode_error(error: ArrowError) -> SendError {
     ))
 }
 
-/// Maps a failed frame write. A frame above the limit, of which nothing was sent, becomes an error
-/// of the batch that begins with `too_large`.
+/// Maps a failed frame write. If the frame is above the limit, nothing of it was sent, and the
+/// result is [`SendError::Batch`] with a message that begins with `too_large`.
 pub(crate) fn write_error(too_large: &str, error: io::Error) -> SendError {
     match error.kind() {
         io::ErrorKind::InvalidInput => SendError::Batch(Error::new(

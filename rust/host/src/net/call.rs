@@ -92,7 +92,7 @@ impl CallMessage {
         let schema = Schema::new(self.batch.schema_ref().fields().clone())
             .with_metadata(self.attributes.clone());
         let mut encoder = StreamEncoder::try_new(&schema).map_err(encode_error)?;
-        // The decoder would wait for the body of a batch without one.
+        // A batch without rows has no body, but the decoder would wait for one.
         let mut buffers = if self.batch.num_rows() == 0 {
             Vec::new()
         } else {

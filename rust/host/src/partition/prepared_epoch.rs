@@ -54,7 +54,8 @@ impl PreparedEpochs {
             .map(|prepared| prepared.digest)
     }
 
-    /// Takes the prepared epoch with this base and digest; drops the others of it, and older ones.
+    /// Takes the prepared epoch with this base and digest. Drops all others with this number or an
+    /// older one.
     pub fn take(&mut self, epoch: Epoch, base: Digest, digest: Digest) -> Option<PreparedEpoch> {
         let mut chosen = None;
         for prepared in std::mem::take(&mut self.0) {

@@ -43,8 +43,8 @@ impl PartitionState {
         request: &ViewRequest<'_>,
     ) {
         let last = *inner.snapshots.last_begun.get_or_insert_with(Instant::now);
-        // A store in memory is not in the files. Without snapshots the log stays complete, and
-        // restores it.
+        // A store in memory is not in the files of a snapshot. So no snapshots are taken: the log
+        // then stays complete and restores the store.
         if self.is_uploading()
             || request.stores.iter().any(|store| !store.persistent)
             || !self.is_due(&inner.snapshots, last, request)
@@ -69,7 +69,7 @@ impl PartitionState {
                     log::debug!("{partition}: no snapshot: {error}")
                 }
                 Err(error) => {
-                    log::warn!("{partition}: no snapshot was taken, the next one may be: {error}")
+                    log::warn!("{partition}: no snapshot was taken; a later one may be: {error}")
                 }
                 Ok(()) => {}
             }
@@ -172,7 +172,8 @@ impl PartitionState {
             }
             inner.snapshots.known = known;
             inner.snapshots.newest = Some(id.epoch);
-            // Before older ones are removed: damage that is found from now on is this one's.
+            // Unset before older snapshots are removed: damage that is found from now on may be in
+            // the new snapshot, and sets it again.
             self.snapshot_due_now.store(false, Ordering::Relaxed);
             self.origin.lock().replace(id.clone())
         };

@@ -11,7 +11,7 @@ use crate::protocol::Digest;
 /// Minimum memory of a transaction; with less it would spill too early.
 const MIN_TRANSACTION_BYTES: usize = 1 << 20;
 
-/// A session's private view of the state at the epoch before.
+/// A session's private view of the state at the previous epoch.
 pub struct StateView {
     /// The database.
     pub db: Arc<Database>,

@@ -20,8 +20,9 @@
 //! query/                               Spark's checkpoint (`spark_checkpoint.rs`)
 //! ```
 //!
-//! [`Root`] gives access to one owner for each prefix. An owner has its own cache, and holds the
-//! owners that it needs; [`Root`] itself has only what needs several of them.
+//! Each prefix has one type that reads and writes its objects. Such a type may have its own cache,
+//! and refers to the others that it needs. [`Root`] gives access to these types; it has only the
+//! methods that need several of them.
 //!
 //! The log has a folder for each epoch. So one short listing shows all that was staged for it, of
 //! all operators, however long the log is (listing a flat folder of 10,000 objects takes tens of

@@ -44,7 +44,7 @@ pub struct RewindMarks {
 }
 
 impl RewindMarks {
-    /// Creates the owner of the prefix `rewinds/`.
+    /// The marks of a root.
     pub(super) fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
         Self { objects, runs }
     }

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use crate::root::testing::{Fault, FaultyStore};
 
-    /// The claims as a host sees them that has read nothing yet.
+    /// The claims as a host sees them before it has read any.
     fn claims(store: &Arc<impl ObjectStore>) -> RunClaims {
         let store = Arc::clone(store) as Arc<dyn ObjectStore>;
         let objects = Arc::new(Objects::over(store, Path::new("memory")));

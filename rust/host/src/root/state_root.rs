@@ -1,4 +1,4 @@
-//! The root: opens its objects, and gives access to the owner of each prefix.
+//! The root: opens its objects, and gives access to the type of each prefix.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

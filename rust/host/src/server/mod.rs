@@ -22,8 +22,8 @@ pub use crate::server::listener::TcpPlace;
 use crate::server::listener::{Listeners, listen_on_socket, listen_on_tcp};
 use crate::server::sessions::{Sessions, wait_until};
 
-/// How often the executor is checked, if the kernel cannot report its end, and maintenance is
-/// considered.
+/// How often the host considers maintenance, and checks the executor if the kernel cannot report
+/// its end.
 const TICK: Duration = Duration::from_millis(100);
 /// How long an idle host waits for a snapshot that is being uploaded.
 const UPLOAD: Duration = Duration::from_secs(600);
@@ -73,7 +73,8 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
         log::debug!("removing {}: {error}", options.socket.display());
     }
     drop(listeners);
-    // The lock goes after the socket: the next host creates a socket as soon as it has the lock.
+    // The lock is released after the socket is removed: the next host creates a socket as soon as
+    // it has the lock.
     drop(lock);
     sessions.end();
     // A short run starts its snapshot near its end. Without this wait it would never have one.

@@ -55,8 +55,8 @@ impl Sessions {
         let (host, token, sessions) = (Arc::clone(host), token.to_owned(), self.clone());
         let work = move || {
             connection::serve(stream, &host, &token);
-            // The thread's reference to the host goes before the session is removed: with no
-            // session left, the host can close its databases.
+            // The thread drops its reference to the host before it removes the session: when no
+            // session is left, the host can close its databases.
             drop(host);
             sessions.streams.lock().by_number.remove(&number);
         };

@@ -177,17 +177,17 @@ fn a_grace_beyond_the_history_is_refused() {
 }
 
 #[test]
-fn right_rows_may_be_ahead_by_the_history_beyond_the_grace() {
+fn right_rows_may_be_ahead_by_the_retention_minus_the_grace() {
     let job = Job::new(&request("left", 10, 4, false), 2, 1);
     job.epoch(&[right(1, 0, 1), row(1, 5, 1), row(1, 8, 2)], true);
-    // The waiting left rows are younger than 8 - 4, and the version at 14 - 10 is known.
+    // The waiting left rows have times after 8 - 4, and the version in force at 14 - 10 is known.
     job.epoch(&[right(1, 14, 2)], true);
     assert_eq!(
         joined(&job.epoch(&[row(1, 9, 3)], true).rows),
         [(1, Some(1))]
     );
-    // At 20 - 10 the version is known, at 8 it is not: the waiting row finds nothing, and a late
-    // row of any key is refused.
+    // Now versions are known from 20 - 10 on. The row that waits at 8 finds none, and a right row
+    // at 8 is refused as late, whatever its key.
     job.epoch(&[right(2, 20, 3)], true);
     let done = job.epoch(&[row(1, 12, 4), right(3, 8, 5)], true);
     assert_eq!((joined(&done.rows), done.counts.late), (vec![(2, None)], 1));
@@ -236,8 +236,7 @@ proptest! {
                 let clock = &mut clocks[parts.partition(row.key)];
                 *clock = row.time.max(*clock);
             }
-            // Right rows are ahead of the left ones by at most what the history has beyond the
-            // grace.
+            // Right rows are ahead of the left ones by at most the retention minus the grace.
             rows.retain(|row| row.left || row.time <= clocks[parts.partition(row.key)]
                 .map(|clock| clock + retention - 7));
         }

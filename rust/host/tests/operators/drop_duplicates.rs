@@ -25,7 +25,7 @@ fn out(rows: &[Row]) -> Vec<Out> {
         .collect()
 }
 
-/// The times of every key that were in time, for each partition.
+/// All rows that were not late when they arrived, duplicates included.
 #[derive(Default)]
 struct Model {
     seen: Vec<Row>,

@@ -305,8 +305,8 @@ proptest! {
             }
             rows.iter().for_each(|row| tables.put(row));
         }
-        // Of rows with one key, side and time the last to arrive counts; within an epoch, the
-        // greatest.
+        // If several rows have one key, side and time, the last to arrive wins; within an epoch,
+        // the greatest.
         for key in 0..3 {
             for time in -1..62 {
                 prop_assert_eq!(read(&result, key, time), tables.joined(how, key, time),

@@ -24,7 +24,7 @@ use crate::support::{self, Job};
 const ROWS: usize = 10;
 /// The bytes of a document.
 const LARGE: usize = 2 << 20;
-/// The most bytes of a batch (`operator/batch_size.rs`), and small columns beside it.
+/// The maximum bytes of a batch (`operator/batch_size.rs`), plus an allowance for small columns.
 const MOST: usize = (16 << 20) + (64 << 10);
 
 fn schema(sides: usize) -> SchemaRef {
@@ -38,8 +38,8 @@ fn schema(sides: usize) -> SchemaRef {
     ))
 }
 
-/// Rows of distinct keys, or all of one key; with documents on the left, or one on the right before
-/// all of them.
+/// Ten left rows, each with a document of `left` bytes. If there are two sides, a right row with a
+/// document of [`LARGE`] bytes precedes them. The keys are distinct, or all the same.
 fn rows(sides: usize, distinct_keys: bool, left: usize) -> RecordBatch {
     let (first, count) = (sides - 1, ROWS + sides - 1);
     let document = |size: usize| Some("x".repeat(size));

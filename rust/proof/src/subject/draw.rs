@@ -3,8 +3,8 @@
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
-/// A key of a family whose keys are prefixes of each other and contain zeros, which a wrong layout
-/// would confuse.
+/// The key of a number. Some keys are prefixes of others or contain zeros: a wrong layout would
+/// confuse them.
 pub(super) fn key(number: u64) -> Vec<u8> {
     let mut key = format!("{:03}", number % 89).into_bytes();
     match number % 7 {

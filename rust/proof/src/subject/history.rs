@@ -1,4 +1,5 @@
-//! What a versioned store must answer: a map of maps, and the stream time; the contract in a page.
+//! The model of a versioned store: a map of maps, and the stream time. This page is the whole
+//! contract of what such a store must answer.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ impl History {
         self.stream_time
     }
 
-    /// The earliest time of queries and puts.
+    /// The earliest time at which history can be read and puts are accepted.
     pub fn horizon(&self) -> i64 {
         self.stream_time
             .map_or(i64::MIN, |time| time - self.retention)

@@ -1,4 +1,4 @@
-//! Key-value stores: a map.
+//! Key-value stores. The model is a map.
 
 use crate::step_error::StepResult;
 use crate::subject::contract::{OpenTransaction, Subject, same};

@@ -1,4 +1,4 @@
-//! Session stores: a map in the order of (end, key, start).
+//! Session stores. The model is a map in the order of (end, key, start).
 
 use crate::step_error::StepResult;
 use crate::subject::contract::{OpenTransaction, Subject, same};
@@ -85,7 +85,7 @@ impl Subject for Session {
         };
         let drawn = key(rng.u64(..KEYS));
         let new = (rng.u8(..4) > 0).then(|| value(rng, n));
-        // Half of the writes use an existing session.
+        // Up to half of the writes use an existing session.
         let (end, key, start) = match self.rows.keys().nth(rng.usize(..64)) {
             Some(place) if rng.bool() => place.clone(),
             _ => {

@@ -1,4 +1,4 @@
-//! Timestamped key-value stores: a map to values with timestamps.
+//! Timestamped key-value stores. The model is a map from keys to values with timestamps.
 
 use crate::step_error::StepResult;
 use crate::subject::contract::{OpenTransaction, Subject, same};

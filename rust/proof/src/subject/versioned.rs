@@ -1,4 +1,4 @@
-//! Versioned stores: [`History`].
+//! Versioned stores. The model is [`History`].
 
 use crate::step_error::StepResult;
 use crate::subject::contract::{OpenTransaction, Subject, same};
@@ -10,7 +10,7 @@ use holdfast_core::{
 };
 
 const KEYS: u64 = 60;
-/// The time of a transaction; the history retention is fifty transactions.
+/// The time that passes in one transaction; the history retention is fifty transactions.
 const TICK: i64 = 20;
 const RETENTION: i64 = 50 * TICK;
 const SEGMENT: i64 = 5 * TICK;

@@ -1,5 +1,5 @@
-//! Window stores, one with timestamps and one that keeps duplicates: a map in the order of (start,
-//! key, number of the put).
+//! Window stores, one with timestamps and one that keeps duplicates. The model is a map in the
+//! order of (start, key, number of the put).
 
 use crate::step_error::StepResult;
 use crate::subject::contract::{OpenTransaction, Subject, same};

@@ -35,7 +35,7 @@ struct Original {
 }
 
 /// Under at-least-once, rows written without transactions survive any stop, so they can be
-/// compared. Compactions read damaged files.
+/// compared. Compactions read damaged files, and RocksDB would sleep after each such error.
 fn options(durability: Durability) -> DatabaseOptions {
     DatabaseOptions {
         guarantee: ProcessingGuarantee::AtLeastOnce,
@@ -46,7 +46,7 @@ fn options(durability: Durability) -> DatabaseOptions {
 
 fn original(path: PathBuf, seed: u64) -> Original {
     let mut rng = generator(seed, 1);
-    // A crash without a log may lose commits, so without a log the database is closed.
+    // Without a WAL a crash may lose commits, so such a database is always closed.
     let (durability, closed) = [
         (Durability::Sync, false),
         (Durability::Sync, true),
@@ -105,7 +105,7 @@ fn opened(path: &Path, original: &Original) -> Result<Option<String>, String> {
             Ok(Some(e.to_string()))
         }
         StepError::Store(e) => Err(format!(
-            "an error of a kind that says something else, {:?}: {e}",
+            "not `StoreCorrupted` with the database's path, but {:?}: {e}",
             e.kind()
         )),
         wrong => Err(wrong.to_string()),
@@ -147,7 +147,7 @@ fn damage_is_an_error_or_changes_nothing() {
             let file = &files[rng.usize(..files.len())];
             let mut bytes = std::fs::read(file).expect("the file");
             let damage = match rng.u8(..10) {
-                // Every second database loses each file of the rare kinds once.
+                // In every second database a file of each kind is removed once.
                 _ if place % 4 == 3 && seed % 2 == 1 && place / 4 < kinds.len() as u64 => {
                     Damage::Gone
                 }
@@ -348,7 +348,7 @@ fn truncated_manifest_never_opens_with_missing_commits() {
     }
     assert!(
         noticed > 20,
-        "a manifest that is cut is the right one {} times of 32",
+        "a truncated manifest opened without an error {} times of 32",
         32 - noticed
     );
 }

@@ -126,7 +126,7 @@ fn payloads() {
     );
     let beside = now[0].clone();
     feed_made("payload", [old, now, new].concat(), times(5_000), |bytes| {
-        // Beside valid rows: all rows become one column.
+        // The bytes are decoded beside a valid row, because all rows become one column.
         let Ok(columns) = codec.decode([Some(bytes), None, Some(beside.as_slice())]) else {
             return;
         };

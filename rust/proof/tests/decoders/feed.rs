@@ -1,4 +1,4 @@
-//! Feeding a decoder: its corpus, what our own code wrote, and mutations of both.
+//! Feeds a decoder with its corpus, with values that Holdfast encoded, and with mutations of both.
 
 use fastrand::Rng;
 use holdfast_proof::{generator, rounds};
@@ -75,8 +75,9 @@ thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Records a decoder's panics instead of printing them. Arrow panics thousands of times, which
-/// become errors, and a backtrace would allocate more memory than an input may.
+/// Records a decoder's panics instead of printing them. Arrow panics for thousands of inputs, and
+/// Holdfast turns these panics into errors. Printing one would allocate more memory for its
+/// backtrace than an input may.
 fn record_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

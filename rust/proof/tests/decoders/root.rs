@@ -47,7 +47,7 @@ fn operator(first_epoch: Epoch) -> OperatorMeta {
     if first_epoch == Epoch(0) {
         left.truncate(4);
     }
-    // What describes truth values.
+    // The hexadecimal bytes of `bool`, the description of a serde of booleans.
     let serdes = StoreSerdes {
         key: None,
         value: Some("626f6f6c".to_owned()),
@@ -67,7 +67,7 @@ fn operator(first_epoch: Epoch) -> OperatorMeta {
     }
 }
 
-/// Reads the owner of the partition: this host, whose claim exists.
+/// Acquires the partition for one host: writes its claim, or reads the claim that exists.
 fn own(root: &Root) -> Result<()> {
     let endpoint = Some("one:1".to_owned());
     let host = Owner {
@@ -111,7 +111,7 @@ fn write(folder: &Path) -> Result<()> {
         chunks: Vec::new(),
     };
     root.log.stage(&header, &[], 1, ExactlyOnce)?;
-    // The operator has state, so other columns are another version.
+    // The operator has state, so a change of its columns adds a version of them.
     root.operators
         .register(&name(), &operator(Epoch(1)), RUN, 1)?;
     own(&root)?;
@@ -141,7 +141,7 @@ fn write(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads all of it.
+/// Reads the whole root.
 fn read(folder: &Path) -> Result<()> {
     let root = open(folder)?;
     root.identity.query()?;
@@ -240,7 +240,7 @@ fn lock_files() {
         times(5_000),
         |bytes| {
             let text = String::from_utf8_lossy(bytes);
-            // As a host that finds another host's lock.
+            // Does what a host does when it finds another host's lock.
             if let Ok(executor) = text.lines().next().unwrap_or_default().parse::<Executor>() {
                 assert_eq!(executor.to_string().parse(), Ok(executor));
                 let _ = executor.is_alive();

@@ -109,7 +109,7 @@ impl Job {
         Ok(outcome.output)
     }
 
-    /// The rows that a transaction has in the operator's stores.
+    /// The changes that a transaction has staged in the operator's stores, as an input.
     fn kept(&self, tx: &mut Transaction) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (number, store) in self.kind.spec().stores().iter().enumerate() {
@@ -196,7 +196,7 @@ fn feed_operator(name: &str, columns: &str, sides: usize, request: &str) {
         );
         assert_eq!(
             begins_anew, goes_on,
-            "{name} gives the same on what was brought back"
+            "{name} gives the same output on the restored state"
         );
         bytes
     });

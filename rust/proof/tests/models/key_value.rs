@@ -85,7 +85,7 @@ impl Subject for StoreSpec {
 }
 
 fn open(dir: &Path, spec: &StoreSpec) -> (Arc<Database>, KeyValueStore) {
-    // Without a log: its fsyncs would take most of the time.
+    // Without a WAL: its fsyncs would take most of the time.
     let options = DatabaseOptions {
         durability: Durability::Changelog,
         ..DatabaseOptions::default()

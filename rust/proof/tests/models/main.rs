@@ -1,5 +1,5 @@
 //! Stores against their models: random operations of every kind of store among commits, rollbacks,
-//! reopens, compactions, and readers of both levels whose views must not change.
+//! reopens, compactions, and readers of both isolation levels whose views must not change.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod key_value;

@@ -22,7 +22,7 @@ pub enum Event {
     Views,
 }
 
-/// Draws an event. Beside the operations of a store it has a weight of 9.
+/// Draws an event.
 pub fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         3 => Just(Event::Commit),
@@ -46,8 +46,8 @@ pub trait Subject {
         committed.clone()
     }
 
-    /// What a crash leaves: the last commit, or a commit since the last flush. `None` for a store
-    /// that a reopen empties or that has no transactions.
+    /// Decides what a crash leaves: the last commit (`Sync`), or any commit since the last flush
+    /// (`Changelog`). `None` for a store that a reopen empties or that has no transactions.
     fn durability(&self) -> Option<Durability>;
 
     /// Whether a reader sees what the model holds.
@@ -62,8 +62,8 @@ pub trait Subject {
 /// Where a store is. A reopen empties a store in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In files, with the memory of a transaction in bytes: it spills at every batch, at times, or
-    /// never.
+    /// In files, with the most memory of a transaction in bytes. With it a transaction spills at
+    /// every batch (0), at times, or never (-1).
     Files(Durability, i64),
     Memory,
     MemoryBesideFiles,
@@ -275,7 +275,8 @@ pub fn folder() -> TempDir {
         .unwrap()
 }
 
-/// One of six keys: prefixes of each other and zero bytes, which a wrong layout would confuse.
+/// One of six keys. Some are prefixes of others or contain zero bytes: a wrong layout would confuse
+/// them.
 pub fn key(n: u8) -> Vec<u8> {
     [&b""[..], b"a", b"a\0", b"a\0\x01", b"ab", b"a\xff"][n as usize].to_vec()
 }

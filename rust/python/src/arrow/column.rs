@@ -220,7 +220,7 @@ impl<'a> Column<'a> {
 /// A column of bytes whose type was checked.
 pub struct Bytes<'a> {
     what: &'a str,
-    /// The rows of a chunk, and its bytes unless its type is null.
+    /// For each chunk, its number of rows, and its bytes unless its type is null.
     chunks: Vec<(usize, Option<BytesColumn<'a>>)>,
     rows: usize,
 }

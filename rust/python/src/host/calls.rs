@@ -95,8 +95,8 @@ impl HostCalls {
         Ok(answer.attribute("repeated") == Some("true"))
     }
 
-    /// Sends the result of an aggregation's last task and returns the next task: its name, its
-    /// function and its batch.
+    /// Sends the result of an aggregation's last task and returns the next task: its name, the
+    /// aggregate that it is for, and its batch.
     fn next_task(
         &self,
         py: Python<'_>,

@@ -7,7 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
-/// Converts a value of the type of a serde without fields.
+/// Converts a Python value to a scalar of `data_type`.
 pub fn scalar_from_python<'a>(
     value: &'a Bound<'_, PyAny>,
     data_type: &DataType,
@@ -49,7 +49,7 @@ pub fn scalar_from_python<'a>(
         value.get_type().name()?
     )))
 }
-/// Converts a value that a serde without fields has decoded.
+/// Converts a decoded scalar to a Python value.
 pub fn scalar_to_python<'py>(py: Python<'py>, value: Scalar<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Scalar::Bool(value) => PyBool::new(py, value).to_owned().into_any(),
@@ -59,7 +59,7 @@ pub fn scalar_to_python<'py>(py: Python<'py>, value: Scalar<'_>) -> PyResult<Bou
     })
 }
 
-/// Fails if a float cannot hold an integer exactly, as the fields of a struct do.
+/// Fails if a float cannot hold an integer exactly. A struct's fields refuse such integers, too.
 fn check_whole(value: &Bound<'_, PyAny>, float: f64) -> PyResult<()> {
     let py = value.py();
     // Python's integers compare exactly with floats; numpy's are converted to floats first.

@@ -14,7 +14,7 @@ pub struct PutColumns {
 }
 
 impl PutColumns {
-    /// Returns columns with room for so many rows.
+    /// Returns columns with room for `rows` rows.
     pub fn with_capacity(rows: usize) -> Self {
         Self {
             accepted: BooleanBuilder::with_capacity(rows),

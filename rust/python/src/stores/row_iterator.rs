@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Rows of the first chunk. Each further chunk has twice as many: a short range reads few unused
 /// rows, and a long one rarely releases the GIL.
 const FIRST_CHUNK_ROWS: usize = 8;
-/// Most rows of a chunk.
+/// The largest number of rows in a chunk.
 const MAX_CHUNK_ROWS: usize = 512;
 /// Bytes after which a chunk ends.
 const CHUNK_BYTES: usize = 64 << 10;

@@ -23,7 +23,7 @@ impl<S: Clone + Sync> StoreHandle<S> {
         }
     }
 
-    /// Returns a reader's handle of the same store; `name` is the store's method of that name.
+    /// Returns a reader's handle of the same store; `name` returns the store's name.
     pub fn read_only(
         &self,
         py: Python<'_>,

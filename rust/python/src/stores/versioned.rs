@@ -277,7 +277,8 @@ impl VersionedKeyValueStore {
                         columns.append(None, found);
                     }
                 })?;
-                // The result is built inside the write: if that fails, the puts are rolled back.
+                // The result is built inside the write: if that fails, the puts must not be
+                // committed.
                 let accepted = Arc::new(accepted.finish());
                 let applied = columns
                     .finish_behind(Field::new("accepted", DataType::Boolean, true), accepted)?;

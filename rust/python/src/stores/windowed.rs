@@ -57,7 +57,7 @@ pub fn peek_next_key<'py, S: WindowedScan>(
     Ok((key, start, end))
 }
 
-/// How the columns of a store's windows or sessions are called, and whether they have timestamps.
+/// The names of the columns of windows or sessions, and whether they have timestamps.
 #[derive(Clone, Copy)]
 pub struct WindowedFields {
     /// The names of the columns of starts and ends.

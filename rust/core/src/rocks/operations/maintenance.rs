@@ -18,7 +18,8 @@ impl RocksDb {
         Ok(())
     }
 
-    /// Deletes the files of a family whose keys are all below `end`; no reader may need those keys.
+    /// Deletes those files of a family that only have keys below `end`. No reader may need those
+    /// keys.
     pub fn drop_files_below(&self, family: Family, end: &[u8]) -> Result<()> {
         let guard = self.guard()?;
         self.opened(&guard)?
@@ -28,8 +29,8 @@ impl RocksDb {
 
     /// Deletes all rows of a family, from its files too.
     ///
-    /// A range tombstone is not enough: an expiry filter also sees the rows below it, and would
-    /// take a deleted version for one that supersedes a later version.
+    /// A range tombstone is not enough: an expiry filter also sees the rows below it. If an older
+    /// version of a key is put later, the filter would compute its end from a deleted newer one.
     pub fn clear(&self, family: Family) -> Result<()> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;

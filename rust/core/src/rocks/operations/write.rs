@@ -66,7 +66,7 @@ impl RocksDb {
         Failpoint::AfterFlush.pass()
     }
 
-    /// The last commit that the files hold without a log, for a message.
+    /// The last commit in the files, without a replay of the log, as text for a message.
     pub fn last_in_files(&self) -> Option<String> {
         last_commit::in_files(&self.path, &self.options).map(|last| last.to_string())
     }

@@ -10,7 +10,8 @@ use rust_rocksdb::{
     SliceTransform, UniversalCompactOptions,
 };
 
-/// Sorted files of one temporary family before they are merged; a read checks the filter of each.
+/// How many sorted files a temporary family has before they are merged. A read checks the filter of
+/// each.
 const TEMPORARY_FILES: i32 = 32;
 
 fn key_part(row: &[u8]) -> &[u8] {
@@ -61,8 +62,9 @@ pub(in crate::rocks) fn family_options(
     }
     if matches!(spec.kind, FamilyKind::Versions | FamilyKind::Latest) {
         // A version is inserted into two skip lists. Lists of 4 MiB stay in the processor's caches,
-        // which makes a put a third cheaper. As many bytes as in other families may wait for a
-        // flush, and at most as many be in level 0 (`docs/design/versioned-puts.md`).
+        // which makes a put a third cheaper. The limit for bytes that wait for a flush is that of
+        // the other families; the limits for bytes in level 0 are not above theirs
+        // (`docs/design/versioned-puts.md`).
         family.set_write_buffer_size(4 << 20);
         family.set_max_write_buffer_number(32);
         family.set_level_zero_file_num_compaction_trigger(8);
@@ -111,8 +113,8 @@ pub(in crate::rocks) fn family_options(
     with_extra(family, extra)
 }
 
-/// Options of rows that are written and read once, or never: cheap to write, with the filters in
-/// the shared cache.
+/// Sets the options for rows that are written once and read at most once: writes are cheap, and the
+/// filters are in the shared cache.
 fn set_temporary(family: &mut Options, table: &mut BlockBasedOptions) {
     family.set_compression_type(DBCompressionType::None);
     table.set_cache_index_and_filter_blocks(true);

@@ -1,4 +1,5 @@
-//! Finds the last commit of a database: if it is open, if it cannot be opened, or without its log.
+//! Finds the last commit of an open database, of one that cannot be opened, or of the files without
+//! their log.
 
 use super::commit_number;
 use super::log_gap::NoReplay;
@@ -31,7 +32,7 @@ pub(in crate::rocks) fn number(db: &DB) -> Result<u64, Error> {
     Ok(commit_number::parse(in_metadata.as_deref()))
 }
 
-/// The last commit that the files hold without a log; `None` if they cannot be read.
+/// The last commit in the files, without a replay of the log; `None` if they cannot be read.
 pub(in crate::rocks) fn in_files(path: &Path, options: &RocksOptions) -> Option<LastCommit> {
     find(path, options, |db_options| {
         db_options.set_wal_filter(NoReplay)

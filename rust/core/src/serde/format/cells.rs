@@ -1,4 +1,4 @@
-//! Arrow arrays as cells to read: all physical forms of a column's type in one form.
+//! Reads Arrow arrays as cells. All physical forms of a type are converted to one form.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::serde::format::stored_column::{Shape, StoredColumn, below};

@@ -36,7 +36,7 @@ fn put_fields(out: &mut Vec<u8>, fields: &[Cells], columns: &[StoredColumn], row
     }
 }
 
-/// Appends the cell that is encoded in the bytes to a column.
+/// Decodes the bytes as one cell of the column's type and appends it to `sink`.
 ///
 /// # Errors
 /// `Serialization` if the bytes are not such a cell.

@@ -72,7 +72,7 @@ pub struct RowReader<'a> {
 }
 
 impl RowReader<'_> {
-    /// Appends the row that is encoded in the bytes to a struct column.
+    /// Decodes the bytes as one row and appends it to `sink`, a struct column.
     ///
     /// # Errors
     /// `Serialization` if the bytes are not a row, or its columns do not fit: the message names the

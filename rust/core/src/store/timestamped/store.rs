@@ -260,8 +260,8 @@ impl TimestampedKeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix` and, with `end`, are below it. A prefix of 0xFF
-    /// bytes scans to the end.
+    /// A scan of the keys that start with `prefix` and, if there is an `end`, are below `end`. A
+    /// prefix of 0xFF bytes scans to the end.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,

@@ -37,7 +37,8 @@ impl ValiditySpan {
 /// A walk over one key's rows, from the oldest requested version to the newest.
 pub(super) struct BackwardWalk {
     span: ValiditySpan,
-    /// The previous row. Its end is the begin of the next row; without one it is the newest.
+    /// The previous row. It is visited once its end, the begin of the next row, is known. If there
+    /// is no next row, it is the newest.
     older: Option<(i64, Option<Vec<u8>>)>,
     ended: bool,
 }

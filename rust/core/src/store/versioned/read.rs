@@ -233,7 +233,8 @@ impl VersionedStore {
                 }
                 true
             })?;
-            // If no newer version was found, it is further ahead, or there is none.
+            // Otherwise no newer version begins at or before `from`, and the next try seeks further
+            // ahead.
             if walked_out || found.next.is_some() {
                 break;
             }

@@ -9,7 +9,7 @@ use crate::transaction::stored::cursor::TableCursor;
 use crate::transaction::table::Table;
 use std::collections::VecDeque;
 
-/// Hidden keys that are read at once.
+/// How many hidden keys are read at once.
 const HIDDEN_KEYS: usize = 1024;
 
 /// Keys of the stored rows that range deletes hide, in order. A range delete is spilled as a delete

@@ -18,7 +18,7 @@ pub(crate) struct LatestRows {
 }
 
 impl LatestRows {
-    /// The key and the parts of the value of the row that this version makes. `None` for a key's
+    /// Makes the `latest` row of a version: its key and the parts of its value. `None` for a key's
     /// older versions, and for its newest staged version if the files have a newer one.
     pub(crate) fn of<'a>(
         &mut self,

@@ -101,7 +101,7 @@ impl Layer {
         self.index.freeze(&self.log);
     }
 
-    /// Returns the last record of a key: in a table of versions, of the key's newest version.
+    /// Returns the last record of a key; in a versioned table, the record of its newest version.
     ///
     /// The caller has called `catch_up`.
     #[inline]

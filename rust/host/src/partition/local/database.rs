@@ -19,7 +19,7 @@ pub struct OpenDatabase {
     pub db: Arc<Database>,
     /// Its directory.
     pub directory: LocalDirectory,
-    /// The run that found the database to hold what was decided.
+    /// The run for which the database was last checked to hold only decided objects.
     pub checked: Option<RunNumber>,
     flushed: Instant,
 }

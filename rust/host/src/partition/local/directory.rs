@@ -34,8 +34,8 @@ pub struct LocalDirectory {
 impl LocalDirectory {
     /// Locks the first free directory and opens its database.
     ///
-    /// `damaged` is called for a database that cannot be opened because of damage. `missing` makes
-    /// a new one then, or if there is none.
+    /// `damaged` is called for a database that cannot be opened because of damage. If the database
+    /// is damaged or does not exist, `missing` makes a new one.
     ///
     /// # Errors
     /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are locked;
@@ -149,7 +149,7 @@ impl LocalDirectory {
     }
 }
 
-/// Takes the lock; none if another host holds it that is not about to end.
+/// Takes the lock, and waits for it if its holder is about to end; none if another host keeps it.
 fn take_or_wait(lock: &Path, request: &ViewRequest<'_>) -> Result<Option<DirectoryLock>> {
     let started = Instant::now();
     loop {

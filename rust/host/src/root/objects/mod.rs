@@ -1,7 +1,7 @@
 //! The objects of a root by name: put if absent, get, list, remove.
 //!
-//! [`Objects`] is the only access to a root's files. Where the root is, [`location`] parses; how an
-//! object store is reached, [`client`] configures.
+//! [`Objects`] is the only access to a root's files. [`location`] parses the location of the root,
+//! and [`client`] configures the connection to an object store.
 
 mod client;
 mod errors;

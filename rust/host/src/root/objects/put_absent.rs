@@ -8,10 +8,11 @@ use object_store::{PutMode, PutPayload};
 use super::runtime::block_on;
 use super::storage::Objects;
 
-/// Attempts at "exists when written, missing when read": only a concurrent removal causes it.
+/// Attempts at a put whose object exists when it is written and is missing when it is read. Only a
+/// concurrent removal causes this.
 const ATTEMPTS: usize = 5;
-/// Attempts at a put that the object store does not acknowledge. The client below has already
-/// repeated requests that certainly had no effect.
+/// Attempts at a put that the object store does not acknowledge. The object store's client has
+/// already repeated requests that certainly had no effect.
 const FAILURES: usize = 2;
 
 /// The result of a put if absent.

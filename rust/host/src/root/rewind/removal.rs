@@ -65,7 +65,7 @@ impl<'a> Removal<'a> {
             .try_for_each(|object| self.object(object))
     }
 
-    /// Moves all versions of these operators: each takes part as a new one then.
+    /// Moves all versions of these operators: each is a new operator when it next takes part.
     pub fn operators(&mut self, operators: &[OperatorName]) -> Result<()> {
         operators.iter().try_for_each(|operator| {
             self.files(names::OPERATORS, |file| {

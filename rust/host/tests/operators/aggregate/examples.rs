@@ -41,7 +41,7 @@ fn a_session_is_emitted_once_when_it_closes_and_is_never_reopened() {
         (vec![], 0)
     );
     assert_eq!(out(job.epoch(&[row(2, 11, 1)], false)), (vec![(0, 1)], 0));
-    // 0 is in the closed session; together with 8 it makes an open one.
+    // A row at 0 is in the closed session. Rows at 0 and 8 together make an open session.
     assert_eq!(out(job.epoch(&[row(1, 0, 1)], false)), (vec![], 1));
     assert_eq!(
         out(job.epoch(&[row(1, 0, 1), row(1, 8, 1)], false)),
@@ -69,7 +69,8 @@ fn sliding_windows_are_those_of_kip_450() {
         .iter()
         .map(|row| [1, 2, 3, 6].map(|n| row[n].unwrap()).to_vec())
         .collect();
-    // By start: the window that ends with each row, and the window that begins after it.
+    // Sorted by start: for each row, the window that ends with it and the window that begins after
+    // it.
     assert_eq!(
         found,
         [

@@ -68,7 +68,7 @@ impl Settings {
         Job::new(&self.request(), 1, partitions)
     }
 
-    /// The last end that is closed at a stream time.
+    /// At a stream time, windows that end at or before the returned time are closed.
     fn closed(self, stream_time: Option<i64>) -> Option<i64> {
         let grace = self.grace.or((self.emit == "close").then_some(0));
         grace.zip(stream_time).map(|(grace, now)| now - grace)
@@ -167,7 +167,8 @@ pub fn of_static(kind: Kind, rows: &[Row]) -> Vec<Out> {
 #[derive(Default)]
 pub struct Model {
     time: Option<i64>,
-    /// The last end that is closed, under the current grace or an earlier one.
+    /// Windows that end at or before this time are closed, under the current grace or an earlier
+    /// one.
     closed: Option<i64>,
     taken: BTreeMap<Option<u8>, Vec<Row>>,
     late: u64,
@@ -231,7 +232,7 @@ impl Model {
                 .any(|window| window.1.contains(row) && !was_closed(&window))
         };
         let late = match kind {
-            // The last window with the row to close begins with it.
+            // Of the windows that contain a row, the last to close begins at the row's time.
             Kind::Sliding => new
                 .iter()
                 .filter(|row| Some(row.time.unwrap() + LENGTH + 1) <= before)

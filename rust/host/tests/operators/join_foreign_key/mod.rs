@@ -1,6 +1,7 @@
 //! The join by a foreign key, through both of its stages, against the join of two tables.
 //!
-//! A left row's number determines its foreign key: the remainder of 4, where 3 stands for none.
+//! A left row's number determines its foreign key: the remainder of the number divided by 4, where
+//! 3 stands for no foreign key.
 
 mod stages;
 
@@ -188,7 +189,8 @@ proptest! {
         }
         for key in 0..3 {
             for time in (newest - retention).max(-1)..62 {
-                // The greatest left time up to this time, then the greatest right time.
+                // The row with the greatest left time up to this time; of several, the one with the
+                // greatest right time.
                 let mut found = result.iter()
                     .filter(|((of, at, since), _)| *of == key && *at <= time
                         && since.is_none_or(|since| since <= time));
@@ -199,8 +201,8 @@ proptest! {
         }
     }
 
-    /// Rows may be late by any amount: the last rows with the greatest left time are the join of
-    /// the newest rows.
+    /// Rows may be late by any amount. Of a key's results with the greatest left time, the last one
+    /// is the join of the newest rows.
     #[test]
     fn the_newest_rows_of_the_result_are_the_join_of_the_newest_rows(
         epochs in rows(any::<bool>(), 1, 60).prop_flat_map(|rows| cut(rows, 30)),
@@ -216,7 +218,7 @@ proptest! {
                     result.insert(key, (time, out[2].map(|number| (number, out[4]))));
                 }
             }
-            // Of rows with one key and time, the last in the order of their columns counts.
+            // If several rows have one key and time, the one whose columns sort last wins.
             let mut rows = rows.clone();
             rows.sort_by_key(|row| (foreign(row.number).filter(|_| row.left), row.number));
             rows.iter().for_each(|row| tables.put(row));

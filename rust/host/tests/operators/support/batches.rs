@@ -101,7 +101,7 @@ pub fn numbers(batch: &RecordBatch) -> Vec<Out> {
         .collect()
 }
 
-/// A float as a number of its own.
+/// The bits of a float as a number.
 pub fn float(value: f64) -> i64 {
     value.to_bits().cast_signed()
 }

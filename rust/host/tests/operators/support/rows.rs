@@ -47,8 +47,8 @@ pub fn rows(
     prop::collection::vec(row, 0..count)
 }
 
-/// The rows as they arrive, each up to `delay` after its time, cut into epochs, each with whether
-/// it is replayed.
+/// The rows in the order in which they arrive, each up to `delay` after its time, cut into epochs.
+/// The flag of an epoch says whether it is replayed.
 pub fn cut(rows: Vec<Row>, delay: i64) -> impl Strategy<Value = Vec<(Vec<Row>, bool)>> {
     let count = rows.len();
     let delays = prop::collection::vec(0..=delay, count);

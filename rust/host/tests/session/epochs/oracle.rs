@@ -190,8 +190,8 @@ fn run(steps: &[Step]) {
                 host.stop();
                 host = Host::start();
             }
-            // Under a running host (tested in `failures/hosts.rs`) RocksDB would sleep for a second
-            // when it finds its files missing.
+            // The host is stopped first. In a running host (tested in `failures/hosts.rs`) RocksDB
+            // would sleep for a second when it finds its files missing.
             Disturbance::DeleteLocal => {
                 host.stop();
                 spark.delete_local();

@@ -84,7 +84,7 @@ fn at_equal_times_table_rows_precede_stream_rows_in_their_order() {
     ];
     let done = TaskRequest::scratch().run(host.connect(), &rows).unwrap();
     assert_eq!(done.rows, [matched(1, 9, 10)], "content decides");
-    // By the note, nulls first: 8 is the only one that has one.
+    // Ordered by the note, nulls first: only the rate 8 has a note, so it is the last one.
     let ordered = TaskRequest::scratch().with("/operator/order_right", serde_json::json!([1]));
     assert_eq!(
         ordered.run(host.connect(), &rows).unwrap().rows,
@@ -141,7 +141,7 @@ fn output_has_the_inputs_types_and_the_users_names() {
         .iter()
         .map(arrow_array::RecordBatch::num_rows)
         .collect();
-    // The first ones are small: how large what they match is shows then.
+    // The first batches are small, because the size of the matched rows is not known yet.
     assert!(
         sizes.iter().all(|size| *size <= 10_000) && sizes.iter().sum::<usize>() == 25_000,
         "{sizes:?}"

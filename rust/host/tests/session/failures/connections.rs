@@ -58,7 +58,7 @@ fn consumer_that_stops_within_the_output_leaves_nothing() {
     assert_eq!(
         spark.objects(0).len(),
         1,
-        "the second attempt's, which would not have adopted the first one's"
+        "the second attempt staged: with other input it cannot adopt an object of the first"
     );
 }
 

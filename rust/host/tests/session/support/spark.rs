@@ -95,7 +95,7 @@ impl Spark {
         std::fs::write(self.path().join(format!("query/commits/{epoch}")), "v1\n{}").unwrap();
     }
 
-    /// Restores the checkpoint of the moment when `epoch` began; the newest one is at `next`.
+    /// Restores the checkpoint as it was when `epoch` began. The present checkpoint is at `next`.
     pub fn restore_checkpoint(&self, epoch: i64, next: i64) {
         for later in epoch..=next {
             for file in [
