@@ -123,15 +123,16 @@ class Database:
 
         With `in_text_files` also for topics that text files cannot hold.
         """
-    def commit(self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None) -> None:
+    def commit(
+        self,
+        changelog_offsets: Sequence[tuple[str, int, int | None]] | None,
+        user_store_offsets: bytes | None,
+    ) -> None:
         """Commits; None leaves the offsets, an empty list removes all."""
+    def user_store_offsets(self) -> bytes | None:
+        """Returns what the last commit with `user_store_offsets` was given."""
     def rollback(self) -> None:
         """Drops the open transaction."""
-    def recover(self) -> list[tuple[str, int, int]]:
-        """Drops the open transaction and completes an interrupted commit.
-
-        Returns the offsets of the state: topic, partition, offset.
-        """
     def restore_batch(
         self,
         store: str,
@@ -155,10 +156,10 @@ class Database:
         """Copies the last commit consistently to a new directory."""
     def uncommitted_bytes(self) -> int:
         """Returns the memory that a commit would free."""
-    def commit_requested(self) -> bool:
+    def commit_requested(self, more_bytes: int) -> bool:
         """Whether the transaction is at its limit, or would be with another such step.
 
-        A step is what was written between two calls of this method.
+        `more_bytes` are beside the transaction. A step is what was written between two calls of this method.
         """
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
         """Returns the figures of the database, and those of each store by its name."""

@@ -20,16 +20,20 @@ use crate::stores::versioned::VersionedKeyValueStore;
 use crate::stores::window::WindowStore;
 use crate::view::{InputOffsets, View};
 use holdfast_core::{
-    Database as Engine, Error, ErrorKind, Figure, FigureValue, Offset, OffsetChange, Result,
+    Commit, Database as Engine, Error, ErrorKind, Figure, FigureValue, Offset, OffsetChange, Result,
     StoreSpec, Timestamp, TopicPartition, VersionRow,
 };
 use offsets::{ChangelogOffsets, offset_change, to_python};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use settings::DatabaseSettings;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store_builder::StoreBuilder;
+
+/// The property with the offsets of the last commit that had user stores.
+const USER_STORE_OFFSETS: &str = "user_store_offsets";
 
 /// A figure for Python: name, value, unit, meaning.
 type PyFigure = (String, Py<PyAny>, &'static str, String);
@@ -201,18 +205,30 @@ impl Database {
         })
     }
 
-    #[pyo3(signature = (changelog_offsets))]
-    fn commit(&self, py: Python<'_>, changelog_offsets: Option<ChangelogOffsets>) -> PyResult<()> {
-        self.run(py, |open| open.commit(offset_change(changelog_offsets)))
+    #[pyo3(signature = (changelog_offsets, user_store_offsets))]
+    fn commit(
+        &self,
+        py: Python<'_>,
+        changelog_offsets: Option<ChangelogOffsets>,
+        user_store_offsets: Option<Vec<u8>>,
+    ) -> PyResult<()> {
+        let commit = Commit {
+            offsets: offset_change(changelog_offsets),
+            properties: user_store_offsets
+                .into_iter()
+                .map(|offsets| (USER_STORE_OFFSETS.to_owned(), offsets))
+                .collect(),
+        };
+        self.run(py, |open| open.commit(&commit))
+    }
+
+    fn user_store_offsets<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let offsets = self.run(py, |open| open.db().property(USER_STORE_OFFSETS))?;
+        Ok(offsets.map(|offsets| PyBytes::new(py, &offsets)))
     }
 
     fn rollback(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, OpenDatabase::rollback)
-    }
-
-    fn recover(&self, py: Python<'_>) -> PyResult<InputOffsets> {
-        let offsets = self.run(py, OpenDatabase::recover)?;
-        Ok(to_python(offsets))
     }
 
     #[pyo3(signature = (store, keys, values, timestamps, changelog_offsets))]
@@ -310,9 +326,10 @@ impl Database {
         })
     }
 
-    fn commit_requested(&self, py: Python<'_>) -> PyResult<bool> {
+    fn commit_requested(&self, py: Python<'_>, more_bytes: usize) -> PyResult<bool> {
         self.run(py, |open| {
-            open.check_open().map(|()| open.commit_requested())
+            open.check_open()
+                .map(|()| open.commit_requested(more_bytes))
         })
     }
 

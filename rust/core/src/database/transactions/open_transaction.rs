@@ -48,6 +48,14 @@ impl Database {
     /// if a part of a failed write is staged, which only `rollback` repairs. After any other error
     /// the database refuses work until `rollback` or a reopen.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
+        self.commit_with(&Commit::of(offsets))
+    }
+
+    /// Commits the database's own transaction with offsets and properties.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn commit_with(&self, commit: &Commit) -> Result<()> {
         self.rocks.check_owner()?;
         self.reclaimer.log();
         // Dropped after the lock: deleting spilled rows takes a while.
@@ -58,14 +66,14 @@ impl Database {
             tx.check_not_poisoned()
                 .map_err(|error| error.path(self.path()))?;
         }
-        offsets.check()?;
+        commit.offsets.check()?;
         let _published = self.publish_writer(&mut writer);
         let tx = match writer.take() {
             Some(tx) => tx,
             None => self.begin()?,
         };
         _spilled = tx.base().spilled().cloned();
-        self.commit_locked(&mut writer, tx, &Commit::of(offsets), None)
+        self.commit_locked(&mut writer, tx, commit, None)
             .inspect_err(|error| {
                 if error.kind() != ErrorKind::StoreClosed {
                     writer.poison(error);
