@@ -7,6 +7,7 @@
 
 mod backward;
 mod batch;
+mod expired_read;
 mod history;
 mod layout;
 mod marks;
