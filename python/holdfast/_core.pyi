@@ -33,6 +33,7 @@ __all__ = [
     "WindowStore",
     "__version__",
     "check_root",
+    "check_rocksdb_options",
     "check_store_name",
     "decode_batch",
     "decode_reader",
@@ -87,6 +88,9 @@ def remove_offsets(path: str | PathLike[str]) -> None:
 def default_segment_interval(history_retention: int) -> int:
     """Returns the default segment interval for a history retention, both in microseconds."""
 
+def check_rocksdb_options(options: Sequence[tuple[str, str]]) -> None:
+    """Raises `ValueError` for options that a database would refuse."""
+
 def check_store_name(name: str) -> None:
     """Raises `ValueError` if a store cannot have this name.
 
@@ -140,6 +144,7 @@ class Database:
         values: Any,
         timestamps: Any,
         changelog_offsets: Sequence[tuple[str, int, int | None]],
+        position: Sequence[tuple[str, int, int]],
     ) -> None:
         """Applies changelog records without the transaction."""
     def committed_offset(self, topic: str, partition: int) -> int | None:
@@ -156,6 +161,8 @@ class Database:
         """Copies the last commit consistently to a new directory."""
     def uncommitted_bytes(self) -> int:
         """Returns the memory that a commit would free."""
+    def store_uncommitted_bytes(self, store: str) -> int:
+        """Returns the memory that a commit would free for one store."""
     def commit_requested(self, more_bytes: int) -> bool:
         """Whether the transaction is at its limit, or would be with another such step.
 

@@ -229,6 +229,31 @@ def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):
     assert "raise history_retention" in warnings[0]
 
 
+PLAIN_CHANGELOG = [(b"EUR", b"1", 10), (b"EUR", b"2", 30), (b"USD", b"3", 31), (b"USD", None, 40)]
+
+
+@pytest.mark.parametrize("is_timestamped", [False, True])
+def test_a_plain_store_becomes_versioned_by_a_restore_from_its_changelog(tmp_path, is_timestamped):
+    kind = hf.stores.timestamped_key_value if is_timestamped else hf.stores.key_value
+    with hf.open(tmp_path / "plain", [kind("rates")]) as db:
+        for key, value, timestamp in PLAIN_CHANGELOG:
+            db["rates"].put(key, value, *([timestamp] if is_timestamped else []))
+        db.commit({("log", 0): 4})
+    stores = [hf.stores.versioned("rates", history_retention=100)]
+    with pytest.raises(ValueError, match=r"restore it from its changelog in a new directory"):
+        hf.open(tmp_path / "plain", stores)
+    keys, values, timestamps = zip(*PLAIN_CHANGELOG, strict=True)
+    with hf.open(tmp_path / "versioned", stores) as db:
+        batch = pa.array(keys), pa.array(values, pa.binary()), pa.array(timestamps)
+        db.restore_batch("rates", *batch, {("log", 0): 4})
+        found = [db["rates"].get(b"EUR", as_of=time) for time in (9, 10, 29, 30)]
+        assert found == [None, (b"1", 10, 30), (b"1", 10, 30), (b"2", 30, None)]
+        assert (db["rates"].get(b"USD"), db["rates"].get(b"USD", as_of=39).value) == (None, b"3")
+        assert db.committed_offset(("log", 0)) == 4
+    with hf.open(tmp_path / "plain", [kind("rates")]) as db:
+        assert db["rates"].get(b"USD") is None
+
+
 READS_AS_OF_50 = {
     "scan": lambda rates: [key for key, _ in rates.scan(as_of=50)],
     "scan_batches": lambda rates: batch_keys(rates.scan_batches(50)),

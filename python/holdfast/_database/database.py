@@ -129,7 +129,12 @@ class Database(AbstractContextManager["Database"]):
     def observe(self, topic: str, partition: int, offset: int) -> None:
         """Records the input record that the following writes come from.
 
-        It is committed and rolled back with them.
+        The greatest offset of each partition is the database's `position`: it is committed and
+        rolled back with the writes, and queries can require it (`PositionBound`). It is about the
+        input; changelog offsets, which `commit` takes, are about the changelog. A changelog that is
+        to restore the position, too, must have it beside its records, for `restore_batch`.
+
+        Raises `HoldfastError` after a commit that failed, until `rollback`.
         """
         try:
             self._core.observe(topic, partition, offset)
@@ -199,6 +204,8 @@ class Database(AbstractContextManager["Database"]):
         values: Any,
         timestamps: Any,
         changelog_offsets: Mapping[tuple[str, int], int],
+        *,
+        position: Position | None = None,
     ) -> None:
         """Applies changelog records outside the transaction: visible at once, with their offsets.
 
@@ -217,6 +224,12 @@ class Database(AbstractContextManager["Database"]):
 
         With offsets `{}` the store's offsets do not change.
 
+        `position` is the input position of the last record, if the changelog has it (KIP-892 keeps
+        it in the records' headers). It is merged into the database's position. A store that has lost
+        its data meets a `PositionBound` again when its restore has reached the database's position
+        in these partitions, or with its first batch if there is no `position`. The position is the
+        whole database's, so restore all stores before you serve queries with a bound.
+
         Nothing is applied if it raises: `HoldfastError` while the database has uncommitted writes
         or observed offsets in any store (commit or roll back first); `KeyError` for an unknown
         store; `ValueError` for a user store, for `timestamps` that the kind does not take, for
@@ -225,7 +238,10 @@ class Database(AbstractContextManager["Database"]):
         """
         self[store]  # the KeyError of an unknown name lists the known ones
         offsets = offset_rows(changelog_offsets) or []
-        self._core.restore_batch(store, keys, values, timestamps, offsets)
+        if position is not None and not isinstance(position, Position):
+            raise TypeError(f"position is a {type(position).__name__}; wanted: a Position")
+        rows = [] if position is None else position.rows()
+        self._core.restore_batch(store, keys, values, timestamps, offsets, rows)
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
         """Returns the least committed offset of (topic, partition) among the stores that have one.
@@ -274,6 +290,16 @@ class Database(AbstractContextManager["Database"]):
         with what they report.
         """
         return self._core.uncommitted_bytes() + self._user_stores.uncommitted_bytes
+
+    def store_uncommitted_bytes(self, store: str) -> int:
+        """Returns the part of `approximate_num_uncommitted_bytes` that is one store's.
+
+        Raises `ValueError` for an unknown store.
+        """
+        attached = self._user_stores.get(store)
+        if attached is not None:
+            return attached.uncommitted_bytes
+        return self._core.store_uncommitted_bytes(store)
 
     @property
     def commit_requested(self) -> bool:

@@ -18,7 +18,7 @@ use crate::stores::store_handle::StoreHandle;
 use crate::stores::timestamped::TimestampedKeyValueStore;
 use crate::stores::versioned::VersionedKeyValueStore;
 use crate::stores::window::WindowStore;
-use crate::view::{InputOffsets, View};
+use crate::view::{InputOffsets, View, from_python};
 use holdfast_core::{
     Commit, Database as Engine, Error, ErrorKind, Figure, FigureValue, Offset, OffsetChange, Result,
     StoreSpec, Timestamp, TopicPartition, VersionRow,
@@ -72,6 +72,14 @@ pub fn open_database(
 pub fn check_store_name(py: Python<'_>, name: &str) -> PyResult<()> {
     run(py, Process::current(), || {
         holdfast_core::check_store_name(name)
+    })
+}
+
+/// Fails for RocksDB options that a database would refuse. This opens nothing, too.
+#[pyfunction]
+pub fn check_rocksdb_options(py: Python<'_>, options: Vec<(String, String)>) -> PyResult<()> {
+    run(py, Process::current(), || {
+        holdfast_core::check_rocksdb_options(&options)
     })
 }
 
@@ -231,7 +239,7 @@ impl Database {
         self.run(py, OpenDatabase::rollback)
     }
 
-    #[pyo3(signature = (store, keys, values, timestamps, changelog_offsets))]
+    #[pyo3(signature = (store, keys, values, timestamps, changelog_offsets, position))]
     fn restore_batch(
         &self,
         py: Python<'_>,
@@ -240,6 +248,7 @@ impl Database {
         values: &Bound<'_, PyAny>,
         timestamps: Option<&Bound<'_, PyAny>>,
         changelog_offsets: ChangelogOffsets,
+        position: InputOffsets,
     ) -> PyResult<()> {
         let [keys, values] = Column::import_all([(keys, "keys"), (values, "values")])?;
         let timestamps = Column::import_optional(timestamps, "timestamps")?;
@@ -263,7 +272,8 @@ impl Database {
             } else {
                 offset_change(Some(changelog_offsets))
             };
-            open.db().restore(store, &rows, offsets)
+            let position = from_python(position).collect();
+            open.db().restore(store, &rows, offsets, &position)
         })
     }
 
@@ -323,6 +333,13 @@ impl Database {
     fn uncommitted_bytes(&self, py: Python<'_>) -> PyResult<usize> {
         self.run(py, |open| {
             open.check_open().map(|()| open.db().uncommitted_bytes())
+        })
+    }
+
+    fn store_uncommitted_bytes(&self, py: Python<'_>, store: &str) -> PyResult<usize> {
+        self.run(py, |open| {
+            open.check_open()?;
+            open.db().store_uncommitted_bytes(store)
         })
     }
 

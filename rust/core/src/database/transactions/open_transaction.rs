@@ -118,6 +118,36 @@ impl Database {
         writer.transaction().map_or(0, |tx| tx.uncommitted_bytes())
     }
 
+    /// Memory of the database's own transaction for one store, in bytes.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a store that the database was not opened with.
+    pub fn store_uncommitted_bytes(&self, store: &str) -> Result<usize> {
+        let tables = self.entry(store)?.store.tables();
+        Ok(self.uncommitted_bytes_of(&tables))
+    }
+
+    /// Memory of a private transaction for one store, in bytes.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a store that the database was not opened with.
+    pub fn uncommitted_bytes_in(&self, tx: &Transaction, store: &str) -> Result<usize> {
+        let tables = self.entry(store)?.store.tables();
+        Ok(tables.iter().map(|table| tx.table_bytes(*table)).sum())
+    }
+
+    /// Bytes of files that the database's own transaction has spilled of some tables.
+    pub(in crate::database) fn spilled_bytes_of(&self, tables: &[Table]) -> Result<u64> {
+        let writer = self.transactions.writer.lock();
+        let spilled = writer
+            .transaction()
+            .and_then(|tx| tx.base().spilled().cloned());
+        drop(writer);
+        spilled.map_or(Ok(0), |rows| {
+            tables.iter().map(|table| rows.file_bytes(*table)).sum()
+        })
+    }
+
     /// Memory of the database's own transaction for some tables, in bytes.
     pub(in crate::database) fn uncommitted_bytes_of(&self, tables: &[Table]) -> usize {
         let writer = self.transactions.writer.lock();
