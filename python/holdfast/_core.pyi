@@ -32,8 +32,8 @@ __all__ = [
     "WindowIterator",
     "WindowStore",
     "__version__",
-    "check_root",
     "check_rocksdb_options",
+    "check_root",
     "check_store_name",
     "decode_batch",
     "decode_reader",
@@ -166,7 +166,8 @@ class Database:
     def commit_requested(self, more_bytes: int) -> bool:
         """Whether the transaction is at its limit, or would be with another such step.
 
-        `more_bytes` are beside the transaction. A step is what was written between two calls of this method.
+        `more_bytes` are beside the transaction. A step is what was written between two calls of
+        this method.
         """
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
         """Returns the figures of the database, and those of each store by its name."""

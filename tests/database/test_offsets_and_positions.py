@@ -238,7 +238,9 @@ def test_each_store_reports_its_uncommitted_bytes(tmp_path):
         assert db["c"].approximate_num_uncommitted_bytes == 0
         assert db.approximate_num_uncommitted_bytes == of_a + of_b
         db.commit()
-        assert [store.approximate_num_uncommitted_bytes for store in map(db.__getitem__, "abc")] == [
+        assert [
+            store.approximate_num_uncommitted_bytes for store in map(db.__getitem__, "abc")
+        ] == [
             0,
             0,
             0,

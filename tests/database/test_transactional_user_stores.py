@@ -6,11 +6,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from two_step_store import LOG, TwoStepStore, apply, opened
 
 import holdfast as hf
 from holdfast import ProcessingGuarantee
 from processes import running
-from two_step_store import LOG, TwoStepStore, apply, opened
 
 ONCE, AT_LEAST_ONCE = ProcessingGuarantee.EXACTLY_ONCE, ProcessingGuarantee.AT_LEAST_ONCE
 

@@ -94,9 +94,7 @@ class TwoStepStore:
         self.is_closed = True
 
     def _read(self) -> None:
-        self.sum, self.offsets = (
-            self._load(self.current) if self.current.exists() else (0, {})
-        )
+        self.sum, self.offsets = self._load(self.current) if self.current.exists() else (0, {})
 
     def _load(self, file: Path) -> tuple[int, dict[hf.TopicPartition, int]]:
         total, rows = json.loads(file.read_text())

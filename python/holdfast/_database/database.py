@@ -225,10 +225,11 @@ class Database(AbstractContextManager["Database"]):
         With offsets `{}` the store's offsets do not change.
 
         `position` is the input position of the last record, if the changelog has it (KIP-892 keeps
-        it in the records' headers). It is merged into the database's position. A store that has lost
-        its data meets a `PositionBound` again when its restore has reached the database's position
-        in these partitions, or with its first batch if there is no `position`. The position is the
-        whole database's, so restore all stores before you serve queries with a bound.
+        it in the records' headers). It is merged into the database's position. A store that has
+        lost its data meets a `PositionBound` again when its restore has reached the database's
+        position in these partitions, or with its first batch if there is no `position`. The
+        position is the whole database's, so restore all stores before you serve queries with a
+        bound.
 
         Nothing is applied if it raises: `HoldfastError` while the database has uncommitted writes
         or observed offsets in any store (commit or roll back first); `KeyError` for an unknown

@@ -130,7 +130,9 @@ class AttachedStores:
         A database that has never committed with user stores has no record; its offsets count then.
         """
         record = self._core.user_store_offsets()
-        rows = self._core.committed_offsets() if record is None else json.loads(record)
+        rows: list[tuple[str, int, int]] = (
+            self._core.committed_offsets() if record is None else json.loads(record)
+        )
         return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
 
 

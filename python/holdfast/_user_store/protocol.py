@@ -105,6 +105,7 @@ class TransactionalUserStore(UserStateStore, Protocol):
         them, or empty for a store without data, which must be restored. Under exactly-once another
         answer raises `StateMismatchError`.
         """
+        ...
 
 
 def is_user_store(store: Any) -> bool:

@@ -99,9 +99,7 @@ class State:
         if _is_no_int(retain_epochs) or retain_epochs < 1:
             raise ValueError(f"retain_epochs={retain_epochs!r}: give a whole number of 1 or more")
         if _is_no_int(flush_bytes) or not 0 < flush_bytes < 1 << 63:
-            raise ValueError(
-                f"flush_bytes={flush_bytes!r}: give a number of bytes above zero"
-            )
+            raise ValueError(f"flush_bytes={flush_bytes!r}: give a number of bytes above zero")
         options = rocksdb_option_rows(rocksdb_options)
         _core.check_rocksdb_options(options)
         self.partitions: Final = partitions

@@ -2,7 +2,9 @@
 
 use crate::process::Process;
 use crate::run::drop_without_gil;
-use holdfast_core::{Commit, Database, Error, ErrorKind, Offset, OffsetChange, Result, TopicPartition};
+use holdfast_core::{
+    Commit, Database, Error, ErrorKind, Offset, OffsetChange, Result, TopicPartition,
+};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

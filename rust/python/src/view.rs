@@ -44,8 +44,8 @@ impl View {
     /// Returns a reader's view of a store at a named isolation level; reads fail while the store's
     /// input position is behind the bound.
     pub fn reader(&self, level: &str, store: &str, bound: Option<InputOffsets>) -> Result<Self> {
-        let bound = bound
-            .map(|offsets| Arc::new((store.to_owned(), from_python(offsets).collect())));
+        let bound =
+            bound.map(|offsets| Arc::new((store.to_owned(), from_python(offsets).collect())));
         Ok(Self {
             bound,
             ..self.at_level(level)?

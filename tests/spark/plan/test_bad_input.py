@@ -334,9 +334,7 @@ def test_an_isolation_level_is_refused_while_nothing_reads_from_outside(tmp_path
     with pytest.raises(
         hf.errors.UnsupportedOperationError, match=r"default_isolation_level=.*leave it out"
     ):
-        hfs.State(
-            str(tmp_path / "state"), default_isolation_level=hf.IsolationLevel.READ_COMMITTED
-        )
+        hfs.State(str(tmp_path / "state"), default_isolation_level=hf.IsolationLevel.READ_COMMITTED)
     assert not (tmp_path / "state").exists()
 
 

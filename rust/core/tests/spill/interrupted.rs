@@ -101,7 +101,8 @@ fn database_refuses_work_until_an_interrupted_commit_is_completed() {
     let refused = [
         db.transaction().map(drop).unwrap_err(),
         db.commit(OffsetChange::Keep).unwrap_err(),
-        db.restore("kv", &[], OffsetChange::Keep, &Position::default()).unwrap_err(),
+        db.restore("kv", &[], OffsetChange::Keep, &Position::default())
+            .unwrap_err(),
         db.commit_transaction(db.begin().unwrap(), Commit::default())
             .unwrap_err(),
         db.checkpoint(&dir.path().join("copy")).unwrap_err(),

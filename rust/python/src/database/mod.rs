@@ -20,8 +20,8 @@ use crate::stores::versioned::VersionedKeyValueStore;
 use crate::stores::window::WindowStore;
 use crate::view::{InputOffsets, View, from_python};
 use holdfast_core::{
-    Commit, Database as Engine, Error, ErrorKind, Figure, FigureValue, Offset, OffsetChange, Result,
-    StoreSpec, Timestamp, TopicPartition, VersionRow,
+    Commit, Database as Engine, Error, ErrorKind, Figure, FigureValue, Offset, OffsetChange,
+    Result, StoreSpec, Timestamp, TopicPartition, VersionRow,
 };
 use offsets::{ChangelogOffsets, offset_change, to_python};
 use pyo3::IntoPyObjectExt;

@@ -45,11 +45,7 @@ pub fn read_offsets(py: Python<'_>, path: PathBuf) -> PyResult<Option<InputOffse
 
 /// Writes a text file of offsets atomically.
 #[pyfunction]
-pub fn write_offsets(
-    py: Python<'_>,
-    path: PathBuf,
-    offsets: InputOffsets,
-) -> PyResult<()> {
+pub fn write_offsets(py: Python<'_>, path: PathBuf, offsets: InputOffsets) -> PyResult<()> {
     run(py, Process::of_engine(), || {
         holdfast_core::write_offsets(&path, &from_python(offsets).collect())
     })

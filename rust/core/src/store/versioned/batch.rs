@@ -199,13 +199,17 @@ impl VersionedStore {
                 as_of: moment(n),
             })
             .collect();
-        self.apply(Operation::GetBatch, tx, &ops, true, &mut |n, applied| {
-            match applied {
+        self.apply(
+            Operation::GetBatch,
+            tx,
+            &ops,
+            true,
+            &mut |n, applied| match applied {
                 Applied::Get(found) => sink(n, found),
                 Applied::Expired => sink(n, None),
                 Applied::Put(_) => {}
-            }
-        })
+            },
+        )
     }
 
     /// Puts many versions and calls `sink` for every row, in order, with its result.
