@@ -41,9 +41,10 @@ class AttachedStore:
         self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE
         self._offsets: dict[TopicPartition, int] = {}
         self._has_begun = False
-        # Its `commit` was called, and the database has not committed since.
+        # A commit or a rollback has begun, and the database has not ended it.
         self._is_in_doubt = False
-        self._rollback_failed = False
+        # The store has committed, and the database has not.
+        self._is_ahead = False
         self._transactional = (
             store if isinstance(store, TransactionalUserStore) and store.transactional else None
         )
@@ -87,7 +88,7 @@ class AttachedStore:
     @property
     def is_in_doubt(self) -> bool:
         """Whether the store may have writes that its database has not, until a rollback."""
-        return self._is_in_doubt or self._rollback_failed
+        return self._is_in_doubt
 
     @property
     def uncommitted_bytes(self) -> int:
@@ -107,10 +108,11 @@ class AttachedStore:
         """Commits the store; `decided` follows if the database commits, else `recover`."""
         self._is_in_doubt = True
         self.store.commit(offsets)
+        self._is_ahead = True
 
     def decided(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Records the offsets of a commit that the database has made."""
-        self._is_in_doubt = False
+        self._is_in_doubt = self._is_ahead = False
         if self.store.manages_offsets or offsets is None:
             return
         if not offsets:
@@ -125,12 +127,11 @@ class AttachedStore:
 
     def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Drops the uncommitted writes of a store that can do it, and recovers it."""
-        self._rollback_failed = True
+        self._is_in_doubt = True
         rollback = getattr(self.store, "rollback", None)
         if rollback is not None:
             rollback()
         self.recover(offsets)
-        self._rollback_failed = False
 
     def recover(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Brings the store to the database's last commit, which is at these offsets.
@@ -145,12 +146,12 @@ class AttachedStore:
                     f"store {self.store.name}: after recover it is at {_text(at)}, and its "
                     f"database at {_text(offsets)}; {_WAYS_OUT}"
                 )
-        elif self._is_in_doubt and self._exactly_once:
+        elif self._is_ahead and self._exactly_once:
             raise StateMismatchError(
                 f"store {self.store.name}: it has committed what its database has not, and it is "
                 f"not transactional; close the database, {_WAYS_OUT}"
             )
-        self._is_in_doubt = False
+        self._is_in_doubt = self._is_ahead = False
 
     def check_not_ahead(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Raises `StateMismatchError` under exactly-once if the store is ahead of its database."""

@@ -55,7 +55,10 @@ class UserStateStore(Protocol):
         """
 
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None, /) -> None:
-        """Makes all writes since the last commit permanent; an error fails `Database.commit`."""
+        """Makes all writes since the last commit permanent; an error fails `Database.commit`.
+
+        A call that raises must have committed nothing, or the store be transactional.
+        """
 
     def committed_offset(self, partition: tuple[str, int], /) -> int | None:
         """Returns the committed offset of (topic, partition), None without one.
