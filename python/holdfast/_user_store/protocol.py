@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holdfast._offsets import TopicPartition
+
 # The store's folder, beside the database's files, has the same name.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 # RocksDB's files, Holdfast's, and the text files of offsets.
@@ -100,8 +102,8 @@ class TransactionalUserStore(UserStateStore, Protocol):
         """Drops the writes since the last commit. `recover` is called next."""
 
     def recover(
-        self, changelog_offsets: Mapping[tuple[str, int], int], /
-    ) -> Mapping[tuple[str, int], int]:
+        self, changelog_offsets: Mapping[TopicPartition, int], /
+    ) -> Mapping[TopicPartition, int]:
         """Keeps or drops the undecided writes, and returns the offsets that the store is at.
 
         `changelog_offsets` are those of the database's last commit. The answer must be equal to
