@@ -175,7 +175,7 @@ def test_a_restore_with_positions_moves_the_position_of_the_database(tmp_path):
         assert db.position(COMMITTED) == Position({"orders": {0: 41}})
 
 
-def test_a_store_meets_its_bound_when_its_restore_has_reached_the_position(tmp_path):
+def test_a_store_meets_its_bound_when_its_restore_is_at_the_position(tmp_path):
     path, keys = tmp_path / "db", pa.array([b"k"])
     with two(path) as db:
         db.observe("orders", 0, 41)

@@ -42,7 +42,7 @@ class AttachedStore:
         self._offsets: dict[TopicPartition, int] = {}
         self._has_begun = False
         # A commit or a rollback has begun, and the database has not ended it.
-        self._is_in_doubt = False
+        self._needs_rollback = False
         # The store has committed, and the database has not.
         self._is_ahead = False
         self._transactional = (
@@ -86,9 +86,9 @@ class AttachedStore:
         return self._exactly_once and self._transactional is not None
 
     @property
-    def is_in_doubt(self) -> bool:
+    def needs_rollback(self) -> bool:
         """Whether the store may have writes that its database has not, until a rollback."""
-        return self._is_in_doubt
+        return self._needs_rollback
 
     @property
     def uncommitted_bytes(self) -> int:
@@ -106,13 +106,13 @@ class AttachedStore:
 
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Commits the store; `decided` follows if the database commits, else `recover`."""
-        self._is_in_doubt = True
+        self._needs_rollback = True
         self.store.commit(offsets)
         self._is_ahead = True
 
     def decided(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Records the offsets of a commit that the database has made."""
-        self._is_in_doubt = self._is_ahead = False
+        self._needs_rollback = self._is_ahead = False
         if self.store.manages_offsets or offsets is None:
             return
         if not offsets:
@@ -127,7 +127,7 @@ class AttachedStore:
 
     def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Drops the uncommitted writes of a store that can do it, and recovers it."""
-        self._is_in_doubt = True
+        self._needs_rollback = True
         rollback = getattr(self.store, "rollback", None)
         if rollback is not None:
             rollback()
@@ -151,7 +151,7 @@ class AttachedStore:
                 f"store {self.store.name}: it has committed what its database has not, and it is "
                 f"not transactional; close the database, {_WAYS_OUT}"
             )
-        self._is_in_doubt = self._is_ahead = False
+        self._needs_rollback = self._is_ahead = False
 
     def check_not_ahead(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Raises `StateMismatchError` under exactly-once if the store is ahead of its database."""
@@ -175,11 +175,11 @@ class AttachedStore:
     def close(self) -> None:
         """Closes the store and writes its offsets to disk.
 
-        If `begin` was not called, the checkpoint file of the last stop is not changed. A store in
-        doubt gets none under exactly-once, so that the next open discards its files.
+        If `begin` was not called, the checkpoint file of the last stop is not changed. A store that
+        needs a rollback gets none under exactly-once, so that the next open discards its files.
         """
         self.store.close()
-        if self._has_begun and not (self._is_in_doubt and self._exactly_once):
+        if self._has_begun and not (self._needs_rollback and self._exactly_once):
             self._write()
 
     def _write(self) -> None:

@@ -68,7 +68,7 @@ class AttachedStores:
     ) -> None:
         """Commits the stores, then the database.
 
-        Raises `HoldfastError` for a store in doubt, `ValueError` for a commit that moves no offset
+        Raises `HoldfastError` for a store that needs a rollback, `ValueError` for a commit that moves no offset
         although a store needs it, and what a commit of the database would raise, before any store
         commits.
         """
@@ -76,7 +76,7 @@ class AttachedStores:
             self._core.commit(rows, None)
             return
         for name, attached in self._stores.items():
-            if attached.is_in_doubt:
+            if attached.needs_rollback:
                 raise HoldfastError(
                     f"store {name}: it may have writes that its database has not, since a commit "
                     "or a rollback failed; call rollback() to go on from the last commit"
