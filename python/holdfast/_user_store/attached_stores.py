@@ -68,9 +68,9 @@ class AttachedStores:
     ) -> None:
         """Commits the stores, then the database.
 
-        Raises `HoldfastError` for a store that needs a rollback, `ValueError` for a commit that moves no offset
-        although a store needs it, and what a commit of the database would raise, before any store
-        commits.
+        Before any store commits, raises `HoldfastError` for a store that needs a rollback,
+        `ValueError` for a commit that moves no offset although a store needs it, and what a commit
+        of the database would raise.
         """
         if not self._stores:
             self._core.commit(rows, None)

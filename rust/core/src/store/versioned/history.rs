@@ -140,8 +140,8 @@ impl VersionedStore {
     }
 
     /// The whole table as it was at a moment (`None`: as it is now), in key order. A moment before
-    /// the history retention shows only keys whose newest version had begun by then; the scan is one
-    /// expired read if it leaves another key out.
+    /// the history retention shows only keys whose newest version had begun by then; the scan is
+    /// one expired read if it leaves another key out.
     pub fn scan(&self, tx: &mut Transaction, as_of: Option<Timestamp>) -> Result<VersionScan> {
         let _call = self.inner.counts.call(Operation::Scan);
         let horizon = self.horizon(tx);
