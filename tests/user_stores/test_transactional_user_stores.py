@@ -149,16 +149,17 @@ sys.path.insert(0, sys.argv[4])
 from two_step_store import LOG, Steps, apply, opened
 
 folder, record, step = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-db = opened(folder)
+db = opened(folder, uncommitted_max_bytes=int(sys.argv[5]))
 Steps.kill_at = step
 apply(db, record)
 print(Steps.passed)
 """
 
 
-def kill_at(path: Path, record: int, step: int) -> int | None:
+def kill_at(path: Path, record: int, step: int, uncommitted_max_bytes: int) -> int | None:
     """Applies a record in a process that is killed at a step; returns the steps if it ends."""
-    with running(KILLED, path, record, step, Path(__file__).parent) as child:
+    given = path, record, step, Path(__file__).parent, uncommitted_max_bytes
+    with running(KILLED, *given) as child:
         out, _ = child.communicate(timeout=60)
     if child.returncode == 0:
         return int(out)
@@ -166,14 +167,17 @@ def kill_at(path: Path, record: int, step: int) -> int | None:
     return None
 
 
-def test_a_kill_between_any_two_steps_of_a_commit_loses_and_repeats_nothing(tmp_path):
+@pytest.mark.parametrize("uncommitted_max_bytes", [64 << 20, 0], ids=["memory", "spilled"])
+def test_a_kill_between_any_two_steps_of_a_commit_loses_and_repeats_nothing(
+    tmp_path, uncommitted_max_bytes
+):
     path, total, step, outcomes = tmp_path / "db", 0, 0, set()
     with opened(path) as db:
         apply(db, 1)
         total = 1
     record, passed = 2, None
     while passed is None:
-        passed = kill_at(path, record, step)
+        passed = kill_at(path, record, step, uncommitted_max_bytes)
         step += 1
         with opened(path) as db:
             built_in, own, offset = states(db)
