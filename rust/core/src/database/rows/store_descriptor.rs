@@ -64,7 +64,7 @@ pub(in crate::database) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> 
     if kind == spec.kind.name() || spec.kind.name().strip_prefix("timestamped_") == Some(kind) {
         return Ok(());
     }
-    let convert = match (kind, spec.kind) {
+    let convert = match (kind, &spec.kind) {
         ("key_value" | "timestamped_key_value", StoreKind::Versioned { .. }) => {
             ". To make it versioned, restore it from its changelog in a new directory \
              (docs/stores/versioned.md, \"From a key-value store\")"
