@@ -32,7 +32,8 @@ Another process, or the same one after a crash, reads the last commit:
 - `stores`: builders of stores
 - `open` and `Database`
 - `KeyValueStore`, `TimestampedKeyValueStore`, `VersionedKeyValueStore`, `WindowStore`,
-  `TimestampedWindowStore`, `SessionStore`, and the `UserStateStore` interface
+  `TimestampedWindowStore`, `SessionStore`, and the interfaces of user stores, `UserStateStore` and
+  `TransactionalUserStore`
 - `serde`: typed keys and values
 - `errors`, `metrics`
 - `holdfast.spark`: operators for PySpark jobs
@@ -66,7 +67,7 @@ from holdfast._stores.window import (
     TimestampedWindowStore,
     WindowStore,
 )
-from holdfast._user_store.protocol import UserStateStore
+from holdfast._user_store.protocol import TransactionalUserStore, UserStateStore
 from holdfast.serde import Serde
 from holdfast.stores import StoreBuilder
 
@@ -95,6 +96,7 @@ __all__ = [
     "TimestampedWindowStore",
     "TopicPartition",
     "TransactionMechanism",
+    "TransactionalUserStore",
     "UserStateStore",
     "ValueAndTimestamp",
     "VersionedKeyValueStore",

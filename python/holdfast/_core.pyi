@@ -32,6 +32,7 @@ __all__ = [
     "WindowIterator",
     "WindowStore",
     "__version__",
+    "check_rocksdb_options",
     "check_root",
     "check_store_name",
     "decode_batch",
@@ -87,6 +88,9 @@ def remove_offsets(path: str | PathLike[str]) -> None:
 def default_segment_interval(history_retention: int) -> int:
     """Returns the default segment interval for a history retention, both in microseconds."""
 
+def check_rocksdb_options(options: Sequence[tuple[str, str]]) -> None:
+    """Raises `ValueError` for options that a database would refuse."""
+
 def check_store_name(name: str) -> None:
     """Raises `ValueError` if a store cannot have this name.
 
@@ -123,15 +127,16 @@ class Database:
 
         With `in_text_files` it also raises for topics that text files cannot hold.
         """
-    def commit(self, changelog_offsets: Sequence[tuple[str, int, int | None]] | None) -> None:
+    def commit(
+        self,
+        changelog_offsets: Sequence[tuple[str, int, int | None]] | None,
+        user_store_offsets: bytes | None,
+    ) -> None:
         """Commits; None leaves the offsets, an empty list removes all."""
+    def user_store_offsets(self) -> bytes | None:
+        """Returns what the last commit with `user_store_offsets` was given."""
     def rollback(self) -> None:
         """Drops the open transaction."""
-    def recover(self) -> list[tuple[str, int, int]]:
-        """Drops the open transaction, and completes or undoes an interrupted commit.
-
-        Returns the offsets of the state: topic, partition, offset.
-        """
     def restore_batch(
         self,
         store: str,
@@ -139,6 +144,7 @@ class Database:
         values: Any,
         timestamps: Any,
         changelog_offsets: Sequence[tuple[str, int, int | None]],
+        position: Sequence[tuple[str, int, int]],
     ) -> None:
         """Applies changelog records outside the transaction."""
     def committed_offset(self, topic: str, partition: int) -> int | None:
@@ -155,10 +161,13 @@ class Database:
         """Copies the last commit consistently to a new directory."""
     def uncommitted_bytes(self) -> int:
         """Returns the memory that a commit would free."""
-    def commit_requested(self) -> bool:
+    def store_uncommitted_bytes(self, store: str) -> int:
+        """Returns the memory that a commit would free for one store."""
+    def commit_requested(self, more_bytes: int) -> bool:
         """Whether the transaction is at its limit, or would be with another step like the last.
 
-        A step is what was written between two calls of this method.
+        `more_bytes` are beside the transaction. A step is what was written between two calls of
+        this method.
         """
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
         """Returns the figures of the database, and those of each store by its name."""

@@ -119,6 +119,7 @@ StoreMetrics = TypedDict(
         "scan-rate": float,
         "scan-total": int,
         "size-all-mem-tables": int,
+        "spilled-bytes": int,
         "total-sst-files-size": int,
         "uncommitted-bytes": int,
         "versions-latency-avg": float,
@@ -184,6 +185,7 @@ DatabaseMetrics = TypedDict(
         "write-stall-duration-avg": NotRequired[float],
         "write-stall-duration-max": NotRequired[float],
         "write-stall-duration-total": NotRequired[float],
+        "spilled-bytes": int,
         "stores": dict[str, StoreMetrics],
     },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -239,6 +240,21 @@ def test_uncommitted_bytes_are_counted_per_store(db):
     assert stores["versioned"]["uncommitted-bytes"] == 0
     db.commit()
     assert db.metrics()["stores"]["kv"]["uncommitted-bytes"] == 0
+
+
+def test_the_files_of_a_transaction_that_outgrew_its_memory_are_counted(tmp_path):
+    with hf.open(tmp_path / "db", BUILDERS, uncommitted_max_bytes=10_000) as db:
+        db["kv"].put(b"a", b"1")
+        assert db.metrics()["spilled-bytes"] == 0
+        for key in range(100):
+            db["kv"].put(b"%d" % key, random.randbytes(1_000))
+        metrics = db.metrics()
+        spilled = metrics["spilled-bytes"]
+        assert 80_000 < spilled < 200_000
+        assert metrics["stores"]["kv"]["spilled-bytes"] == spilled
+        assert metrics["stores"]["versioned"]["spilled-bytes"] == 0
+        db.commit()
+        assert db.metrics()["spilled-bytes"] == 0
 
 
 def test_an_iterator_is_open_from_its_opening_to_its_end(db):

@@ -160,6 +160,93 @@ def test_a_store_that_lost_its_data_meets_no_bound_until_it_is_restored(tmp_path
             assert db["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"v"
 
 
+def test_a_restore_with_positions_moves_the_position_of_the_database(tmp_path):
+    path, keys = tmp_path / "db", pa.array([b"k"])
+    with hf.open(path, [hf.stores.key_value("kv")]) as db:
+        for offset in (20, 41, 30):
+            db.restore_batch(
+                "kv", keys, keys, None, {LOG: 7}, position=Position({"orders": {0: offset}})
+            )
+        assert db.position(COMMITTED) == Position({"orders": {0: 41}})
+        assert db["kv"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"k"
+        with pytest.raises(TypeError, match=r"position is a dict; wanted: a Position"):
+            db.restore_batch("kv", keys, keys, None, {}, position={"orders": {0: 42}})
+    with hf.open(path, [hf.stores.key_value("kv")]) as db:
+        assert db.position(COMMITTED) == Position({"orders": {0: 41}})
+
+
+def test_a_store_meets_its_bound_when_its_restore_is_at_the_position(tmp_path):
+    path, keys = tmp_path / "db", pa.array([b"k"])
+    with two(path) as db:
+        db.observe("orders", 0, 41)
+        db.observe("rates", 0, 5)
+        db.commit({LOG: 7})
+    with two(path) as db:
+        restored = Position({"orders": {0: 40}})
+        db.restore_batch("lost", keys.slice(0, 0), keys.slice(0, 0), None, {}, position=restored)
+        assert_lost(db["lost"])
+        restored = Position({"orders": {0: 41}})
+        db.restore_batch("lost", keys, keys, None, {LOG: 7}, position=restored)
+        assert db["lost"].read_only(COMMITTED, position_bound=AT_41).get(b"k") == b"k"
+        assert db.position(COMMITTED) == Position({"orders": {0: 41}, "rates": {0: 5}})
+
+
+def test_a_store_commits_its_database_and_answers_its_own_offset(bench):
+    bench.kv.put(b"k", b"v")
+    bench.rates.put(b"EUR", b"1", 10)
+    bench.kv.commit({LOG: 3})
+    assert bench.rates.read_only(COMMITTED).get(b"EUR").value == b"1"
+    assert (bench.kv.committed_offset(LOG), bench.rates.committed_offset(LOG)) == (3, 3)
+    assert bench.kv.committed_offset(OTHER) is None
+    bench.kv.put(b"k", b"w")
+    bench.rates.commit()
+    bench.db.rollback()
+    assert (bench.kv.get(b"k"), bench.kv.committed_offset(LOG)) == (b"w", 3)
+    bench.kv.commit({})
+    assert bench.rates.committed_offset(LOG) is None
+
+
+def test_flush_of_a_store_does_nothing_and_says_so_once(bench, caplog, monkeypatch):
+    monkeypatch.setattr(hf.StateStore, "_flush_has_warned", False)
+    bench.kv.put(b"k", b"v")
+    with caplog.at_level("WARNING"):
+        bench.kv.flush()
+        bench.rates.flush()
+    assert [record.getMessage() for record in caplog.records] == [
+        "StateStore.flush is deprecated and does nothing; a commit makes writes durable"
+    ]
+    assert bench.kv.read_only(COMMITTED).get(b"k") is None
+    bench.db.rollback()
+    assert bench.kv.get(b"k") is None
+
+
+def test_each_store_reports_its_uncommitted_bytes(tmp_path):
+    stores = [
+        hf.stores.key_value("a"),
+        hf.stores.versioned("b", history_retention=10),
+        hf.stores.key_value("c", transactional=False),
+    ]
+    with hf.open(tmp_path / "db", stores) as db:
+        db["a"].put(b"k", bytes(1_000))
+        db["c"].put(b"k", bytes(3_000))
+        of_a = db["a"].approximate_num_uncommitted_bytes
+        assert 1_000 <= of_a < 2_000
+        db["b"].put(b"k", bytes(2_000), 1)
+        of_b = db["b"].approximate_num_uncommitted_bytes
+        assert 2_000 <= of_b < 3_000
+        assert db["a"].approximate_num_uncommitted_bytes == of_a
+        assert db["c"].approximate_num_uncommitted_bytes == 0
+        assert db.approximate_num_uncommitted_bytes == of_a + of_b
+        db.commit()
+        assert [
+            store.approximate_num_uncommitted_bytes for store in map(db.__getitem__, "abc")
+        ] == [
+            0,
+            0,
+            0,
+        ]
+
+
 @pytest.mark.parametrize("offsets", [{LOG: 7}, None], ids=["offsets", "no offsets"])
 def test_a_store_added_later_meets_no_bound_until_it_is_restored(tmp_path, offsets):
     with hf.open(tmp_path / "db", [hf.stores.key_value("lasting")]) as db:

@@ -229,6 +229,79 @@ def test_an_expired_read_warns_once_a_minute(tmp_path, caplog):
     assert "raise history_retention" in warnings[0]
 
 
+PLAIN_CHANGELOG = [(b"EUR", b"1", 10), (b"EUR", b"2", 30), (b"USD", b"3", 31), (b"USD", None, 40)]
+
+
+@pytest.mark.parametrize("is_timestamped", [False, True])
+def test_a_plain_store_becomes_versioned_by_a_restore_from_its_changelog(tmp_path, is_timestamped):
+    kind = hf.stores.timestamped_key_value if is_timestamped else hf.stores.key_value
+    with hf.open(tmp_path / "plain", [kind("rates")]) as db:
+        for key, value, timestamp in PLAIN_CHANGELOG:
+            db["rates"].put(key, value, *([timestamp] if is_timestamped else []))
+        db.commit({("log", 0): 4})
+    stores = [hf.stores.versioned("rates", history_retention=100)]
+    with pytest.raises(ValueError, match=r"restore it from its changelog in a new directory"):
+        hf.open(tmp_path / "plain", stores)
+    keys, values, timestamps = zip(*PLAIN_CHANGELOG, strict=True)
+    with hf.open(tmp_path / "versioned", stores) as db:
+        batch = pa.array(keys), pa.array(values, pa.binary()), pa.array(timestamps)
+        db.restore_batch("rates", *batch, {("log", 0): 4})
+        found = [db["rates"].get(b"EUR", as_of=time) for time in (9, 10, 29, 30)]
+        assert found == [None, (b"1", 10, 30), (b"1", 10, 30), (b"2", 30, None)]
+        assert (db["rates"].get(b"USD"), db["rates"].get(b"USD", as_of=39).value) == (None, b"3")
+        assert db.committed_offset(("log", 0)) == 4
+    with hf.open(tmp_path / "plain", [kind("rates")]) as db:
+        assert db["rates"].get(b"USD") is None
+
+
+READS_AS_OF_50 = {
+    "scan": lambda rates: [key for key, _ in rates.scan(as_of=50)],
+    "scan_batches": lambda rates: batch_keys(rates.scan_batches(50)),
+    "versions_range": lambda rates: [key for key, _ in rates.versions_range(None, None, 0, 50)],
+    "versions_batches": lambda rates: batch_keys(rates.versions_batches(None, None, 0, 50)),
+    "versions": lambda rates: [
+        key for of in (b"changed", b"old") for key, _ in rates.versions(of, 0, 50)
+    ],
+    "get": lambda rates: [key for key in (b"changed", b"old") if rates.get(key, as_of=50)],
+}
+
+
+def batch_keys(reader) -> list[bytes]:
+    return [key for batch in reader for key in pa.record_batch(batch)["key"].to_pylist()]
+
+
+@pytest.mark.parametrize("read", READS_AS_OF_50.values(), ids=READS_AS_OF_50)
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_read_before_the_history_that_leaves_a_key_out_is_counted_and_warned_about(
+    tmp_path, caplog, read, is_committed
+):
+    bench = Bench(tmp_path / "db", history_retention=10)
+    for key, timestamp in ((b"old", 5), (b"changed", 10), (b"changed", 95), (b"changed", 100)):
+        bench.rates.put(key, b"v", timestamp)
+    if is_committed:
+        bench.db.commit()
+    for calls in (1, 2):
+        with caplog.at_level("WARNING"):
+            assert read(bench.rates) == [b"old"]
+        assert bench.db.metrics()["stores"]["rates"]["expired-reads-total"] == calls
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "store rates: a read as of 50 left out keys that changed later" in warning
+    assert "from 90 on" in warning
+
+
+def test_a_read_before_the_history_that_leaves_no_key_out_is_not_expired(tmp_path):
+    bench = Bench(tmp_path / "db", history_retention=10)
+    bench.rates.put(b"old", b"v", 5)
+    bench.rates.put(b"other", None, 100)
+    bench.rates.put(b"old", b"v", 100)
+    bench.rates.put(b"older", b"v", 90)
+    assert [key for key, _ in bench.rates.scan(as_of=95)] == [b"old", b"older"]
+    assert [record.timestamp for _, record in bench.rates.versions(b"old", 0, 95)] == [5]
+    assert [record.timestamp for _, record in bench.rates.versions(b"older", 0, 100)] == [90]
+    assert not list(bench.rates.versions(b"none", 0, 50))
+    assert bench.db.metrics()["stores"]["rates"]["expired-reads-total"] == 0
+
+
 @pytest.mark.parametrize(("retention", "as_of", "was_stored"), [(1_000, 50, True), (60, 30, False)])
 def test_a_read_older_than_a_formerly_shorter_retention_is_expired(
     tmp_path, caplog, retention, as_of, was_stored

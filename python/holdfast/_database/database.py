@@ -16,9 +16,10 @@ from holdfast._stores.timestamped import TimestampedKeyValueStore
 from holdfast._stores.versioned import VersionedKeyValueStore
 from holdfast._stores.window import TimestampedWindowStore, WindowStore
 from holdfast._user_store.attached import AttachedStore
+from holdfast._user_store.attached_stores import AttachedStores, raise_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from os import PathLike
     from pathlib import Path
 
@@ -65,28 +66,19 @@ class Database(AbstractContextManager["Database"]):
         self._default_isolation_level = default_isolation_level
         self._stores: dict[str, Any] = {}
         self._kinds: dict[str, str] = {}
-        self._attached: dict[str, AttachedStore] = {}
         for name, store in stores.items():
             if isinstance(store, AttachedStore):
-                self._attached[name] = store
                 self._kinds[name] = type(store.store).__name__
             else:
                 self._stores[name] = self._store(name, store)
                 self._kinds[name] = store.kind
-        self._topics_in_files = any(attached.keeps_file for attached in self._attached.values())
-        initialised: list[AttachedStore] = []
-        try:
-            for name, attached in self._attached.items():
-                self._stores[name] = attached.store
-                attached.store.init(self)
-                initialised.append(attached)
-            # Only after all stores are open: if one fails, the last stop still counts as clean.
-            for attached in self._attached.values():
-                attached.begin()
-        except BaseException as error:
-            for closing in _close_all(initialised):
-                error.add_note(f"and then: {closing!r}")
-            raise
+        attached = [store for store in stores.values() if isinstance(store, AttachedStore)]
+        self._user_stores = AttachedStores(core, attached)
+
+        def opened(attached: AttachedStore) -> None:
+            self._stores[attached.store.name] = attached.store
+
+        self._user_stores.init(self, opened)
 
     def directory(self, store: str) -> Path | None:
         """Returns the folder for the files of a user store, created on first use.
@@ -137,7 +129,12 @@ class Database(AbstractContextManager["Database"]):
     def observe(self, topic: str, partition: int, offset: int) -> None:
         """Records the input record that the following writes come from.
 
-        It is committed and rolled back with them.
+        The greatest offset of each partition is the database's `position`: it is committed and
+        rolled back with the writes, and queries can require it (`PositionBound`). It is about the
+        input; changelog offsets, which `commit` takes, are about the changelog. A changelog that is
+        to restore the position, too, must have it beside its records, for `restore_batch`.
+
+        Raises `HoldfastError` after a commit that failed, until `rollback`.
         """
         try:
             self._core.observe(topic, partition, offset)
@@ -161,24 +158,23 @@ class Database(AbstractContextManager["Database"]):
 
         Raises `ValueError` for invalid offsets, before anything is changed. If a user store does
         not manage its offsets, they are written to a text file, and a topic that is empty or
-        contains white space is invalid, too. Raises `HoldfastError` after a write or a commit that
-        failed, until `rollback`.
+        contains white space is invalid, too. Under exactly-once a database with a transactional
+        user store must move an offset in each commit. Raises `HoldfastError` after a write or a
+        commit that failed, until `rollback`.
         """
-        offsets = offset_rows(changelog_offsets)
-        if self._attached:
-            # Before any user store commits, since that cannot be undone.
-            self._core.check_commit(offsets, self._topics_in_files)
-        for attached in self._attached.values():
-            attached.commit(changelog_offsets)
-        self._core.commit(offsets)
+        self._user_stores.commit(changelog_offsets, offset_rows(changelog_offsets))
 
     def rollback(self) -> None:
         """Drops all writes since the last commit.
 
         An interrupted commit is ended as in `recover`. If it cannot be ended, raises
-        `HoldfastError` or `StoreCorruptedError`, and can be called again.
+        `HoldfastError` or `StoreCorruptedError`, and can be called again. User stores are brought
+        to the last commit, too, with their `rollback` and `recover`. Their errors are raised
+        unchanged, after all stores were called. Under exactly-once raises `StateMismatchError` for
+        a user store that has committed more and cannot return.
         """
         self._core.rollback()
+        self._user_stores.roll_back()
 
     def recover(
         self, changelog_offsets: Mapping[tuple[str, int], int]
@@ -194,7 +190,7 @@ class Database(AbstractContextManager["Database"]):
             TopicPartition(topic, number)
             for topic, number, _ in offset_rows(changelog_offsets) or []
         }
-        self._core.recover()
+        self.rollback()
         return {
             partition: offset
             for partition, offset in self.committed_offsets().items()
@@ -208,6 +204,8 @@ class Database(AbstractContextManager["Database"]):
         values: Any,
         timestamps: Any,
         changelog_offsets: Mapping[tuple[str, int], int],
+        *,
+        position: Position | None = None,
     ) -> None:
         """Applies changelog records outside the transaction: visible at once, with their offsets.
 
@@ -226,6 +224,13 @@ class Database(AbstractContextManager["Database"]):
 
         With offsets `{}` the store's offsets do not change.
 
+        `position` is the input position of the last record, if the changelog has it (KIP-892 keeps
+        it in the records' headers). It is merged into the database's position. A store that has
+        lost its data meets a `PositionBound` again when its restore has reached the database's
+        position in these partitions, or with its first batch if there is no `position`. The
+        position is the whole database's, so restore all stores before you serve queries with a
+        bound.
+
         Nothing is applied if it raises: `HoldfastError` while the database has uncommitted writes
         or observed offsets in any store (commit or roll back first); `KeyError` for an unknown
         store; `ValueError` for a user store, for `timestamps` that the kind does not take, for
@@ -234,7 +239,10 @@ class Database(AbstractContextManager["Database"]):
         """
         self[store]  # the KeyError of an unknown name lists the known ones
         offsets = offset_rows(changelog_offsets) or []
-        self._core.restore_batch(store, keys, values, timestamps, offsets)
+        if position is not None and not isinstance(position, Position):
+            raise TypeError(f"position is a {type(position).__name__}; wanted: a Position")
+        rows = [] if position is None else position.rows()
+        self._core.restore_batch(store, keys, values, timestamps, offsets, rows)
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
         """Returns the least committed offset of (topic, partition) among the stores that have one.
@@ -242,17 +250,14 @@ class Database(AbstractContextManager["Database"]):
         None if no store has one, if a store has lost its offset, or if a user store has none.
         """
         found = self._core.committed_offset(*topic_partition(partition))
-        for attached in self._attached.values():
-            offset = attached.committed_offset(partition)
-            found = None if offset is None or found is None else min(found, offset)
-        return found
+        return self._user_stores.least_offset(partition, found)
 
     def store_offset(self, store: str, partition: tuple[str, int]) -> int | None:
         """Returns one store's committed offset of (topic, partition), None without one.
 
         Raises `ValueError` for an unknown store.
         """
-        attached = self._attached.get(store)
+        attached = self._user_stores.get(store)
         if attached is not None:
             return attached.committed_offset(partition)
         return self._core.store_offset(store, *topic_partition(partition))
@@ -282,9 +287,20 @@ class Database(AbstractContextManager["Database"]):
     def approximate_num_uncommitted_bytes(self) -> int:
         """The bytes of memory that a commit would free; data in files is not included.
 
-        It grows with every write, including repeated writes of the same key.
+        It grows with every write, including repeated writes of the same key. User stores count
+        with what they report.
         """
-        return self._core.uncommitted_bytes()
+        return self._core.uncommitted_bytes() + self._user_stores.uncommitted_bytes
+
+    def store_uncommitted_bytes(self, store: str) -> int:
+        """Returns the part of `approximate_num_uncommitted_bytes` that is one store's.
+
+        Raises `ValueError` for an unknown store.
+        """
+        attached = self._user_stores.get(store)
+        if attached is not None:
+            return attached.uncommitted_bytes
+        return self._core.store_uncommitted_bytes(store)
 
     @property
     def commit_requested(self) -> bool:
@@ -293,7 +309,7 @@ class Database(AbstractContextManager["Database"]):
         Also true if another record as large as the last one would reach it. All writes between two
         reads of this property count as one record, so read it after each record or batch.
         """
-        return self._core.commit_requested()
+        return self._core.commit_requested(self._user_stores.uncommitted_bytes)
 
     def metrics(self) -> DatabaseMetrics:
         """Returns metrics by name, those of each store under `stores`.
@@ -319,17 +335,14 @@ class Database(AbstractContextManager["Database"]):
         then raises the first error. If a write to disk fails, the database is still closed, and the
         error says what its files contain.
         """
-        errors = _close_all(self._attached.values()) if self.is_open else []
+        errors = self._user_stores.close() if self.is_open else []
         try:
             self._core.close()
         except Exception as error:
             if not errors:
                 raise
             errors.append(error)
-        if errors:
-            for other in errors[1:]:
-                errors[0].add_note(f"and then: {other!r}")
-            raise errors[0]
+        raise_first(errors)
 
     def isolation(self, level: IsolationLevel | None) -> str:
         """Returns the extension's name of a level; None: the database's default."""
@@ -365,14 +378,3 @@ class Database(AbstractContextManager["Database"]):
 
     def _state(self) -> str:
         return "open" if self.is_open else "closed"
-
-
-def _close_all(stores: Iterable[AttachedStore]) -> list[BaseException]:
-    """Closes all user stores and returns the errors."""
-    errors: list[BaseException] = []
-    for attached in stores:
-        try:
-            attached.close()
-        except BaseException as error:  # noqa: BLE001  # the caller raises it, once all are closed
-            errors.append(error)
-    return errors

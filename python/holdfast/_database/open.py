@@ -20,7 +20,12 @@ from holdfast._options import (
     rocksdb_option_rows,
 )
 from holdfast._user_store.attached import AttachedStore
-from holdfast._user_store.protocol import UserStateStore, check_name, is_user_store
+from holdfast._user_store.protocol import (
+    UserStateStore,
+    check_name,
+    check_transactional,
+    is_user_store,
+)
 from holdfast.serde import TypedSerde
 from holdfast.stores import StoreBuilder
 
@@ -67,8 +72,9 @@ def open(  # noqa: A001
     - `StateMismatchError` under exactly-once for a state that an unclean stop left undefined,
     - `SerializationError` if a value's columns do not fit those it was written with,
     - `TypeError` or `ValueError` for invalid arguments; `ValueError` also for a store kind, a serde
-      or a durability that differs from the one that the database was created with,
-    - the errors of a user store's `init`.
+      or a durability that differs from the one that the database was created with, and under
+      exactly-once for a transactional user store that lacks a member of `TransactionalUserStore`,
+    - the errors of a user store's `init` and `recover`.
 
     """
     check_choice("processing_guarantee", processing_guarantee, ProcessingGuarantee)
@@ -84,6 +90,16 @@ def open(  # noqa: A001
         default_isolation_level = (
             IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
         )
+    if processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE:
+        can_lose_commits = (
+            "it is in memory"
+            if path is None
+            else "its durability is CHANGELOG"
+            if durability is Durability.CHANGELOG
+            else None
+        )
+        for user_store in user_stores:
+            check_transactional(user_store, can_lose_commits=can_lose_commits)
     if path is not None and not str(fspath(path)).strip():
         raise ValueError("path is empty: give a folder, or None for a database in memory")
     directory = None if path is None else Path(fspath(path))

@@ -92,7 +92,9 @@ class StateStore(ABC):
         """Deprecated, does nothing: commits need no flush, and `close` flushes."""
         if not StateStore._flush_has_warned:
             StateStore._flush_has_warned = True
-            _log.warning("StateStore.flush is deprecated and does nothing; call commit")
+            _log.warning(
+                "StateStore.flush is deprecated and does nothing; a commit makes writes durable"
+            )
 
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None = None) -> None:
         """Commits all stores of the database together, as `Database.commit` does."""
@@ -103,9 +105,18 @@ class StateStore(ABC):
 
         A store that lost its data (in memory, or without transactions after an unclean stop)
         returns None while the other stores keep their offsets. Raises as `Database.store_offset`
-        does.
+        does. In a processor on Spark the changelog is ("log", `ctx.partition`), and its offsets are
+        epochs.
         """
         return self._owner.store_offset(self.name, partition)
+
+    @property
+    def approximate_num_uncommitted_bytes(self) -> int:
+        """The bytes of memory that a commit would free of this store; spilled data is not included.
+
+        0 for a store without transactions.
+        """
+        return self._owner.store_uncommitted_bytes(self.name)
 
     @abstractmethod
     def read_only(

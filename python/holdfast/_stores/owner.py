@@ -28,6 +28,10 @@ class StoreOwner(Protocol):
         """Returns the committed changelog offset of one store."""
         ...
 
+    def store_uncommitted_bytes(self, store: str, /) -> int:
+        """Returns the memory of one store's uncommitted writes."""
+        ...
+
     def isolation(self, level: IsolationLevel | None, /) -> str:
         """Returns the extension's name of an isolation level; None is the default level."""
         ...

@@ -24,7 +24,12 @@ V = TypeVar("V")
 class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueStore"]):
     """The reads of a versioned store at one isolation level, from any thread.
 
-    They raise what `StateStore` lists.
+    History ends at `stream_time - history_retention`. A read as of a time before it (of `versions`:
+    with such an `end`) finds only the newest version of each key, and only if it was valid then. If
+    a key is left out for that, the read counts as one of `expired-reads`, and the log has a
+    warning, at most one a minute for each store.
+
+    Reads raise what `StateStore` lists.
     """
 
     @property
@@ -38,8 +43,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     def get(self, key: K, as_of: Timestamp | None = None) -> VersionedRecord[V] | None:
         """Returns the newest version, or with `as_of` the one that was valid then.
 
-        None if there is none, or if it is a tombstone. For a time before `stream_time -
-        history_retention` the result is the newest version if it was valid then, else None.
+        None if there is none, if it is a tombstone, or if it is before the history.
         """
         at = None if as_of is None else timestamp_micros(as_of, "as_of")
         data = self._serdes.to_key(key)
@@ -50,7 +54,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     ) -> StoreIterator[K, VersionedRecord[V]]:
         """Returns the versions of a key that were valid in `[start, end]`, newest first.
 
-        Tombstones are left out.
+        Tombstones and versions that ended before the history are left out.
         """
         span = timestamp_micros(start, "start"), timestamp_micros(end, "end")
         return self._iterator(self._core.versions(self._serdes.to_key(key), *span, descending))
@@ -70,7 +74,10 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
         )
 
     def scan(self, as_of: Timestamp | None = None) -> StoreIterator[K, VersionedRecord[V]]:
-        """Returns the whole table, now or as of a time, in key order."""
+        """Returns the whole table, now or as of a time, in key order.
+
+        For a time before the history it is a part of the table.
+        """
         return self._iterator(
             self._core.scan(None if as_of is None else timestamp_micros(as_of, "as_of"))
         )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from holdfast._offsets import TopicPartition
 from holdfast._options import ProcessingGuarantee
 from holdfast._user_store import checkpoint_file
+from holdfast._user_store.protocol import TransactionalUserStore
+from holdfast.errors import StateMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("holdfast")
 _warned: set[str] = set()
+
+_WAYS_OUT = (
+    "delete the store's data and restore it from its changelog, or open the database with "
+    "AT_LEAST_ONCE"
+)
 
 
 class AttachedStore:
@@ -31,9 +38,16 @@ class AttachedStore:
         If there is none, the last stop was unclean: exactly-once then deletes the store's files.
         """
         self.store = store
-        self._guarantee = guarantee
+        self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE
         self._offsets: dict[TopicPartition, int] = {}
         self._has_begun = False
+        # A commit or a rollback has begun, and the database has not ended it.
+        self._needs_rollback = False
+        # The store has committed, and the database has not.
+        self._is_ahead = False
+        self._transactional = (
+            store if isinstance(store, TransactionalUserStore) and store.transactional else None
+        )
         keeps_file = directory is not None and store.persistent and not store.manages_offsets
         self._file = (
             directory / f".checkpoint_{store.name}"
@@ -53,7 +67,7 @@ class AttachedStore:
         folder = directory / store.name
         if (offsets := checkpoint_file.read(self._file)) is not None:
             self._offsets = offsets
-        elif guarantee is ProcessingGuarantee.EXACTLY_ONCE and folder.is_dir():
+        elif self._exactly_once and folder.is_dir():
             _log.warning(
                 "store %s: discarded, since its database was not closed; restore it from its "
                 "changelog",
@@ -66,18 +80,39 @@ class AttachedStore:
         """Whether the store's offsets are in a text file."""
         return self._file is not None
 
+    @property
+    def must_move_offsets(self) -> bool:
+        """Whether each commit must move an offset, by which the store tells commits apart."""
+        return self._exactly_once and self._transactional is not None
+
+    @property
+    def needs_rollback(self) -> bool:
+        """Whether the store may have writes that its database has not, until a rollback."""
+        return self._needs_rollback
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """The memory of the store's uncommitted writes; 0 if it does not report it."""
+        return int(getattr(self.store, "approximate_num_uncommitted_bytes", 0))
+
     def begin(self) -> None:
         """Starts the use of the store, once all stores of the database are open.
 
         Under exactly-once this deletes the checkpoint file: only a clean close writes it again.
         """
-        if self._file is not None and self._guarantee is ProcessingGuarantee.EXACTLY_ONCE:
+        if self._file is not None and self._exactly_once:
             checkpoint_file.remove(self._file)
         self._has_begun = True
 
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
-        """Commits the store and its offsets."""
+        """Commits the store; `decided` follows if the database commits, else `recover`."""
+        self._needs_rollback = True
         self.store.commit(offsets)
+        self._is_ahead = True
+
+    def decided(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
+        """Records the offsets of a commit that the database has made."""
+        self._needs_rollback = self._is_ahead = False
         if self.store.manages_offsets or offsets is None:
             return
         if not offsets:
@@ -87,8 +122,49 @@ class AttachedStore:
                 self._offsets.pop(TopicPartition(*partition), None)
             else:
                 self._offsets[TopicPartition(*partition)] = offset
-        if self._guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
+        if not self._exactly_once:
             self._write()
+
+    def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Drops the uncommitted writes of a store that can do it, and recovers it."""
+        self._needs_rollback = True
+        rollback = getattr(self.store, "rollback", None)
+        if rollback is not None:
+            rollback()
+        self.recover(offsets)
+
+    def recover(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Brings the store to the database's last commit, which is at these offsets.
+
+        Raises `StateMismatchError` under exactly-once if the store is somewhere else.
+        """
+        if self._transactional is not None:
+            answer = self._transactional.recover(dict(offsets))
+            at = {TopicPartition(*partition): offset for partition, offset in answer.items()}
+            if self._exactly_once and at and at != dict(offsets):
+                raise StateMismatchError(
+                    f"store {self.store.name}: after recover it is at {_text(at)}, and its "
+                    f"database at {_text(offsets)}; {_WAYS_OUT}"
+                )
+        elif self._is_ahead and self._exactly_once:
+            raise StateMismatchError(
+                f"store {self.store.name}: it has committed what its database has not, and it is "
+                f"not transactional; close the database, {_WAYS_OUT}"
+            )
+        self._needs_rollback = self._is_ahead = False
+
+    def check_not_ahead(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Raises `StateMismatchError` under exactly-once if the store is ahead of its database."""
+        if self._transactional is not None or not self._exactly_once:
+            return
+        for partition, offset in offsets.items():
+            own = self.committed_offset(partition)
+            if own is not None and own > offset:
+                raise StateMismatchError(
+                    f"store {self.store.name}: it is at offset {own} of {partition.topic} "
+                    f"partition {partition.partition}, and its database at {offset}, so records "
+                    f"would be applied to it twice; make it transactional, {_WAYS_OUT}"
+                )
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
         """Returns the store's committed offset of (topic, partition), None without one."""
@@ -99,12 +175,24 @@ class AttachedStore:
     def close(self) -> None:
         """Closes the store and writes its offsets to disk.
 
-        If `begin` was not called, the checkpoint file of the last stop is not changed.
+        If `begin` was not called, the checkpoint file of the last stop is not changed. A store that
+        needs a rollback gets none under exactly-once, so that the next open discards its files.
         """
         self.store.close()
-        if self._has_begun:
+        if self._has_begun and not (self._needs_rollback and self._exactly_once):
             self._write()
 
     def _write(self) -> None:
         if self._file is not None:
             checkpoint_file.write(self._file, self._offsets)
+
+
+def _text(offsets: Mapping[TopicPartition, int]) -> str:
+    """Returns offsets for a message."""
+    return (
+        ", ".join(
+            f"{partition.topic} {partition.partition}: {offset}"
+            for partition, offset in offsets.items()
+        )
+        or "no offset"
+    )

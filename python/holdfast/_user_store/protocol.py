@@ -1,4 +1,4 @@
-"""The interface of user stores, and the names that they can have."""
+"""The interfaces of user stores, and the names that they can have."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from holdfast._offsets import TopicPartition
 
 # The store's folder, beside the database's files, has the same name.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -25,6 +27,12 @@ class UserStateStore(Protocol):
     A database calls `init` when it is opened, `commit` before its built-in stores commit, and
     `close` when it is closed. The database's methods raise the errors of these calls unchanged.
 
+    Only a transactional store (`TransactionalUserStore`) is part of exactly-once. The writes of
+    another one may outlive `Database.rollback`, as those of a built-in store with
+    `transactional=False` do; if it has the method `rollback`, that is called. Under exactly-once
+    `Database.rollback` and `open` raise `StateMismatchError` if such a store has committed what its
+    database has not.
+
     A persistent store that does not manage its offsets (`manages_offsets` False) has them in the
     file `.checkpoint_<name>` of the database's directory; the database logs one warning about it.
     Such a store's own files are in `Database.directory(name)`. Under exactly-once they are deleted
@@ -38,6 +46,7 @@ class UserStateStore(Protocol):
     MANIFEST-…) are refused.
     """
     persistent: bool
+    transactional: bool
     manages_offsets: bool
 
     def init(self, db: Any, /) -> None:
@@ -48,7 +57,10 @@ class UserStateStore(Protocol):
         """
 
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None, /) -> None:
-        """Makes all writes since the last commit permanent; an error fails `Database.commit`."""
+        """Makes all writes since the last commit permanent; an error fails `Database.commit`.
+
+        A call that raises must have committed nothing, or the store be transactional.
+        """
 
     def committed_offset(self, partition: tuple[str, int], /) -> int | None:
         """Returns the committed offset of (topic, partition), None without one.
@@ -57,10 +69,48 @@ class UserStateStore(Protocol):
         """
 
     def close(self) -> None:
-        """Closes the store; it is not called again.
+        """Closes the store; it is not called again. Writes that are not committed are dropped.
 
         `Database.close` raises its error after everything else is closed.
         """
+
+
+@runtime_checkable
+class TransactionalUserStore(UserStateStore, Protocol):
+    """A user store that commits in two steps (KIP-844's `commit` and `recover`).
+
+    `transactional` and `manages_offsets` are true. `commit` makes the writes durable but undecided.
+    The database then commits, which decides them. The next `commit` follows only a database commit
+    that succeeded. After any other outcome, and at each open, the database calls `recover` with the
+    offsets of its last commit. The store keeps the undecided writes if they reach exactly these
+    offsets, and drops them otherwise. So it must be able to do both until its next `commit`.
+
+    Offsets tell two commits apart. Under exactly-once `Database.commit` therefore raises
+    `ValueError` if it moves no offset, and `open` for a database that can lose a commit which the
+    store has: `Durability.CHANGELOG`, or a database in memory with a persistent store.
+    """
+
+    @property
+    def approximate_num_uncommitted_bytes(self) -> int:
+        """The memory of the writes since the last commit.
+
+        It counts in the database's `approximate_num_uncommitted_bytes` and `commit_requested`.
+        """
+        ...
+
+    def rollback(self) -> None:
+        """Drops the writes since the last commit. `recover` is called next."""
+
+    def recover(
+        self, changelog_offsets: Mapping[TopicPartition, int], /
+    ) -> Mapping[TopicPartition, int]:
+        """Keeps or drops the undecided writes, and returns the offsets that the store is at.
+
+        `changelog_offsets` are those of the database's last commit. The answer must be equal to
+        them, or empty for a store without data, which must be restored. Under exactly-once another
+        answer raises `StateMismatchError`.
+        """
+        ...
 
 
 def is_user_store(store: Any) -> bool:
@@ -79,4 +129,26 @@ def check_name(name: Any) -> None:
         raise ValueError(
             f"a user store's name is {name!r}; it names the store's folder, too, and the database "
             "has a file of that name beside it; give another one"
+        )
+
+
+def check_transactional(store: UserStateStore, *, can_lose_commits: str | None) -> None:
+    """Raises `ValueError` for a store that is transactional but cannot be under exactly-once.
+
+    `can_lose_commits` says why the database may lose a commit, None if it cannot.
+    """
+    if not store.transactional:
+        return
+    if not isinstance(store, TransactionalUserStore) or not store.manages_offsets:
+        raise ValueError(
+            f"store {store.name}: it says that it is transactional, but lacks a member of "
+            "holdfast.TransactionalUserStore (recover, rollback, "
+            "approximate_num_uncommitted_bytes, manages_offsets true), so exactly-once cannot hold "
+            "for it; add them, set transactional to False, or open the database with AT_LEAST_ONCE"
+        )
+    if can_lose_commits is not None and store.persistent:
+        raise ValueError(
+            f"store {store.name}: it is transactional, and the database may lose a commit that the "
+            f"store has ({can_lose_commits}); open a database in files with Durability.SYNC, or "
+            "with AT_LEAST_ONCE"
         )

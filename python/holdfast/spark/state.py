@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from holdfast._options import IsolationLevel
+from holdfast import _core
+from holdfast._options import IsolationLevel, rocksdb_option_rows
 from holdfast._time import Duration, duration_micros
 from holdfast.errors import UnsupportedOperationError
 from holdfast.spark.epoch import Epoch
@@ -35,6 +36,12 @@ class State:
     `uncommitted_max_bytes` bytes of it. The host's partitions share this memory fairly; data beyond
     it spills to disk.
 
+    A host flushes a partition's database to files before an epoch if the last flush is
+    `flush_interval` ago or more than `flush_bytes` bytes are not in files. After a kill, the
+    successor replays from the log what was not flushed. `rocksdb_options` are RocksDB's own names
+    and values for these databases, with the refusals of `hf.open`; they take effect when a database
+    is opened.
+
     Every `snapshot_interval` the new files of a partition's database are copied into the root. A
     new machine restores the newest snapshot and replays the changelog after it. `retain_epochs` is
     the least number of epochs in the changelog; older ones are deleted after every partition has
@@ -45,9 +52,11 @@ class State:
     the first ones (`docs/spark/exactly-once.md`). The guarantee may change between two starts of
     the query.
 
+    `default_isolation_level` is refused: the state of a query cannot be read from outside yet.
+
     Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` if the root cannot be
-    written, and `UnsupportedOperationError` for addresses of other kinds and for an object store
-    without conditional puts.
+    written, and `UnsupportedOperationError` for addresses of other kinds, for an object store
+    without conditional puts and for a `default_isolation_level`.
     """
 
     def __init__(
@@ -62,6 +71,9 @@ class State:
         default_isolation_level: IsolationLevel | None = None,
         retain_epochs: int = 100,
         snapshot_interval: Duration = "5 minutes",
+        flush_interval: Duration = "30 seconds",
+        flush_bytes: int = 32 << 20,
+        rocksdb_options: Mapping[str, str] | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         _check_partitions(partitions)
@@ -75,6 +87,11 @@ class State:
             raise TypeError(
                 f"default_isolation_level={default_isolation_level!r}: give one of {levels}"
             )
+        if default_isolation_level is not None:
+            raise UnsupportedOperationError(
+                f"default_isolation_level={default_isolation_level}: it is the level of reads from "
+                "outside the query, which are not possible yet; leave it out"
+            )
         if _is_no_int(uncommitted_max_bytes) or uncommitted_max_bytes <= 0:
             raise ValueError(
                 f"uncommitted_max_bytes={uncommitted_max_bytes!r}: give a number of bytes above "
@@ -82,8 +99,11 @@ class State:
             )
         if _is_no_int(retain_epochs) or retain_epochs < 1:
             raise ValueError(f"retain_epochs={retain_epochs!r}: give a whole number of 1 or more")
+        if _is_no_int(flush_bytes) or not 0 < flush_bytes < 1 << 63:
+            raise ValueError(f"flush_bytes={flush_bytes!r}: give a number of bytes above zero")
+        options = rocksdb_option_rows(rocksdb_options)
+        _core.check_rocksdb_options(options)
         self.partitions: Final = partitions
-        self.default_isolation_level: Final = default_isolation_level
         self.settings: Final[dict[str, Any]] = {
             "memory": _bytes(memory),
             # Capped at a quarter of the memory, as the docstring says.
@@ -91,6 +111,9 @@ class State:
             "retain_epochs": retain_epochs,
             "snapshot_interval": duration_micros(snapshot_interval, "snapshot_interval"),
             "processing_guarantee": processing_guarantee,
+            "flush_interval": duration_micros(flush_interval, "flush_interval"),
+            "flush_bytes": flush_bytes,
+            "rocksdb_options": options,
         }
         self.storage_options: Final = check_options(storage_options)
         self._checkpoint: Final = remote_checkpoint(root, self.storage_options)
@@ -110,7 +133,6 @@ class State:
         state = State.__new__(State)
         state.__dict__.update(
             partitions=partitions,
-            default_isolation_level=None,
             settings={"memory": 512 << 20, "uncommitted_max_bytes": 64 << 20},
             storage_options={},
             root=None,

@@ -31,6 +31,12 @@ impl Position {
         self.0.iter().map(|(tp, offset)| (tp, *offset))
     }
 
+    /// Whether all offsets of this position, if there are any, are as great as in `other`.
+    pub(crate) fn reaches(&self, other: &Self) -> bool {
+        self.offsets()
+            .all(|(tp, offset)| other.get(tp).is_none_or(|wanted| wanted <= offset))
+    }
+
     /// Whether there are no offsets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -3,8 +3,8 @@
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
-    Database, DatabaseOptions, ErrorKind, Offset, OffsetChange, StoreKind, StoreSpec, Timestamp,
-    TopicPartition, VersionRow,
+    Database, DatabaseOptions, ErrorKind, Offset, OffsetChange, Position, StoreKind, StoreSpec,
+    Timestamp, TopicPartition, VersionRow,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -84,7 +84,7 @@ fn rollback_after_failed_commit_restores_committed_state() {
             timestamp: Timestamp(0),
         };
         for refused in [
-            db.restore("kv", &[row], OffsetChange::Keep),
+            db.restore("kv", &[row], OffsetChange::Keep, &Position::default()),
             db.commit(OffsetChange::Keep),
         ] {
             let error = refused.unwrap_err();

@@ -4,7 +4,7 @@
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
-    Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,
+    Database, DatabaseOptions, Durability, OffsetChange, Position, StoreKind, StoreSpec, Timestamp,
     Transaction,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -189,8 +189,13 @@ fn readers_during_commit_checkpoint_restore_and_close_see_the_state_before() {
             value: Some(&b"4"[..]),
             timestamp: holdfast_core::Timestamp(0),
         };
-        db.restore("kv", &[row(b"other")], OffsetChange::Keep)
-            .unwrap();
+        db.restore(
+            "kv",
+            &[row(b"other")],
+            OffsetChange::Keep,
+            &Position::default(),
+        )
+        .unwrap();
     };
     while_at(Failpoint::BeforeCommit, restore, || {
         assert_eq!(read_now(&db).unwrap(), b"3")

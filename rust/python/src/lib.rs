@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use crate::database::store_builder::default_segment_interval;
     #[pymodule_export]
-    use crate::database::{Database, check_store_name, open_database};
+    use crate::database::{Database, check_rocksdb_options, check_store_name, open_database};
     #[pymodule_export]
     use crate::host::calls::HostCalls;
     #[pymodule_export]

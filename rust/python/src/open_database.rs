@@ -2,7 +2,9 @@
 
 use crate::process::Process;
 use crate::run::drop_without_gil;
-use holdfast_core::{Database, Error, ErrorKind, Offset, OffsetChange, Result, TopicPartition};
+use holdfast_core::{
+    Commit, Database, Error, ErrorKind, Offset, OffsetChange, Result, TopicPartition,
+};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,9 +88,9 @@ impl OpenDatabase {
     }
 
     /// Commits the open transaction.
-    pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
+    pub fn commit(&self, commit: &Commit) -> Result<()> {
         self.check_open()?;
-        self.db.commit(offsets)?;
+        self.db.commit_with(commit)?;
         self.reset_growth();
         Ok(())
     }
@@ -100,22 +102,14 @@ impl OpenDatabase {
         Ok(())
     }
 
-    /// Drops the open transaction, completes or undoes an interrupted commit, and returns the
-    /// offsets of the state.
-    pub fn recover(&self) -> Result<Vec<(TopicPartition, Offset)>> {
-        let offsets = self.db.recover()?;
-        self.reset_growth();
-        Ok(offsets)
-    }
-
     fn reset_growth(&self) {
         *self.growth.lock() = TransactionGrowth::default();
     }
 
     /// Whether the transaction has reached its limit, or would reach it if it grew by the last step
-    /// again.
-    pub fn commit_requested(&self) -> bool {
-        let bytes = self.db.peak_bytes();
+    /// again. `more_bytes` are those of the user stores.
+    pub fn commit_requested(&self, more_bytes: usize) -> bool {
+        let bytes = self.db.peak_bytes().saturating_add(more_bytes);
         let Ok(limit) = usize::try_from(self.db.uncommitted_max_bytes()) else {
             return false;
         };

@@ -17,6 +17,13 @@ pub struct View {
 /// Input offsets: topic, partition, offset.
 pub type InputOffsets = Vec<(String, i32, i64)>;
 
+/// Converts offsets from Python.
+pub fn from_python(offsets: InputOffsets) -> impl Iterator<Item = (TopicPartition, Offset)> {
+    offsets
+        .into_iter()
+        .map(|(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset)))
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ViewLevel {
     Writer,
@@ -37,10 +44,8 @@ impl View {
     /// Returns a reader's view of a store at a named isolation level; reads fail while the store's
     /// input position is behind the bound.
     pub fn reader(&self, level: &str, store: &str, bound: Option<InputOffsets>) -> Result<Self> {
-        let offset =
-            |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
-        let bound = bound
-            .map(|offsets| Arc::new((store.to_owned(), offsets.into_iter().map(offset).collect())));
+        let bound =
+            bound.map(|offsets| Arc::new((store.to_owned(), from_python(offsets).collect())));
         Ok(Self {
             bound,
             ..self.at_level(level)?

@@ -259,6 +259,38 @@ def test_every_store_method_gives_the_same_as_in_a_database(spark, tmp_path):
     assert rest[4:] == ["0 0 None 1", "None"]
 
 
+class Offsets:
+    """Returns the offsets and the uncommitted bytes of its store."""
+
+    stores = (hf.stores.key_value("kv"),)
+
+    def process(self, batch, ctx):
+        kv = ctx["kv"]
+        before = kv.approximate_num_uncommitted_bytes
+        kv.put(b"k", bytes(1_000))
+        grown = kv.approximate_num_uncommitted_bytes - before
+        offsets = [
+            kv.committed_offset(of)
+            for of in (("log", ctx.partition), ("log", ctx.partition + 1), ("other", ctx.partition))
+        ]
+        line = f"{ctx.epoch}: {offsets} {before} {1_000 <= grown < 2_000}"
+        yield pa.record_batch({"line": [line]})
+
+
+def test_a_processors_store_knows_its_offset_and_its_uncommitted_bytes(stream: Stream):
+    for time in range(3):
+        stream.batch(left=[("a", time, 1)])
+    lines = hfs.process(
+        stream.source("left"), Offsets(), by="k", schema="line string", state=stream.state()
+    )
+    batches = stream.run(lines)
+    assert [row[0] for rows in batches.values() for row in rows] == [
+        "0: [None, None, None] 0 True",
+        "1: [0, None, None] 0 True",
+        "2: [1, None, None] 0 True",
+    ]
+
+
 def test_the_example_of_the_docs_runs(stream: Stream):
     page = (Path(__file__).parents[3] / "docs/spark/process.md").read_text()
     example = page.split("```python\n")[1].split("```")[0]

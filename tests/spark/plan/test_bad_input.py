@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 from streams import Stream, values
 
+import holdfast as hf
 import holdfast.spark as hfs
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 
@@ -327,6 +328,60 @@ def test_an_invalid_isolation_level_is_named(tmp_path: Path):
         match=r"default_isolation_level='x': give one of hf.IsolationLevel.READ_UNCOMMITTED, hf",
     ):
         hfs.State(str(tmp_path), default_isolation_level="x")
+
+
+def test_an_isolation_level_is_refused_while_nothing_reads_from_outside(tmp_path: Path):
+    with pytest.raises(
+        hf.errors.UnsupportedOperationError, match=r"default_isolation_level=.*leave it out"
+    ):
+        hfs.State(str(tmp_path / "state"), default_isolation_level=hf.IsolationLevel.READ_COMMITTED)
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"atomic_flush": "false"}, ValueError, "atomic_flush cannot be set"),
+        ({"no_such_option": "1"}, ValueError, "not known to RocksDB"),
+        ({"max_open_files": 7}, TypeError, "rocksdb_options is .* both str"),
+    ],
+)
+def test_rocksdb_options_are_refused_as_by_open(tmp_path: Path, options, error, words):
+    for make in (
+        lambda: hfs.State(str(tmp_path / "state"), rocksdb_options=options),
+        lambda: hf.open(tmp_path / "db", [], rocksdb_options=options),
+    ):
+        with pytest.raises(error, match=words):
+            make()
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [
+        ({"flush_bytes": 0}, "flush_bytes=0: give a number of bytes above zero"),
+        ({"flush_bytes": True}, "flush_bytes=True"),
+        ({"flush_interval": "soon"}, "flush_interval"),
+        ({"flush_interval": "-1 seconds"}, "flush_interval"),
+    ],
+)
+def test_flush_bounds_are_checked(tmp_path: Path, bound, words):
+    with pytest.raises(ValueError, match=words):
+        hfs.State(str(tmp_path), **bound)
+
+
+def test_rocksdb_options_and_flush_bounds_reach_the_databases(stream: Stream):
+    stream.options |= {"rocksdb_options": {"max_open_files": "77"}, "flush_bytes": 1}
+    for time in range(4):
+        stream.batch(left=[("a", time, 1)])
+    table = hfs.materialize(stream.source("left"), by="k", name="op", state=stream.state())
+    stream.run(table)
+    options = [file.read_text() for file in stream.root.rglob("OPTIONS-*")]
+    assert options
+    assert all("max_open_files=77" in text for text in options)
+    # Each of the epochs after the first flushes what the one before has committed.
+    logs = [file.read_text() for file in stream.root.rglob("LOG")]
+    assert max(text.count("flush_finished") for text in logs) >= 3
 
 
 def test_a_string_that_is_not_utf8_is_named(spark):

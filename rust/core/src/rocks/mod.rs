@@ -33,8 +33,8 @@ pub(crate) use operations::sorted_files::SortedFiles;
 pub use options::Environment;
 pub(crate) use options::sync_path;
 pub use options::{
-    FilterPass, FilterSetup, RocksOptions, RowFilter, SharedMemory, configure_shared_memory,
-    shared_memory,
+    FilterPass, FilterSetup, RocksOptions, RowFilter, SharedMemory, check_rocksdb_options,
+    configure_shared_memory, shared_memory,
 };
 pub(crate) use raw_iterator::RawIterator;
 pub(crate) use recovery::missing_files::put_back;

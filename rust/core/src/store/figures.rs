@@ -37,7 +37,7 @@ pub(crate) fn push_figures(
     match kind {
         StoreKind::KeyValue | StoreKind::TimestampedKeyValue => {}
         StoreKind::Versioned { .. } => {
-            let reads = "Reads as of a moment older than the history retention that found nothing";
+            let reads = "Reads as of a moment before the history that left out keys";
             sheet.push_count(
                 "expired-reads",
                 counts.expired_reads.sample(now),

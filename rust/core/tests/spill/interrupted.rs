@@ -6,8 +6,8 @@ use crate::support::{
 };
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
-    Commit, Database, Durability, ErrorKind, Offset, OffsetChange, StoreKind, StoreSpec, Timestamp,
-    WindowPut, WindowedKey,
+    Commit, Database, Durability, ErrorKind, Offset, OffsetChange, Position, StoreKind, StoreSpec,
+    Timestamp, WindowPut, WindowedKey,
 };
 
 /// An interrupted commit is rolled back before its commit file is written, and completed by the
@@ -101,7 +101,8 @@ fn database_refuses_work_until_an_interrupted_commit_is_completed() {
     let refused = [
         db.transaction().map(drop).unwrap_err(),
         db.commit(OffsetChange::Keep).unwrap_err(),
-        db.restore("kv", &[], OffsetChange::Keep).unwrap_err(),
+        db.restore("kv", &[], OffsetChange::Keep, &Position::default())
+            .unwrap_err(),
         db.commit_transaction(db.begin().unwrap(), Commit::default())
             .unwrap_err(),
         db.checkpoint(&dir.path().join("copy")).unwrap_err(),

@@ -8,7 +8,7 @@ use holdfast_core::{DatabaseOptions, Durability, Error, ErrorKind, ProcessingGua
 use serde::{Deserialize, Serialize};
 
 use crate::operator::{Counts, OperatorRequest};
-use crate::partition::SnapshotPolicy;
+use crate::partition::{FlushPolicy, SnapshotPolicy};
 use crate::protocol::{Attempt, Digest, Epoch, HostId, PartitionId, RunNumber};
 use crate::root::StorageOptions;
 
@@ -69,6 +69,12 @@ pub struct Settings {
     pub retain_epochs: i64,
     /// Whether a recomputed epoch must have the same results.
     pub processing_guarantee: ProcessingGuarantee,
+    /// The time since a database's last flush after which an epoch flushes it, in microseconds.
+    pub flush_interval: u64,
+    /// The committed rows that are not in files, in bytes, above which an epoch flushes a database.
+    pub flush_bytes: u64,
+    /// RocksDB's option strings; they take effect when a database is opened.
+    pub rocksdb_options: Vec<(String, String)>,
 }
 
 impl Default for Settings {
@@ -79,6 +85,9 @@ impl Default for Settings {
             snapshot_interval: 300_000_000,
             retain_epochs: 100,
             processing_guarantee: ProcessingGuarantee::default(),
+            flush_interval: 30_000_000,
+            flush_bytes: 32 << 20,
+            rocksdb_options: Vec::new(),
         }
     }
 }
@@ -92,6 +101,14 @@ impl Settings {
         }
     }
 
+    /// Returns when databases are flushed.
+    pub fn flushes(&self) -> FlushPolicy {
+        FlushPolicy {
+            interval: Duration::from_micros(self.flush_interval),
+            bytes: self.flush_bytes,
+        }
+    }
+
     /// Returns the options of the databases.
     ///
     /// They have no write-ahead log, because the state's log restores what a crash loses.
@@ -99,6 +116,7 @@ impl Settings {
         DatabaseOptions {
             durability: Durability::Changelog,
             uncommitted_max_bytes: self.uncommitted_max_bytes,
+            rocksdb_options: self.rocksdb_options.clone(),
             ..DatabaseOptions::default()
         }
     }

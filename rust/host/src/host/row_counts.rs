@@ -25,9 +25,7 @@ pub struct RowCounts {
 struct PendingCounts {
     first: Epoch,
     last: Epoch,
-    late: u64,
-    dropped: u64,
-    ahead: u64,
+    counts: Counts,
     /// When the last line was logged.
     logged: Option<Instant>,
 }
@@ -37,9 +35,14 @@ impl PendingCounts {
         let Self {
             first,
             last,
-            late,
-            dropped,
-            ahead,
+            counts:
+                Counts {
+                    late,
+                    expired,
+                    dropped,
+                    ahead,
+                    ..
+                },
             ..
         } = *self;
         let epochs = if first == last {
@@ -48,54 +51,41 @@ impl PendingCounts {
             format!("epochs {first} to {last}")
         };
         *self = Self {
-            late: 0,
-            dropped: 0,
-            ahead: 0,
+            counts: Counts::default(),
             logged: Some(now),
             ..*self
         };
         format!(
-            "operator {operator}, {epochs}: {late} rows came too late, {dropped} had no key or no \
-             time, {ahead} were set aside"
+            "operator {operator}, {epochs}: {late} rows came too late, {expired} were before the \
+             table's history, {dropped} had no key or no time, {ahead} were set aside"
         )
-    }
-
-    fn is_empty(&self) -> bool {
-        self.late + self.dropped + self.ahead == 0
     }
 }
 
 impl RowCounts {
     /// Adds the counts of a session.
     pub fn add(&self, root: &Path, operator: &OperatorName, epoch: Epoch, counts: Counts) {
-        let Counts {
-            late,
-            dropped,
-            ahead,
-            ..
-        } = counts;
-        if late + dropped + ahead == 0 {
+        if without_result(&counts) == 0 {
             return;
         }
         let mut operators = self.operators.lock();
         let empty = || PendingCounts {
             first: epoch,
             last: epoch,
-            late: 0,
-            dropped: 0,
-            ahead: 0,
+            counts: Counts::default(),
             logged: None,
         };
         let pending = operators
             .entry((root.to_owned(), operator.clone()))
             .or_insert_with(empty);
-        if pending.is_empty() {
+        if without_result(&pending.counts) == 0 {
             (pending.first, pending.last) = (epoch, epoch);
         }
         (pending.first, pending.last) = (pending.first.min(epoch), pending.last.max(epoch));
-        pending.late += late;
-        pending.dropped += dropped;
-        pending.ahead += ahead;
+        pending.counts.late += counts.late;
+        pending.counts.expired += counts.expired;
+        pending.counts.dropped += counts.dropped;
+        pending.counts.ahead += counts.ahead;
     }
 
     /// Returns the lines that are due and resets their counts. `all` includes operators whose last
@@ -104,7 +94,7 @@ impl RowCounts {
     pub fn take_lines(&self, now: Instant, all: bool) -> Vec<String> {
         let mut operators = self.operators.lock();
         let is_due = |pending: &PendingCounts| {
-            !pending.is_empty()
+            without_result(&pending.counts) > 0
                 && (all
                     || pending
                         .logged
@@ -116,6 +106,11 @@ impl RowCounts {
             .map(|((_, operator), pending)| pending.take_line(operator, now))
             .collect()
     }
+}
+
+/// How many rows have no result, or none of the table.
+fn without_result(counts: &Counts) -> u64 {
+    counts.late + counts.expired + counts.dropped + counts.ahead
 }
 
 #[cfg(test)]
@@ -130,15 +125,17 @@ mod tests {
         );
         let counts = Counts {
             late: 2,
+            expired: 3,
             dropped: 1,
             ..Counts::default()
         };
         let add = |epoch| row_counts.add(Path::new("/r"), &name, Epoch(epoch), counts);
         let start = Instant::now();
         let line = |epochs: &str, late: u64, dropped: u64| {
+            let expired = 3 * dropped;
             vec![format!(
-                "operator join, {epochs}: {late} rows came too late, {dropped} had no key or no \
-                 time, 0 were set aside"
+                "operator join, {epochs}: {late} rows came too late, {expired} were before the \
+                 table's history, {dropped} had no key or no time, 0 were set aside"
             )]
         };
         row_counts.add(Path::new("/r"), &name, Epoch(0), Counts::default());

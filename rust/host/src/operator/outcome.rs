@@ -28,6 +28,9 @@ pub struct Counts {
     pub dropped: u64,
     /// Rows that came too late: older than the retention or the grace allows.
     pub late: u64,
+    /// Left rows of an as-of join whose time is before the table's history, so that they match
+    /// nothing although an older version may have been valid.
+    pub expired: u64,
     /// Far-future rows, which were set aside.
     pub ahead: u64,
 }

@@ -54,7 +54,7 @@ impl PartitionState {
                 OpenStep::Apply { from, to } => {
                     self.root.spark.sync(request.run, request.epoch)?;
                     self.roll_forward(inner, request, from, to)?;
-                    inner.opened()?.flush_if_due()?;
+                    inner.opened()?.flush_if_due(request.flushes)?;
                     if from == to {
                         // The usual micro-batch: Spark's logs were just read and need not be read
                         // again.

@@ -22,4 +22,4 @@ pub use prepared_epoch::PreparedEpoch;
 pub use replay::apply_object;
 pub use state::PartitionState;
 pub use view::StateView;
-pub use view_request::{SnapshotPolicy, ViewRequest};
+pub use view_request::{FlushPolicy, SnapshotPolicy, ViewRequest};

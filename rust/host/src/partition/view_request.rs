@@ -27,8 +27,33 @@ pub struct ViewRequest<'a> {
     pub executor: Option<&'a Executor>,
     /// When snapshots are taken.
     pub snapshots: SnapshotPolicy,
+    /// When its database is flushed.
+    pub flushes: FlushPolicy,
     /// The budget of what is staged and not committed.
     pub memory: &'a Arc<Budget>,
+}
+
+/// When a database is flushed. Its files are what a killed host's successor need not replay.
+#[derive(Clone, Copy, Debug)]
+pub struct FlushPolicy {
+    /// The time since the last flush that triggers one.
+    pub interval: Duration,
+    /// Committed bytes that are not in files; more trigger a flush.
+    pub bytes: u64,
+}
+
+impl FlushPolicy {
+    /// Never.
+    #[cfg(test)]
+    pub const NEVER: Self = Self {
+        interval: Duration::MAX,
+        bytes: u64::MAX,
+    };
+
+    /// Whether a flush is due.
+    pub fn is_due(&self, unflushed_bytes: u64, since_last: Duration) -> bool {
+        unflushed_bytes > self.bytes || since_last >= self.interval
+    }
 }
 
 /// When snapshots are taken, and how much log is retained.
@@ -38,4 +63,22 @@ pub struct SnapshotPolicy {
     pub interval: Duration,
     /// How many epochs of the log are retained at least, whatever snapshots exist.
     pub retain_epochs: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flush_is_due_above_its_bytes_or_at_its_age() {
+        let policy = FlushPolicy {
+            interval: Duration::from_secs(30),
+            bytes: 100,
+        };
+        let age = Duration::from_secs;
+        assert!(!policy.is_due(100, age(29)));
+        assert!(policy.is_due(101, age(0)));
+        assert!(policy.is_due(0, age(30)));
+        assert!(!FlushPolicy::NEVER.is_due(u64::MAX, age(1 << 40)));
+    }
 }

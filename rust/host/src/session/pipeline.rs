@@ -109,6 +109,7 @@ impl SessionPipeline {
             options: &options,
             executor: host.executor(),
             snapshots: request.settings.snapshots(),
+            flushes: request.settings.flushes(),
             memory: host.memory().uncommitted(),
         })?;
         let latest = max_ahead

@@ -191,6 +191,33 @@ fn right_rows_may_be_ahead_by_the_retention_minus_the_grace() {
     job.epoch(&[right(2, 20, 3)], true);
     let done = job.epoch(&[row(1, 12, 4), right(3, 8, 5)], true);
     assert_eq!((joined(&done.rows), done.counts.late), (vec![(2, None)], 1));
+    assert_eq!(done.counts.expired, 0, "key 1 has not changed since 8");
+}
+
+#[test]
+fn left_rows_before_the_history_are_counted() {
+    for grace in [0, 4] {
+        let job = Job::new(&request("left", 10, grace, true), 2, 1);
+        let done = job.epoch(
+            &[
+                right(1, 0, 1),
+                right(1, 20, 2),
+                right(2, 5, 3),
+                right(2, 40, 4),
+            ],
+            true,
+        );
+        assert_eq!(done.counts.expired, 0);
+        // Key 2 changed at 40, key 1 has been as it is since 20, key 3 has never been.
+        let lefts = [row(2, 29, 1), row(1, 29, 2), row(3, 29, 3), row(2, 30, 4)];
+        let done = job.epoch(&lefts, true);
+        assert_eq!(
+            joined(&done.rows),
+            [(1, None), (2, Some(2)), (3, None), (4, Some(3))],
+            "grace {grace}"
+        );
+        assert_eq!(done.counts.expired, 1, "grace {grace}");
+    }
 }
 
 proptest! {

@@ -131,6 +131,7 @@ impl Subject for Versioned {
                                     (Some((put.accepted, put.valid_to.map(|t| t.0))), None)
                                 }
                                 Applied::Get(version) => (None, owned(version)),
+                                Applied::Expired => (None, None),
                             });
                         })?;
                     same(|| format!("batch {batch:?}"), &found, &model)?;

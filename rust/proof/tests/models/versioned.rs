@@ -133,6 +133,7 @@ impl Pair<Place> {
                                 (Some((put.accepted, put.valid_to.map(|t| t.0))), None)
                             }
                             Applied::Get(found) => (None, found.map(owned)),
+                            Applied::Expired => (None, None),
                         });
                     })
                     .unwrap();

@@ -18,18 +18,22 @@ use crate::stores::store_handle::StoreHandle;
 use crate::stores::timestamped::TimestampedKeyValueStore;
 use crate::stores::versioned::VersionedKeyValueStore;
 use crate::stores::window::WindowStore;
-use crate::view::{InputOffsets, View};
+use crate::view::{InputOffsets, View, from_python};
 use holdfast_core::{
-    Database as Engine, Error, ErrorKind, Figure, FigureValue, Offset, OffsetChange, Result,
-    StoreSpec, Timestamp, TopicPartition, VersionRow,
+    Commit, Database as Engine, Error, ErrorKind, Figure, FigureValue, Offset, OffsetChange,
+    Result, StoreSpec, Timestamp, TopicPartition, VersionRow,
 };
 use offsets::{ChangelogOffsets, offset_change, to_python};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use settings::DatabaseSettings;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store_builder::StoreBuilder;
+
+/// The property with the offsets of the last commit that had user stores.
+const USER_STORE_OFFSETS: &str = "user_store_offsets";
 
 /// A figure for Python: name, value, unit, meaning.
 type PyFigure = (String, Py<PyAny>, &'static str, String);
@@ -68,6 +72,14 @@ pub fn open_database(
 pub fn check_store_name(py: Python<'_>, name: &str) -> PyResult<()> {
     run(py, Process::current(), || {
         holdfast_core::check_store_name(name)
+    })
+}
+
+/// Fails for RocksDB options that a database would refuse. This opens nothing, too.
+#[pyfunction]
+pub fn check_rocksdb_options(py: Python<'_>, options: Vec<(String, String)>) -> PyResult<()> {
+    run(py, Process::current(), || {
+        holdfast_core::check_rocksdb_options(&options)
     })
 }
 
@@ -201,21 +213,33 @@ impl Database {
         })
     }
 
-    #[pyo3(signature = (changelog_offsets))]
-    fn commit(&self, py: Python<'_>, changelog_offsets: Option<ChangelogOffsets>) -> PyResult<()> {
-        self.run(py, |open| open.commit(offset_change(changelog_offsets)))
+    #[pyo3(signature = (changelog_offsets, user_store_offsets))]
+    fn commit(
+        &self,
+        py: Python<'_>,
+        changelog_offsets: Option<ChangelogOffsets>,
+        user_store_offsets: Option<Vec<u8>>,
+    ) -> PyResult<()> {
+        let commit = Commit {
+            offsets: offset_change(changelog_offsets),
+            properties: user_store_offsets
+                .into_iter()
+                .map(|offsets| (USER_STORE_OFFSETS.to_owned(), offsets))
+                .collect(),
+        };
+        self.run(py, |open| open.commit(&commit))
+    }
+
+    fn user_store_offsets<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let offsets = self.run(py, |open| open.db().property(USER_STORE_OFFSETS))?;
+        Ok(offsets.map(|offsets| PyBytes::new(py, &offsets)))
     }
 
     fn rollback(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, OpenDatabase::rollback)
     }
 
-    fn recover(&self, py: Python<'_>) -> PyResult<InputOffsets> {
-        let offsets = self.run(py, OpenDatabase::recover)?;
-        Ok(to_python(offsets))
-    }
-
-    #[pyo3(signature = (store, keys, values, timestamps, changelog_offsets))]
+    #[pyo3(signature = (store, keys, values, timestamps, changelog_offsets, position))]
     fn restore_batch(
         &self,
         py: Python<'_>,
@@ -224,6 +248,7 @@ impl Database {
         values: &Bound<'_, PyAny>,
         timestamps: Option<&Bound<'_, PyAny>>,
         changelog_offsets: ChangelogOffsets,
+        position: InputOffsets,
     ) -> PyResult<()> {
         let [keys, values] = Column::import_all([(keys, "keys"), (values, "values")])?;
         let timestamps = Column::import_optional(timestamps, "timestamps")?;
@@ -247,7 +272,8 @@ impl Database {
             } else {
                 offset_change(Some(changelog_offsets))
             };
-            open.db().restore(store, &rows, offsets)
+            let position = from_python(position).collect();
+            open.db().restore(store, &rows, offsets, &position)
         })
     }
 
@@ -310,9 +336,17 @@ impl Database {
         })
     }
 
-    fn commit_requested(&self, py: Python<'_>) -> PyResult<bool> {
+    fn store_uncommitted_bytes(&self, py: Python<'_>, store: &str) -> PyResult<usize> {
         self.run(py, |open| {
-            open.check_open().map(|()| open.commit_requested())
+            open.check_open()?;
+            open.db().store_uncommitted_bytes(store)
+        })
+    }
+
+    fn commit_requested(&self, py: Python<'_>, more_bytes: usize) -> PyResult<bool> {
+        self.run(py, |open| {
+            open.check_open()
+                .map(|()| open.commit_requested(more_bytes))
         })
     }
 

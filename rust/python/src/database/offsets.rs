@@ -2,7 +2,7 @@
 
 use crate::process::Process;
 use crate::run::run;
-use crate::view::InputOffsets;
+use crate::view::{InputOffsets, from_python};
 use holdfast_core::{Offset, OffsetChange, TopicPartition};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -45,14 +45,9 @@ pub fn read_offsets(py: Python<'_>, path: PathBuf) -> PyResult<Option<InputOffse
 
 /// Writes a text file of offsets atomically.
 #[pyfunction]
-pub fn write_offsets(
-    py: Python<'_>,
-    path: PathBuf,
-    offsets: Vec<(String, i32, i64)>,
-) -> PyResult<()> {
-    let offset = |(topic, partition, offset)| (TopicPartition { topic, partition }, Offset(offset));
+pub fn write_offsets(py: Python<'_>, path: PathBuf, offsets: InputOffsets) -> PyResult<()> {
     run(py, Process::of_engine(), || {
-        holdfast_core::write_offsets(&path, &offsets.into_iter().map(offset).collect())
+        holdfast_core::write_offsets(&path, &from_python(offsets).collect())
     })
 }
 

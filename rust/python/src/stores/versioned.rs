@@ -276,6 +276,10 @@ impl VersionedKeyValueStore {
                         accepted.append_null();
                         columns.append(None, found);
                     }
+                    Applied::Expired => {
+                        accepted.append_null();
+                        columns.append(None, None);
+                    }
                 })?;
                 // The result is built inside the write: if that fails, the puts must not be
                 // committed.

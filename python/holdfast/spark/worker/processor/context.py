@@ -29,7 +29,7 @@ class ProcessorContext:
         calls: "_core.HostCalls",
         builders: "list[StoreBuilder]",
         *,
-        epoch: int,
+        epoch: int | None,
         partition: int,
         keys: pa.Schema,
         timed: bool,
@@ -39,12 +39,18 @@ class ProcessorContext:
 
         `keys`: the columns `by`; `timed`: the rows have a time; `fires`: there is an `on_timer`.
         """
-        self.epoch: Final = epoch
+        self.epoch: Final = epoch or 0
         """The micro-batch's number; 0 if a static frame has none."""
         self.partition: Final = partition
         self.commits = 0
         """The number of calls of `commit`."""
-        self._stores: Final = ProcessorStores(calls, builders, keys.names)
+        self._stores: Final = ProcessorStores(
+            calls,
+            builders,
+            keys.names,
+            partition=partition,
+            state_epoch=epoch - 1 if epoch else None,
+        )
         self._timers: Final = Timers(calls, keys) if timed else None
         self._fires: Final = fires
 
@@ -82,7 +88,8 @@ class ProcessorContext:
     def commit(self) -> None:
         """Counts a request for a commit, and has no other effect.
 
-        Under exactly-once an epoch commits as a whole.
+        An epoch commits as a whole, under both guarantees: Spark's checkpoint has the input offsets
+        of whole micro-batches only. Changes beyond the memory of an epoch go to files.
         """
         self.commits += 1
 

@@ -40,6 +40,11 @@ class RemoteStore:
     def flush(self) -> None:
         """Sends the buffered writes."""
 
+    def uncommitted_bytes(self) -> int:
+        """Returns the memory of the session's writes to the store, and sends the buffered ones."""
+        size: int = self._number("uncommitted_bytes")
+        return size
+
     def begin_batch(self, _keys: Callable[[], list[bytes]]) -> None:
         """Sends the writes of the previous batch; `_keys` returns the keys of the new one."""
         self.flush()

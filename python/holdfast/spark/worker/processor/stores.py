@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from holdfast._offsets import TopicPartition, topic_partition
 from holdfast._stores.key_value import KeyValueStore
 from holdfast._stores.serdes import Serdes
 from holdfast._stores.session import SessionStore
@@ -43,14 +44,25 @@ class ProcessorStores:
     """The stores of one session, by name."""
 
     def __init__(
-        self, calls: "_core.HostCalls", builders: "list[StoreBuilder]", by: list[str]
+        self,
+        calls: "_core.HostCalls",
+        builders: "list[StoreBuilder]",
+        by: list[str],
+        *,
+        partition: int = 0,
+        state_epoch: int | None = None,
     ) -> None:
-        """`by`: the columns of a batch that have the keys to prefetch."""
+        """`by`: the columns of a batch that have the keys to prefetch.
+
+        `state_epoch` is the epoch before this one, whose state the session reads; None without one.
+        """
         self._by = by
         self._builders = builders
         self._remote: dict[str, RemoteStore] = {}
         self._stores: dict[str, Any] = {}
-        owner: StoreOwner = _SessionOwner()
+        owner: StoreOwner = _SessionOwner(
+            self._remote, TopicPartition("log", partition), state_epoch
+        )
         for builder in builders:
             store, remote = _KINDS[builder.kind]
             self._remote[builder.name] = remote(calls, builder.name)
@@ -103,16 +115,33 @@ class _SessionOwner:
 
     is_open = True
 
+    def __init__(
+        self,
+        remote: "Mapping[str, RemoteStore]",
+        changelog: TopicPartition,
+        state_epoch: int | None,
+    ) -> None:
+        self._remote = remote
+        self._changelog = changelog
+        self._state_epoch = state_epoch
+
     def commit(self, _offsets: "Mapping[tuple[str, int], int | None] | None" = None, /) -> None:
         """Raises: a store cannot end the epoch."""
         raise UnsupportedOperationError(
             "a store's commit inside a processor: the epoch commits as a whole after Spark "
-            "committed it; ctx.commit() requests a commit"
+            "committed it"
         )
 
-    def store_offset(self, _store: str, _partition: tuple[str, int], /) -> int | None:
-        """Returns None: the state host has the offsets of a processor's stores."""
-        return None
+    def store_offset(self, _store: str, partition: tuple[str, int], /) -> int | None:
+        """Returns the last committed epoch of the partition's changelog, None of another one.
+
+        All stores of a partition stand at the epoch before this one.
+        """
+        return self._state_epoch if topic_partition(partition) == self._changelog else None
+
+    def store_uncommitted_bytes(self, store: str, /) -> int:
+        """Returns the memory of the epoch's writes to one store."""
+        return self._remote[store].uncommitted_bytes()
 
     def isolation(self, level: "IsolationLevel | None", /) -> str:
         """Returns the name of an isolation level."""

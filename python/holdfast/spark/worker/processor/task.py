@@ -64,7 +64,7 @@ class ProcessTask(OperatorTask):
         context = ProcessorContext(
             calls,
             list(getattr(processor, "stores", ())),
-            epoch=request["epoch"] or 0,
+            epoch=None if request.get("scratch") else request["epoch"],
             partition=request["partition"],
             keys=self.keys,
             timed=self.timed,

@@ -84,12 +84,13 @@ impl Database {
             );
         }
         self.push_offsets(&commit.offsets, store, &mut batch)?;
+        let position = tx.position();
         if let Some(restored) = store
+            && tx.observed().reaches(&position)
             && self.is_lost(restored, &tx)?
         {
             batch.push(self.families.metadata.id, &keys::lost_key(restored), None);
         }
-        let position = tx.position();
         for (tp, offset) in tx.observed().offsets() {
             // An offset below the committed one changes nothing: `position` has the greater one.
             let offset = position.get(tp).unwrap_or(offset);

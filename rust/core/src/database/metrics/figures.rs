@@ -37,6 +37,12 @@ impl Database {
             "Memory of the open transaction",
         );
         sheet.push(
+            "spilled-bytes",
+            self.spilled_bytes_of(&self.stores.tables)?,
+            "bytes",
+            "Files of the open transaction, which outgrew its memory",
+        );
+        sheet.push(
             "unflushed-bytes",
             self.unflushed_bytes(),
             "bytes",
@@ -102,6 +108,12 @@ impl Database {
             uncommitted,
             "bytes",
             "Memory of what the open transaction holds for the store",
+        );
+        sheet.push(
+            "spilled-bytes",
+            self.spilled_bytes_of(&tables)?,
+            "bytes",
+            "Files of what the open transaction has spilled of the store",
         );
         let rows = tables
             .first()

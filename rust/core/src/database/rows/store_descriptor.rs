@@ -64,11 +64,18 @@ pub(in crate::database) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> 
     if kind == spec.kind.name() || spec.kind.name().strip_prefix("timestamped_") == Some(kind) {
         return Ok(());
     }
+    let convert = match (kind, &spec.kind) {
+        ("key_value" | "timestamped_key_value", StoreKind::Versioned { .. }) => {
+            ". To make it versioned, restore it from its changelog in a new directory \
+             (docs/stores/versioned.md, \"From a key-value store\")"
+        }
+        _ => "",
+    };
     Err(Error::new(
         ErrorKind::InvalidValue,
         format!(
             "the store was made as {kind:?} and is now asked for as {:?}; open it as what it is \
-             or give the new store another name",
+             or give the new store another name{convert}",
             spec.kind.name()
         ),
     )

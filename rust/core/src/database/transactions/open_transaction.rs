@@ -48,6 +48,14 @@ impl Database {
     /// if a part of a failed write is staged, which only `rollback` repairs. After any other error
     /// the database refuses work until `rollback` or a reopen.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
+        self.commit_with(&Commit::of(offsets))
+    }
+
+    /// Commits the database's own transaction with offsets and properties.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn commit_with(&self, commit: &Commit) -> Result<()> {
         self.rocks.check_owner()?;
         self.reclaimer.log();
         // Dropped after the lock: deleting spilled rows takes a while.
@@ -58,14 +66,14 @@ impl Database {
             tx.check_not_poisoned()
                 .map_err(|error| error.path(self.path()))?;
         }
-        offsets.check()?;
+        commit.offsets.check()?;
         let _published = self.publish_writer(&mut writer);
         let tx = match writer.take() {
             Some(tx) => tx,
             None => self.begin()?,
         };
         _spilled = tx.base().spilled().cloned();
-        self.commit_locked(&mut writer, tx, &Commit::of(offsets), None)
+        self.commit_locked(&mut writer, tx, commit, None)
             .inspect_err(|error| {
                 if error.kind() != ErrorKind::StoreClosed {
                     writer.poison(error);
@@ -108,6 +116,36 @@ impl Database {
     pub fn uncommitted_bytes(&self) -> usize {
         let writer = self.transactions.writer.lock();
         writer.transaction().map_or(0, |tx| tx.uncommitted_bytes())
+    }
+
+    /// Memory of the database's own transaction for one store, in bytes.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a store that the database was not opened with.
+    pub fn store_uncommitted_bytes(&self, store: &str) -> Result<usize> {
+        let tables = self.entry(store)?.store.tables();
+        Ok(self.uncommitted_bytes_of(&tables))
+    }
+
+    /// Memory of a private transaction for one store, in bytes.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a store that the database was not opened with.
+    pub fn uncommitted_bytes_in(&self, tx: &Transaction, store: &str) -> Result<usize> {
+        let tables = self.entry(store)?.store.tables();
+        Ok(tables.iter().map(|table| tx.table_bytes(*table)).sum())
+    }
+
+    /// Bytes of files that the database's own transaction has spilled of some tables.
+    pub(in crate::database) fn spilled_bytes_of(&self, tables: &[Table]) -> Result<u64> {
+        let writer = self.transactions.writer.lock();
+        let spilled = writer
+            .transaction()
+            .and_then(|tx| tx.base().spilled().cloned());
+        drop(writer);
+        spilled.map_or(Ok(0), |rows| {
+            tables.iter().map(|table| rows.file_bytes(*table)).sum()
+        })
     }
 
     /// Memory of the database's own transaction for some tables, in bytes.

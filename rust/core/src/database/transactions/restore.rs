@@ -4,6 +4,7 @@ use crate::database::commit::Commit;
 use crate::database::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
+use crate::position::Position;
 use crate::store::versioned::VersionRow;
 
 impl Database {
@@ -13,6 +14,10 @@ impl Database {
     /// batches. The records must be in the order in which they were written. A record that was
     /// older than the store's retention when it was written is skipped and not counted. The source
     /// topic of a table may have such records.
+    ///
+    /// `position` is the input position of the last record: it is merged into the database's
+    /// position. A store that has lost its data counts as restored when its restore has reached the
+    /// database's position in these input partitions; without them, at once.
     ///
     /// The meaning of a record's key, value and time depends on the store's kind: see `change.rs`.
     ///
@@ -26,6 +31,7 @@ impl Database {
         store: &str,
         rows: &[VersionRow<'_>],
         offsets: OffsetChange,
+        position: &Position,
     ) -> Result<()> {
         self.rocks.check_owner()?;
         let mut writer = self.transactions.writer.lock();
@@ -39,6 +45,9 @@ impl Database {
         }
         let _published = self.publish_writer(&mut writer);
         let mut tx = self.begin()?;
+        for (tp, offset) in position.offsets() {
+            tx.observe(tp.clone(), offset)?;
+        }
         self.entry(store)?.restore(&mut tx, rows)?;
         writer.forget_if_empty();
         self.commit_locked(&mut writer, tx, &Commit::of(offsets), Some(store))

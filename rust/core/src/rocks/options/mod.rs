@@ -16,3 +16,4 @@ pub(super) use family_options::family_options;
 pub use rocks_options::RocksOptions;
 pub use row_filter::{FilterPass, FilterSetup, RowFilter};
 pub use shared_memory::{SharedMemory, configure_shared_memory, shared_memory};
+pub use user_options::check_rocksdb_options;

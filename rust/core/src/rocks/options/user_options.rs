@@ -24,6 +24,14 @@ const RESERVED: [&str; 17] = [
     "write_buffer_manager",
 ];
 
+/// Fails for options that a database would refuse. This opens nothing.
+///
+/// # Errors
+/// `InvalidValue` for an option that guarantees depend on, or that RocksDB does not know.
+pub fn check_rocksdb_options(options: &[(String, String)]) -> Result<()> {
+    with_extra(Options::default(), options).map(drop)
+}
+
 /// Sets the user's options over the given ones. `extra` may mix database and family options: each
 /// kind takes its own.
 pub(super) fn with_extra(mut options: Options, extra: &[(String, String)]) -> Result<Options> {

@@ -45,6 +45,8 @@ pub enum Applied<'a> {
     Put(PutResult),
     /// A read; `None` for a tombstone.
     Get(Option<Version<'a>>),
+    /// A read as of a moment before the history that found nothing, and is counted as such.
+    Expired,
 }
 
 /// What a row must read from the database.
@@ -156,18 +158,17 @@ impl VersionedStore {
                 }
                 Op::Get { key, as_of } => {
                     rows.truncate(stored_bytes);
-                    self.get_in_batch(tx, part, as_of.0, &stored[n], &mut rows, &mut |found| {
-                        let found = found.map(|version| {
-                            if want_valid_to {
-                                version
-                            } else {
-                                Version {
+                    self.get_in_batch(tx, part, as_of.0, &stored[n], &mut rows, &mut |applied| {
+                        let applied = match applied {
+                            Applied::Get(Some(version)) if !want_valid_to => {
+                                Applied::Get(Some(Version {
                                     valid_to: None,
                                     ..version
-                                }
+                                }))
                             }
-                        });
-                        sink(n, Applied::Get(found));
+                            applied => applied,
+                        };
+                        sink(n, applied);
                     })
                     .map_err(|e| e.store(self.name()).key(key))?;
                 }
@@ -198,11 +199,17 @@ impl VersionedStore {
                 as_of: moment(n),
             })
             .collect();
-        self.apply(Operation::GetBatch, tx, &ops, true, &mut |n, applied| {
-            if let Applied::Get(found) = applied {
-                sink(n, found);
-            }
-        })
+        self.apply(
+            Operation::GetBatch,
+            tx,
+            &ops,
+            true,
+            &mut |n, applied| match applied {
+                Applied::Get(found) => sink(n, found),
+                Applied::Expired => sink(n, None),
+                Applied::Put(_) => {}
+            },
+        )
     }
 
     /// Puts many versions and calls `sink` for every row, in order, with its result.
@@ -346,7 +353,7 @@ impl VersionedStore {
         at: i64,
         stored: &FoundVersion,
         rows: &mut Vec<u8>,
-        emit: &mut dyn FnMut(Option<Version<'_>>),
+        emit: &mut dyn FnMut(Applied<'_>),
     ) -> Result<()> {
         let horizon = self.horizon(tx);
         let staged = tx.newest_staged(self.inner.versions, part);
@@ -355,22 +362,21 @@ impl VersionedStore {
             && begin <= at
         {
             let value = newest.value.and_then(layout::value);
-            emit(value.map(|value| Version {
+            emit(Applied::Get(value.map(|value| Version {
                 value,
                 timestamp: Timestamp(begin),
                 valid_to: None,
-            }));
+            })));
         } else if at < horizon {
-            emit(self.newest_by(tx, part, at, rows)?.version(rows));
+            match self.newest_by(tx, part, at, rows)? {
+                Some(found) => emit(Applied::Get(found.version(rows))),
+                None => emit(Applied::Expired),
+            }
         } else if staged.is_none() {
-            emit(stored.version(rows));
+            emit(Applied::Get(stored.version(rows)));
         } else {
-            emit(
-                stored
-                    .clone()
-                    .merge(self.staged_at(tx, part, at, rows))
-                    .version(rows),
-            );
+            let found = stored.clone().merge(self.staged_at(tx, part, at, rows));
+            emit(Applied::Get(found.version(rows)));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Scans: the versions of a key or of a range of keys, and the whole table as of a moment.
 
 use super::backward::{BackwardWalk, ValiditySpan};
+use super::expired_read::ExpiredRead;
 use super::layout;
 use super::store::VersionedStore;
 use super::version::{Version, VersionRow};
@@ -31,6 +32,8 @@ pub struct VersionScan {
     /// The walk over a key with more versions than can be collected.
     backward: Option<BackwardWalk>,
     ready: VecDeque<(Vec<u8>, OwnedVersion)>,
+    /// The read's moment is before the history, and no key has been left out for it yet.
+    expired: Option<ExpiredRead>,
 }
 
 #[derive(Clone, Copy)]
@@ -83,7 +86,8 @@ impl VersionedStore {
     /// oldest first.
     ///
     /// Tombstones and versions that ended before the history retention are left out. If `to` itself
-    /// is before the retention, only the newest version can be found.
+    /// is before the retention, only the newest version can be found. The scan is one expired read
+    /// if it leaves out a key whose newest version began after `to`.
     pub fn versions(
         &self,
         tx: &mut Transaction,
@@ -131,11 +135,13 @@ impl VersionedStore {
                 horizon,
             }),
             ascending,
+            (to.0 < horizon).then(|| ExpiredRead::new(self, tx, to.0)),
         ))
     }
 
     /// The whole table as it was at a moment (`None`: as it is now), in key order. A moment before
-    /// the history retention shows only keys whose newest version had begun by then.
+    /// the history retention shows only keys whose newest version had begun by then; the scan is
+    /// one expired read if it leaves another key out.
     pub fn scan(&self, tx: &mut Transaction, as_of: Option<Timestamp>) -> Result<VersionScan> {
         let _call = self.inner.counts.call(Operation::Scan);
         let horizon = self.horizon(tx);
@@ -156,7 +162,8 @@ impl VersionedStore {
         let scan = open
             .map_err(|e| e.store(self.name()))?
             .counted(self.inner.counts.iterator());
-        Ok(VersionScan::new(scan, mode, false))
+        let expired = (at < horizon).then(|| ExpiredRead::new(self, tx, at));
+        Ok(VersionScan::new(scan, mode, false, expired))
     }
 
     /// The versions that a transaction has staged, ordered by (key, newest first).
@@ -183,7 +190,12 @@ impl VersionedStore {
 }
 
 impl VersionScan {
-    fn new(scan: Scan, mode: VersionScanMode, ascending: bool) -> Self {
+    fn new(
+        scan: Scan,
+        mode: VersionScanMode,
+        ascending: bool,
+        expired: Option<ExpiredRead>,
+    ) -> Self {
         let (collected, ready) = (Vec::new(), VecDeque::new());
         Self {
             scan,
@@ -194,6 +206,7 @@ impl VersionScan {
             collected_bytes: 0,
             backward: None,
             ready,
+            expired,
         }
     }
 
@@ -213,7 +226,7 @@ impl VersionScan {
         visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool,
     ) -> Result<bool> {
         let mut damaged = Ok(());
-        let buffer = &mut self.key.key;
+        let (buffer, expired) = (&mut self.key.key, &mut self.expired);
         let stopped = self.scan.for_each(&mut |part, row| {
             let (begin, row) = match layout::stored_latest(part, row) {
                 Ok(read) => read,
@@ -222,7 +235,11 @@ impl VersionScan {
                     return Step::Pause;
                 }
             };
-            let Some(value) = layout::value(row).filter(|_| begin <= at) else {
+            if begin > at {
+                ExpiredRead::count_if_left_out(expired, begin);
+                return Step::Next;
+            }
+            let Some(value) = layout::value(row) else {
                 return Step::Next;
             };
             let version = Version {
@@ -258,6 +275,7 @@ impl VersionScan {
                 collected_bytes,
                 backward,
                 ready,
+                expired,
             } = self;
             if let Some(walk) = backward {
                 let stopped = walk.for_each(scan, (&state.part, &state.key), visit)?;
@@ -282,6 +300,7 @@ impl VersionScan {
                     release(&state.key, collected, ready);
                     *collected_bytes = 0;
                     state.enter(part);
+                    ExpiredRead::count_if_left_out(expired, begin);
                 }
                 let end = state.newer_begin.replace(begin);
                 let emit = match *mode {

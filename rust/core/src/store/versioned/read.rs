@@ -1,5 +1,6 @@
 //! Reads: the newest version, and the version valid at a moment.
 
+use super::expired_read::ExpiredRead;
 use super::layout;
 use super::store::VersionedStore;
 use super::version::Version;
@@ -132,21 +133,21 @@ impl VersionedStore {
     ) -> Result<FoundVersion> {
         // At or above the mark the newest version is the valid one.
         if self.inner.marks.covers(part, at) || at < self.horizon(tx) {
-            return self.newest_by(tx, part, at, rows);
+            return Ok(self.newest_by(tx, part, at, rows)?.unwrap_or_default());
         }
         let stored = self.stored_at(tx, part, at, true, rows)?;
         Ok(stored.merge(self.staged_at(tx, part, at, rows)))
     }
 
     /// The newest version if it began by `at`. It can begin later only if `at` is before the
-    /// horizon.
+    /// horizon: the read is then counted as expired, and the result is `None`.
     pub(super) fn newest_by(
         &self,
         tx: &mut Transaction,
         part: &[u8],
         at: i64,
         rows: &mut Vec<u8>,
-    ) -> Result<FoundVersion> {
+    ) -> Result<Option<FoundVersion>> {
         let newest = match tx.newest_staged(self.inner.versions, part) {
             Some(staged) if staged.newest => {
                 let begin = layout::split(staged.key).1;
@@ -160,13 +161,13 @@ impl VersionedStore {
             })??,
         };
         if newest.as_ref().is_some_and(|(begin, _)| *begin > at) {
-            self.expired_read(tx, at);
-            return Ok(FoundVersion::default());
+            ExpiredRead::new(self, tx, at).count();
+            return Ok(None);
         }
-        Ok(FoundVersion {
+        Ok(Some(FoundVersion {
             version: newest,
             next: None,
-        })
+        }))
     }
 
     /// The staged versions around a moment.

@@ -8,11 +8,7 @@ use crate::time::Timestamp;
 use crate::transaction::{Table, Transaction};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// The time between two warnings about expired reads. KIP-889 warns at each, which would flood the
-/// log of a job that reads far back.
-const WARN_EVERY: Duration = Duration::from_secs(60);
+use std::time::Instant;
 
 /// A handle to a versioned store of a database. Every call takes the transaction to work in.
 #[derive(Clone)]
@@ -32,7 +28,7 @@ pub(super) struct VersionedInner {
     pub(super) counts: Arc<StoreCounts>,
     pub(super) seek_hint: SeekHint,
     /// The time of the last warning about an expired read.
-    warned: Mutex<Option<Instant>>,
+    pub(super) warned: Mutex<Option<Instant>>,
 }
 
 impl VersionedStore {
@@ -86,8 +82,8 @@ impl VersionedStore {
         self.inner.counts.dropped.total()
     }
 
-    /// How many reads as of a moment older than the history retention found nothing, since the
-    /// database was opened.
+    /// How many reads as of a moment older than the history retention left a key out that has a
+    /// newer version, since the database was opened.
     pub fn expired_reads(&self) -> u64 {
         self.inner.counts.expired_reads.total()
     }
@@ -103,34 +99,12 @@ impl VersionedStore {
 
     /// The oldest moment within the store's retention. If the retention was shorter before, the
     /// history at this moment may have been dropped.
-    fn first_retained(&self, tx: &Transaction) -> i64 {
+    pub(super) fn first_retained(&self, tx: &Transaction) -> i64 {
         tx.stores[self.inner.number]
             .stream_time
             .map_or(i64::MIN, |time| {
                 first_retained_version(time, self.inner.history_retention)
             })
-    }
-
-    /// Counts a read as of a moment before the horizon that found nothing, and warns at most once
-    /// per `WARN_EVERY`.
-    pub(super) fn expired_read(&self, tx: &Transaction, at: i64) {
-        self.inner.counts.expired_reads.add(1);
-        let mut warned = self.inner.warned.lock();
-        if warned.is_none_or(|last| last.elapsed() >= WARN_EVERY) {
-            *warned = Some(Instant::now());
-            let horizon = self.horizon(tx);
-            let advice = if self.first_retained(tx) <= at {
-                "history_retention was shorter before, and older history was dropped; to get it \
-                 back, open the store in a new directory and restore it from its changelog"
-            } else {
-                "raise history_retention to keep it longer"
-            };
-            log::warn!(
-                "store {}: a read as of {at} found nothing, since history is retained from \
-                 {horizon} on (microseconds): {advice}",
-                self.inner.name
-            );
-        }
     }
 
     /// Memory that the store's staged records hold, in bytes.

@@ -63,6 +63,7 @@ impl FoundVersions {
         table.apply_batch(tx, &ops, false, &mut |n, applied| match applied {
             Applied::Put(put) => counts.late += u64::from(!put.accepted),
             Applied::Get(None) => {}
+            Applied::Expired => counts.expired += 1,
             Applied::Get(Some(version)) => {
                 let start = self.bytes.len();
                 self.bytes.extend_from_slice(version.value);

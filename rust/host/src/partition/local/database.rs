@@ -1,17 +1,13 @@
 //! An open local database.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use holdfast_core::{Database, Result};
 
 use super::directory::LocalDirectory;
+use crate::partition::view_request::FlushPolicy;
 use crate::protocol::RunNumber;
-
-/// Unflushed bytes that trigger a flush: a host that is killed replays about this much at most.
-const FLUSH_BYTES: u64 = 32 << 20;
-/// Time since the last flush that triggers one.
-const FLUSH_AGE: Duration = Duration::from_secs(30);
 
 /// A database that is open, with its directory.
 pub struct OpenDatabase {
@@ -36,8 +32,8 @@ impl OpenDatabase {
     }
 
     /// Flushes the database if enough bytes or time have passed.
-    pub fn flush_if_due(&mut self) -> Result<()> {
-        if self.db.unflushed_bytes() > FLUSH_BYTES || self.flushed.elapsed() > FLUSH_AGE {
+    pub fn flush_if_due(&mut self, policy: FlushPolicy) -> Result<()> {
+        if policy.is_due(self.db.unflushed_bytes(), self.flushed.elapsed()) {
             self.db.flush(false)?;
             self.flushed = Instant::now();
         }

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
     use crate::executor::Executor;
     use crate::memory::budget::Budget;
-    use crate::partition::SnapshotPolicy;
+    use crate::partition::{FlushPolicy, SnapshotPolicy};
     use crate::protocol::{Epoch, RunNumber};
 
     fn options() -> DatabaseOptions {
@@ -255,6 +255,7 @@ mod tests {
                 interval: Duration::MAX,
                 retain_epochs: 100,
             },
+            flushes: FlushPolicy::NEVER,
             memory: &MEMORY,
         }
     }

@@ -258,6 +258,7 @@ fn sum(a: Counts, b: Counts) -> Counts {
         matched: a.matched + b.matched,
         dropped: a.dropped + b.dropped,
         late: a.late + b.late,
+        expired: a.expired + b.expired,
         ahead: a.ahead + b.ahead,
     }
 }

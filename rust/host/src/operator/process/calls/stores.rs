@@ -86,6 +86,10 @@ impl<'a> ProcessStores<'a> {
             .stores()
             .find(|spec| spec.name == name)
             .ok_or_else(unknown)?;
+        if method == "uncommitted_bytes" {
+            let bytes = self.db.uncommitted_bytes_in(tx, name)?;
+            return Reply::number(i64::try_from(bytes).ok());
+        }
         let reply = match spec.kind {
             StoreKind::KeyValue => {
                 key_value::call(&self.db.key_value(name)?, tx, method, arguments)

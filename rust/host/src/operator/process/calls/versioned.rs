@@ -90,6 +90,10 @@ fn apply(store: &VersionedStore, tx: &mut Transaction, given: &CallArguments<'_>
             accepted.append_null();
             columns.append(None, found);
         }
+        Applied::Expired => {
+            accepted.append_null();
+            columns.append(None, None);
+        }
     })?;
     Ok(Reply::Batch(columns.finish_behind(
         Field::new("accepted", DataType::Boolean, true),

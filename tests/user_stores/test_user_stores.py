@@ -19,6 +19,7 @@ class Totals:
     """A store in one JSON file."""
 
     persistent = True
+    transactional = False
 
     def __init__(self, name: str = "totals", *, manages_offsets: bool = False) -> None:
         self.name = name

@@ -1,0 +1,176 @@
+"""The user stores of a database: how they are opened, committed and brought back with it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from holdfast._offsets import TopicPartition
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from holdfast import _core
+    from holdfast._user_store.attached import AttachedStore
+
+
+class AttachedStores:
+    """The user stores of one database, in `open`'s order.
+
+    The database's commit writes a record, the offsets of that commit. It decides what the stores
+    committed before it. The engine's own offsets cannot decide: they are by store, and a restore
+    or a store in memory changes them.
+    """
+
+    def __init__(self, core: _core.Database, stores: Iterable[AttachedStore]) -> None:
+        """Takes the stores of an open database."""
+        self._core = core
+        self._stores = {attached.store.name: attached for attached in stores}
+        self._decided: dict[TopicPartition, int] = {}
+        self._topics_in_files = any(attached.keeps_file for attached in self._stores.values())
+        self._must_move = [
+            name for name, attached in self._stores.items() if attached.must_move_offsets
+        ]
+
+    def get(self, name: str) -> AttachedStore | None:
+        """Returns the store of this name, None without one."""
+        return self._stores.get(name)
+
+    def init(self, db: Any, opened: Callable[[AttachedStore], None]) -> None:
+        """Opens the stores at the database's last commit; `opened` is called before each one.
+
+        If one fails, closes those that were opened.
+        """
+        if not self._stores:
+            return
+        self._decided = self._read()
+        initialised: list[AttachedStore] = []
+        try:
+            for attached in self._stores.values():
+                opened(attached)
+                attached.store.init(db)
+                initialised.append(attached)
+                attached.recover(self._decided)
+                attached.check_not_ahead(self._decided)
+            # Only after all stores are open: if one fails, the last stop still counts as clean.
+            for attached in self._stores.values():
+                attached.begin()
+        except BaseException as error:
+            for closing in _each(initialised, lambda attached: attached.close()):
+                error.add_note(f"and then: {closing!r}")
+            raise
+
+    def commit(
+        self,
+        changelog_offsets: Mapping[tuple[str, int], int | None] | None,
+        rows: list[tuple[str, int, int | None]] | None,
+    ) -> None:
+        """Commits the stores, then the database.
+
+        Before any store commits, raises `HoldfastError` for a store that needs a rollback,
+        `ValueError` for a commit that moves no offset although a store needs it, and what a commit
+        of the database would raise.
+        """
+        if not self._stores:
+            self._core.commit(rows, None)
+            return
+        for name, attached in self._stores.items():
+            if attached.needs_rollback:
+                raise HoldfastError(
+                    f"store {name}: it may have writes that its database has not, since a commit "
+                    "or a rollback failed; call rollback() to go on from the last commit"
+                )
+        self._core.check_commit(rows, self._topics_in_files)
+        decided = _moved(self._decided, rows)
+        if self._must_move and decided == self._decided:
+            raise ValueError(
+                "changelog_offsets moves no offset, and the user stores "
+                f"{self._must_move} tell commits apart by their offsets; give the offsets that "
+                "the writes have reached"
+            )
+        for attached in self._stores.values():
+            attached.commit(changelog_offsets)
+        self._core.commit(rows, _record(decided))
+        self._decided = decided
+        for attached in self._stores.values():
+            attached.decided(changelog_offsets)
+
+    def roll_back(self) -> None:
+        """Brings the stores to the database's last commit, after its own rollback.
+
+        All stores are called; the first error is raised then.
+        """
+        if not self._stores:
+            return
+        self._decided = self._read()
+        raise_first(
+            _each(self._stores.values(), lambda attached: attached.roll_back(self._decided))
+        )
+
+    def close(self) -> list[BaseException]:
+        """Closes all stores and returns the errors."""
+        return _each(self._stores.values(), lambda attached: attached.close())
+
+    def least_offset(self, partition: tuple[str, int], found: int | None) -> int | None:
+        """Returns the least of the stores' committed offsets and `found`; None if one has none."""
+        for attached in self._stores.values():
+            offset = attached.committed_offset(partition)
+            found = None if offset is None or found is None else min(found, offset)
+        return found
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """The memory of the stores' uncommitted writes."""
+        return sum(attached.uncommitted_bytes for attached in self._stores.values())
+
+    def _read(self) -> dict[TopicPartition, int]:
+        """Returns the offsets of the database's last commit.
+
+        A database that has never committed with user stores has no record; its offsets count then.
+        """
+        record = self._core.user_store_offsets()
+        rows: list[tuple[str, int, int]] = (
+            self._core.committed_offsets() if record is None else json.loads(record)
+        )
+        return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
+
+
+def raise_first(errors: list[BaseException]) -> None:
+    """Raises the first error, with the others as notes."""
+    for other in errors[1:]:
+        errors[0].add_note(f"and then: {other!r}")
+    if errors:
+        raise errors[0]
+
+
+def _moved(
+    offsets: Mapping[TopicPartition, int], rows: list[tuple[str, int, int | None]] | None
+) -> dict[TopicPartition, int]:
+    """Returns the offsets after a commit with these rows."""
+    if rows is None:
+        return dict(offsets)
+    moved = dict(offsets) if rows else {}
+    for topic, partition, offset in rows:
+        if offset is None:
+            moved.pop(TopicPartition(topic, partition), None)
+        else:
+            moved[TopicPartition(topic, partition)] = offset
+    return moved
+
+
+def _record(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return json.dumps([[*partition, offset] for partition, offset in offsets.items()]).encode()
+
+
+def _each(
+    stores: Iterable[AttachedStore], call: Callable[[AttachedStore], None]
+) -> list[BaseException]:
+    """Calls a function with each store and returns the errors."""
+    errors: list[BaseException] = []
+    for attached in stores:
+        try:
+            call(attached)
+        except BaseException as error:  # noqa: BLE001  # the caller raises it, after all calls
+            errors.append(error)
+    return errors

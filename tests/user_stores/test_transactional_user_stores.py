@@ -1,0 +1,338 @@
+"""Transactional user stores: they are at their database's last commit, whatever happens."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from two_step_store import LOG, TwoStepStore, apply, opened
+
+import holdfast as hf
+from holdfast import ProcessingGuarantee
+from processes import running
+
+ONCE, AT_LEAST_ONCE = ProcessingGuarantee.EXACTLY_ONCE, ProcessingGuarantee.AT_LEAST_ONCE
+
+
+class FailingCore:
+    """The extension's database, whose next commit fails before or after its write."""
+
+    def __init__(self, core, *, after: bool) -> None:
+        self.core, self.after = core, after
+
+    def __getattr__(self, name: str):
+        return getattr(self.core, name)
+
+    def commit(self, *args) -> None:
+        if self.after:
+            self.core.commit(*args)
+        raise OSError("the disk is full")
+
+
+def fail_next_commit(db: hf.Database, *, after: bool = False) -> None:
+    db._user_stores._core = FailingCore(db._core, after=after)
+
+
+def mend(db: hf.Database) -> None:
+    db._user_stores._core = db._core
+
+
+def states(db: hf.Database) -> tuple[int, int, int | None]:
+    """The sums in both stores, and the offset of the database."""
+    built_in = int(db["kv"].get(b"sum") or b"0")
+    return built_in, db["totals"].sum, db.committed_offset(LOG)
+
+
+def test_it_commits_with_the_database_and_survives_a_clean_close(tmp_path):
+    with opened(tmp_path / "db") as db:
+        for offset in range(1, 4):
+            apply(db, offset)
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (6, 6, 3)
+        assert db.store_offset("totals", LOG) == 3
+
+
+def test_a_rollback_drops_its_writes(tmp_path):
+    with opened(tmp_path / "db") as db:
+        apply(db, 1)
+        db["totals"].add(41)
+        db.rollback()
+        db.commit({LOG: 2})
+        assert states(db) == (1, 1, 2)
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("call", ["rollback", "recover"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_failed_database_commit_takes_it_to_where_the_database_is(tmp_path, call, after):
+    with opened(tmp_path / "db") as db:
+        apply(db, 1)
+        fail_next_commit(db, after=after)
+        with pytest.raises(OSError, match="full"):
+            apply(db, 2)
+        mend(db)
+        with pytest.raises(hf.errors.HoldfastError, match=r"store totals.*rollback"):
+            db.commit({LOG: 2})
+        if call == "rollback":
+            db.rollback()
+        else:
+            assert db.recover({LOG: 2}) == {LOG: 2 if after else 1}
+        assert states(db) == ((3, 3, 2) if after else (1, 1, 1))
+        if not after:
+            apply(db, 2)
+        apply(db, 3)
+        assert states(db) == (6, 6, 3)
+
+
+def test_a_failed_commit_without_a_rollback_is_undone_by_the_next_open(tmp_path):
+    db = opened(tmp_path / "db")
+    apply(db, 1)
+    fail_next_commit(db)
+    with pytest.raises(OSError, match="full"):
+        apply(db, 2)
+    db.close()
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (1, 1, 1)
+
+
+def test_an_error_of_the_second_store_undoes_the_commit_of_the_first(tmp_path):
+    class Refusing(TwoStepStore):
+        refuses = False
+
+        def commit(self, changelog_offsets) -> None:
+            if self.refuses:
+                raise OSError("no space left")
+            super().commit(changelog_offsets)
+
+    first, second = TwoStepStore("totals"), Refusing("second")
+    with opened(tmp_path / "db", first, second) as db:
+        apply(db, 1)
+        second.refuses = True
+        with pytest.raises(OSError, match="no space"):
+            apply(db, 2)
+        db.rollback()
+        second.refuses = False
+        assert states(db) == (1, 1, 1)
+        apply(db, 2)
+        assert (states(db), second.sum) == ((3, 3, 2), 0)
+
+
+def test_a_rollback_that_fails_is_repeated_before_the_next_commit(tmp_path):
+    class Stuck(TwoStepStore):
+        stuck = False
+
+        def rollback(self) -> None:
+            if self.stuck:
+                raise OSError("network")
+            super().rollback()
+
+    store = Stuck("totals")
+    with opened(tmp_path / "db", store) as db:
+        apply(db, 1)
+        store.add(41)
+        store.stuck = True
+        with pytest.raises(OSError, match="network"):
+            db.rollback()
+        with pytest.raises(hf.errors.HoldfastError, match="store totals"):
+            db.commit({LOG: 2})
+        store.stuck = False
+        db.rollback()
+        db.commit({LOG: 2})
+        assert states(db) == (1, 1, 2)
+
+
+KILLED = """
+import sys
+sys.path.insert(0, sys.argv[4])
+from two_step_store import LOG, Steps, apply, opened
+
+folder, record, step = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+db = opened(folder, uncommitted_max_bytes=int(sys.argv[5]))
+Steps.kill_at = step
+apply(db, record)
+print(Steps.passed)
+"""
+
+
+def kill_at(path: Path, record: int, step: int, uncommitted_max_bytes: int) -> int | None:
+    """Applies a record in a process that is killed at a step; returns the steps if it ends."""
+    given = path, record, step, Path(__file__).parent, uncommitted_max_bytes
+    with running(KILLED, *given) as child:
+        out, _ = child.communicate(timeout=60)
+    if child.returncode == 0:
+        return int(out)
+    assert child.returncode == -signal.SIGKILL
+    return None
+
+
+@pytest.mark.parametrize("uncommitted_max_bytes", [64 << 20, 0], ids=["memory", "spilled"])
+def test_a_kill_between_any_two_steps_of_a_commit_loses_and_repeats_nothing(
+    tmp_path, uncommitted_max_bytes
+):
+    path, total, step, outcomes = tmp_path / "db", 0, 0, set()
+    with opened(path) as db:
+        apply(db, 1)
+        total = 1
+    record, passed = 2, None
+    while passed is None:
+        passed = kill_at(path, record, step, uncommitted_max_bytes)
+        step += 1
+        with opened(path) as db:
+            built_in, own, offset = states(db)
+            assert (built_in, own) in {(total, total), (total + record, total + record)}
+            assert offset == (record if own > total else record - 1)
+            outcomes.add(own > total)
+            if own == total:
+                apply(db, record)
+            total += record
+            record += 1
+            assert states(db) == (total, total, record - 1)
+    assert passed == step - 1 >= 8
+    assert outcomes == {True, False}
+
+
+def test_a_kill_during_its_recovery_is_recovered_from(tmp_path):
+    for step in range(3):
+        path = tmp_path / f"db{step}"
+        with opened(path) as db:
+            apply(db, 1)
+            fail_next_commit(db)
+            with pytest.raises(OSError, match="full"):
+                apply(db, 2)
+        script = """
+        import sys
+        sys.path.insert(0, sys.argv[3])
+        from two_step_store import Steps, opened
+        Steps.kill_at = int(sys.argv[2])
+        opened(sys.argv[1])
+        """
+        with running(script, path, step, Path(__file__).parent) as child:
+            child.communicate(timeout=60)
+        assert child.returncode == -signal.SIGKILL
+        with opened(path) as db:
+            assert states(db) == (1, 1, 1)
+
+
+def test_its_answer_to_recover_is_checked(tmp_path):
+    class Elsewhere(TwoStepStore):
+        def recover(self, changelog_offsets):
+            super().recover(changelog_offsets)
+            return {LOG: 5}
+
+    with opened(tmp_path / "db") as db:
+        apply(db, 1)
+    wrong = Elsewhere("totals")
+    with pytest.raises(hf.errors.StateMismatchError, match=r"store totals.*log 0: 5.*log 0: 1"):
+        opened(tmp_path / "db", wrong)
+    assert wrong.is_closed
+    with opened(tmp_path / "db", Elsewhere("totals"), guarantee=AT_LEAST_ONCE) as db:
+        assert db["totals"].sum == 1
+
+
+def test_a_store_without_data_is_restored_by_the_caller(tmp_path):
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kv")]) as db:
+        db["kv"].put(b"sum", b"1")
+        db.commit({LOG: 1})
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (1, 0, None)
+        db["totals"].restore(1, {LOG: 1})
+        assert states(db) == (1, 1, 1)
+        apply(db, 2)
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (3, 3, 2)
+
+
+def test_each_commit_must_move_an_offset_under_exactly_once(tmp_path):
+    with opened(tmp_path / "db") as db:
+        apply(db, 1)
+        db["totals"].add(2)
+        for offsets in (None, {LOG: 1}, {("other", 0): None}):
+            with pytest.raises(ValueError, match=r"moves no offset.*\['totals'\]"):
+                db.commit(offsets)
+        db.commit({LOG: 2})
+        assert db["totals"].sum == 3
+        db.commit({})
+        assert db.store_offset("totals", LOG) is None
+    with opened(tmp_path / "other", guarantee=AT_LEAST_ONCE) as db:
+        db["totals"].add(2)
+        db.commit()
+        db.commit()
+        assert db["totals"].sum == 2
+
+
+def test_its_bytes_count_for_commit_requested(tmp_path):
+    store = TwoStepStore("totals")
+    with opened(tmp_path / "db", store, uncommitted_max_bytes=1_000) as db:
+        assert not db.commit_requested
+        before = db.approximate_num_uncommitted_bytes
+        store.uncommitted = 400
+        assert db.approximate_num_uncommitted_bytes == before + 400
+        assert not db.commit_requested
+        store.uncommitted = 700
+        assert db.commit_requested, "another step of 300 would reach the limit"
+        store.uncommitted = 0
+        db.commit({LOG: 1})
+        assert not db.commit_requested
+
+
+@pytest.mark.parametrize("lacking", ["recover", "rollback", "approximate_num_uncommitted_bytes"])
+def test_one_that_lacks_a_member_is_refused_under_exactly_once(tmp_path, lacking):
+    unusable = {lacking, "__dict__", "__weakref__"}
+    members = {name: it for name, it in vars(TwoStepStore).items() if name not in unusable}
+    Hidden = type("Hidden", (), members)  # noqa: N806
+
+    with pytest.raises(ValueError, match=rf"store totals.*{lacking}"):
+        opened(tmp_path / "db", Hidden())
+    assert not (tmp_path / "db").exists()
+    opened(tmp_path / "db", Hidden(), guarantee=AT_LEAST_ONCE).close()
+
+
+def test_a_database_that_can_lose_its_commit_refuses_one_under_exactly_once(tmp_path):
+    with pytest.raises(ValueError, match=r"store totals.*CHANGELOG"):
+        opened(tmp_path / "db", durability=hf.Durability.CHANGELOG)
+    with pytest.raises(ValueError, match=r"store totals.*in memory"):
+        hf.open(None, [TwoStepStore("totals")])
+
+
+class Simple:
+    """A store that is not transactional and manages its offsets, at most one commit ahead."""
+
+    name, persistent, transactional, manages_offsets = "simple", True, False, True
+
+    def __init__(self) -> None:
+        self.offset: int | None = None
+
+    def init(self, db: hf.Database) -> None:
+        self.file = db.directory("simple") / "offset"
+        self.offset = int(self.file.read_text()) if self.file.exists() else None
+
+    def commit(self, changelog_offsets) -> None:
+        self.offset = changelog_offsets[LOG]
+        self.file.write_text(str(self.offset))
+
+    def committed_offset(self, partition) -> int | None:
+        return self.offset if partition == LOG else None
+
+    def close(self) -> None:
+        pass
+
+
+def test_one_without_transactions_that_is_ahead_is_refused_under_exactly_once(tmp_path):
+    db = opened(tmp_path / "db", Simple())
+    db.commit({LOG: 1})
+    fail_next_commit(db)
+    with pytest.raises(OSError, match="full"):
+        db.commit({LOG: 2})
+    mend(db)
+    for _ in range(2):
+        with pytest.raises(hf.errors.StateMismatchError, match=r"store simple.*not transactional"):
+            db.rollback()
+        with pytest.raises(hf.errors.HoldfastError, match="store simple"):
+            db.commit({LOG: 2})
+    db.close()
+    with pytest.raises(hf.errors.StateMismatchError, match=r"store simple: it is at offset 2.* 1,"):
+        opened(tmp_path / "db", Simple())
+    with opened(tmp_path / "db", Simple(), guarantee=AT_LEAST_ONCE) as db:
+        assert db.committed_offset(LOG) == 1
