@@ -2,31 +2,31 @@
 
 mod nonces;
 mod open_partitions;
+mod open_roots;
 mod operator_calls;
 pub mod request;
 pub mod row_counts;
 mod unreachable;
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_core::Result;
-use parking_lot::Mutex;
 
 use crate::executor::Executor;
 use crate::host::nonces::Nonces;
 use crate::host::open_partitions::{OpenPartitions, PartitionKey};
+use crate::host::open_roots::OpenRoots;
 use crate::host::operator_calls::OperatorCalls;
-use crate::host::request::{Request, Settings};
+use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
 use crate::host::unreachable::UnreachableHosts;
 use crate::memory::split::MemorySplit;
 use crate::operator::Counts;
 use crate::partition::PartitionState;
 use crate::protocol::{Epoch, HostId, OperatorName, Owner, RunNumber, Term};
-use crate::root::{Ownership, OwnershipRequest, Root, StorageOptions};
+use crate::root::{Ownership, OwnershipRequest, Root, RootPresence};
 
 /// The state that all sessions of a host share.
 pub struct Host {
@@ -34,7 +34,7 @@ pub struct Host {
     id: HostId,
     address: Option<HostAddress>,
     unreachable: UnreachableHosts,
-    roots: Mutex<HashMap<String, Arc<Root>>>,
+    roots: OpenRoots,
     partitions: OpenPartitions,
     calls: OperatorCalls,
     memory: MemorySplit,
@@ -63,7 +63,7 @@ impl Host {
             id: HostId(format!("{}-{random:016x}", std::process::id())),
             address,
             unreachable: UnreachableHosts::default(),
-            roots: Mutex::default(),
+            roots: OpenRoots::default(),
             partitions: OpenPartitions::default(),
             calls: OperatorCalls::default(),
             memory: MemorySplit::default(),
@@ -106,23 +106,63 @@ impl Host {
         &self.memory
     }
 
-    /// Returns the root of a name, which is opened once. Its client uses the newest options.
-    pub(crate) fn root(&self, name: &str, options: &StorageOptions) -> Result<Arc<Root>> {
-        let known = self.roots.lock().get(name).map(Arc::clone);
-        if let Some(root) = known {
-            root.renew(options)?;
-            return Ok(root);
+    /// Returns the root of a session, after a check that it is the query's.
+    ///
+    /// Nothing is written before that. A root that was deleted and made anew under its path is
+    /// opened anew, after the databases of the former root are closed.
+    ///
+    /// # Errors
+    /// Those of [`crate::root::RootIdentity::check_query`].
+    pub(crate) fn root(&self, request: &Request, query: &QueryEpoch) -> Result<Arc<Root>> {
+        loop {
+            let root = self
+                .roots
+                .get_or_open(&query.root, &request.storage_options)?;
+            let presence = root.identity.check_query(
+                &query.query_id,
+                &query.run_id,
+                request.partitions,
+                query.epoch,
+            )?;
+            if presence == RootPresence::Same {
+                return Ok(root);
+            }
+            self.forget_root(&root, "another root is under its path now");
         }
-        let root = Arc::new(Root::open(name, options)?);
-        Ok(Arc::clone(
-            self.roots.lock().entry(name.to_owned()).or_insert(root),
-        ))
     }
 
     /// Sets the root of a name.
     #[cfg(test)]
     pub(crate) fn set_root(&self, name: &str, root: Root) {
-        self.roots.lock().insert(name.to_owned(), Arc::new(root));
+        self.roots.set(name, root);
+    }
+
+    /// Closes the databases of roots that were deleted, or deleted and made anew.
+    pub fn close_gone_roots(&self) {
+        for root in self.roots.all() {
+            match root.identity.presence() {
+                Ok(RootPresence::Same) => {}
+                Ok(RootPresence::Gone) => self.forget_root(&root, "it was deleted"),
+                Ok(RootPresence::Another) => {
+                    self.forget_root(&root, "another root is under its path now");
+                }
+                // A root that does not answer is not gone.
+                Err(error) => log::debug!("{}: {error}", root.path().display()),
+            }
+        }
+    }
+
+    fn forget_root(&self, root: &Arc<Root>, reason: &str) {
+        self.roots.forget(root, || {
+            let partitions = self.partitions.remove_of_root(root);
+            log::info!(
+                "root {}: {reason}; {} databases are closed",
+                root.path().display(),
+                partitions.len()
+            );
+            partitions.iter().for_each(|partition| partition.close());
+            self.calls.forget(root.path());
+        });
     }
 
     /// Returns the owner of a request's partition. This host claims it if there is no owner.

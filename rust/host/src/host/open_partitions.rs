@@ -91,6 +91,13 @@ impl OpenPartitions {
         removed.map(|open| open.state)
     }
 
+    /// Removes the partitions of an open root.
+    pub fn remove_of_root(&self, root: &Arc<Root>) -> Vec<Arc<PartitionState>> {
+        let mut partitions = self.partitions.lock();
+        let theirs = partitions.extract_if(|_, open| open.state.is_of_root(root));
+        theirs.map(|(_, open)| open.state).collect()
+    }
+
     /// Removes the partitions that no session has used for longer than `idle`.
     pub fn remove_unused(&self, idle: Duration) -> Vec<Arc<PartitionState>> {
         let mut partitions = self.partitions.lock();

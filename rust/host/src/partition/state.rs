@@ -123,6 +123,11 @@ impl PartitionState {
         self.inner.lock().close();
     }
 
+    /// Whether the partition's state is in this open root.
+    pub fn is_of_root(&self, root: &Arc<Root>) -> bool {
+        Arc::ptr_eq(&self.root, root)
+    }
+
     /// The folder of the partition's databases, and of what a session spills.
     pub fn home(&self) -> &Path {
         &self.home

@@ -25,6 +25,8 @@ use crate::server::sessions::{Sessions, wait_until};
 /// How often the executor is checked, if the kernel cannot report its end, and maintenance is
 /// considered.
 const TICK: Duration = Duration::from_millis(100);
+/// The longest time between two checks for what may be closed.
+const MAINTENANCE: Duration = Duration::from_secs(15);
 /// How long an idle host waits for a snapshot that is being uploaded.
 const UPLOAD: Duration = Duration::from_secs(600);
 
@@ -123,10 +125,11 @@ fn accept_all(
             log::info!("no session for {} s", options.idle.as_secs());
             return Ok(());
         }
-        if last_maintenance.elapsed() > options.idle.max(TICK) / 4 {
+        if last_maintenance.elapsed() > (options.idle / 4).clamp(TICK, MAINTENANCE) {
             last_maintenance = Instant::now();
             let (host, idle) = (Arc::clone(host), options.idle);
             maintenance.start(move || {
+                host.close_gone_roots();
                 host.close_unused(idle);
                 host.log_row_counts(false);
             });

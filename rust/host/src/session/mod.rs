@@ -60,14 +60,7 @@ impl Session {
         let state = match request.query_epoch()? {
             None => SessionState::Scratch,
             Some(query) => {
-                let root = host.root(&query.root, &request.storage_options)?;
-                // Nothing is written before the root is known to be this query's.
-                root.identity.check_query(
-                    &query.query_id,
-                    &query.run_id,
-                    request.partitions,
-                    query.epoch,
-                )?;
+                let root = host.root(&request, &query)?;
                 // The run is claimed before anything of the epoch is listed.
                 let run = root
                     .runs
