@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::Result;
 
+use crate::cancellation::Cancellation;
 use crate::executor::Executor;
 use crate::host::nonces::Nonces;
 use crate::host::open_partitions::{OpenPartitions, PartitionKey};
@@ -255,10 +256,34 @@ impl Host {
         partitions.iter().any(|partition| partition.is_uploading())
     }
 
+    /// Ends restores, replays, sorts and uploads, and every request to a root.
+    ///
+    /// What they leave is what a kill leaves: a staged object is whole or absent, a snapshot without
+    /// a manifest is none, and a local database has its last flush.
+    pub fn cancel(&self) {
+        self.roots.cancellation.cancel();
+    }
+
+    /// What ends the work of this host.
+    pub(crate) fn cancellation(&self) -> &Cancellation {
+        &self.roots.cancellation
+    }
+
     /// Flushes and closes all databases.
     pub fn close(&self) {
         let partitions = self.partitions.remove_all();
         partitions.iter().for_each(|partition| partition.close());
+        self.log_row_counts(true);
+    }
+
+    /// As [`Host::close`], but a database that is still in use at `deadline` is left to the end of
+    /// the process.
+    pub fn close_until(&self, deadline: Instant) {
+        for partition in self.partitions.remove_all() {
+            if !partition.close_until(deadline) {
+                log::warn!("{partition}: its database is in use, and ends with this process");
+            }
+        }
         self.log_row_counts(true);
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_core::Result;
 use parking_lot::Mutex;
 
+use crate::cancellation::Cancellation;
 use crate::root::{Root, StorageOptions};
 
 /// The open roots of a host.
@@ -14,17 +15,20 @@ pub struct OpenRoots {
     roots: Mutex<HashMap<String, Arc<Root>>>,
     /// Held while a root is forgotten.
     forgetting: Mutex<()>,
+    /// Ends all requests to the roots, and other long work of the host.
+    pub cancellation: Cancellation,
 }
 
 impl OpenRoots {
-    /// Returns the root of a name, which is opened once. Its client uses the newest options.
+    /// Returns the root of a name, which is opened once. Its client uses the newest options; its
+    /// requests end with the host.
     pub fn get_or_open(&self, name: &str, options: &StorageOptions) -> Result<Arc<Root>> {
         let known = self.roots.lock().get(name).map(Arc::clone);
         if let Some(root) = known {
             root.renew(options)?;
             return Ok(root);
         }
-        let root = Arc::new(Root::open(name, options)?);
+        let root = Arc::new(Root::open_under(name, options, self.cancellation.clone())?);
         Ok(Arc::clone(
             self.roots.lock().entry(name.to_owned()).or_insert(root),
         ))

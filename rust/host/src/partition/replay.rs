@@ -62,6 +62,7 @@ impl PartitionState {
             };
             let read: Vec<mpsc::Receiver<Result<Head>>> = (0..lanes).map(lane).collect();
             for done in 0..count {
+                self.root.check_running()?;
                 let head = read[done % lanes]
                     .recv()
                     .map_err(|_| Error::new(ErrorKind::Restore, "the log's reader has ended"))?;

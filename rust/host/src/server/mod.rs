@@ -4,6 +4,7 @@
 mod background;
 mod connection;
 mod listener;
+mod overdue;
 mod sessions;
 
 use std::fs;
@@ -27,6 +28,14 @@ use crate::server::sessions::{Sessions, wait_until};
 const TICK: Duration = Duration::from_millis(100);
 /// The longest time between two checks for what may be closed.
 const MAINTENANCE: Duration = Duration::from_secs(15);
+/// How long a host that ends lets its sessions and snapshots go on.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// How long it then waits for their cancellation.
+const CANCELLED: Duration = Duration::from_secs(2);
+/// When it closes no further database.
+const CLOSED: Duration = Duration::from_secs(8);
+/// When it is killed: 10 s after its executor's end it must be gone.
+const LAST_RESORT: Duration = Duration::from_secs(9);
 /// How long an idle host waits for a snapshot that is being uploaded.
 const UPLOAD: Duration = Duration::from_secs(600);
 
@@ -43,6 +52,9 @@ pub struct ServerOptions {
     pub executor: Option<Executor>,
     /// The host ends after this time without a session.
     pub idle: Duration,
+    /// Whether the process is the host's alone. Then it kills itself if the host does not end soon
+    /// enough after its executor.
+    pub owns_process: bool,
 }
 
 /// Serves until the executor ends or the host is idle; then closes all databases.
@@ -61,6 +73,9 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
         .map_or_else(String::new, |address| format!(" and {}", address.endpoint));
     let host = Arc::new(Host::new(options.executor, address));
     let watch = options.executor.map(Executor::watch);
+    if let Some(executor) = options.executor.filter(|_| options.owns_process) {
+        overdue::kill_after(executor, LAST_RESORT)?;
+    }
     let sessions = Sessions::default();
     log::info!(
         "state host {} listens at {}{and_tcp}",
@@ -68,7 +83,14 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
         options.socket.display()
     );
     let listeners = Listeners { local, tcp };
-    let result = accept_all(options, &listeners, watch.as_ref(), &host, &sessions);
+    let mut maintenance = BackgroundTask::default();
+    let result = accept_all(
+        options,
+        &listeners,
+        watch.as_ref(),
+        (&host, &sessions),
+        &mut maintenance,
+    );
     // A worker now finds no host and starts the next one, which waits for the locks of our
     // databases.
     if let Err(error) = fs::remove_file(&options.socket) {
@@ -77,23 +99,39 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
     drop(listeners);
     // The lock goes after the socket: the next host creates a socket as soon as it has the lock.
     drop(lock);
-    sessions.end();
-    // A short run starts its snapshot near its end. Without this wait it would never have one.
-    wait_until(|| !host.is_uploading());
-    host.close();
+    end(&host, &sessions, maintenance);
     log::info!("state host {} has closed its databases", std::process::id());
     result
+}
+
+/// Ends all work, and closes the databases that are not in use.
+fn end(host: &Host, sessions: &Sessions, maintenance: BackgroundTask) {
+    let deadline = Instant::now() + CLOSED;
+    sessions.shut_down();
+    // A short run starts its snapshot near its end. Without this wait it would never have one.
+    let is_quiet = || !sessions.any() && !host.is_uploading();
+    wait_until(is_quiet, FAREWELL);
+    // A restore may take long, or wait for a disk that does not answer.
+    host.cancel();
+    wait_until(is_quiet, CANCELLED);
+    if is_quiet() {
+        drop(maintenance);
+    } else {
+        log::warn!("a session or a snapshot does not end, and is left behind");
+        maintenance.leave();
+    }
+    host.close_until(deadline);
 }
 
 fn accept_all(
     options: &ServerOptions,
     listeners: &Listeners,
     watch: Option<&ExecutorWatch>,
-    host: &Arc<Host>,
-    sessions: &Sessions,
+    (host, sessions): (&Arc<Host>, &Sessions),
+    maintenance: &mut BackgroundTask,
 ) -> Result<()> {
     let mut last_session = Instant::now();
-    let (mut last_maintenance, mut maintenance) = (Instant::now(), BackgroundTask::default());
+    let mut last_maintenance = Instant::now();
     loop {
         listeners.wait(watch, TICK)?;
         if watch.is_some_and(|watch| !watch.is_alive()) {

@@ -5,7 +5,6 @@ use holdfast_core::{Error, ErrorKind, Result};
 use object_store::path::Path as Name;
 use object_store::{PutMode, PutPayload};
 
-use super::runtime::block_on;
 use super::storage::Objects;
 
 /// Attempts at "exists when written, missing when read": only a concurrent removal causes it.
@@ -86,7 +85,7 @@ impl Objects {
     fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
         let location = Name::from(name);
-        match block_on(
+        match self.wait(
             self.objects()
                 .put_opts(&location, payload, PutMode::Create.into()),
         )? {

@@ -1,6 +1,7 @@
 //! What fails: connections, hosts, local databases, disks, roots, and requests that are refused.
 
 mod connections;
+mod ending;
 mod full_disk;
 mod hosts;
 mod refusals;
