@@ -29,6 +29,9 @@ use crate::partition::PartitionState;
 use crate::protocol::{Epoch, HostId, OperatorName, Owner, RunNumber, Term};
 use crate::root::{Ownership, OwnershipRequest, Root, RootPresence};
 
+/// How long a session waits for another one that uses a database that must be closed.
+const CLOSES: Duration = Duration::from_secs(5);
+
 /// The state that all sessions of a host share.
 pub struct Host {
     executor: Option<Executor>,
@@ -161,7 +164,10 @@ impl Host {
                 root.path().display(),
                 partitions.len()
             );
-            partitions.iter().for_each(|partition| partition.close());
+            let deadline = Instant::now() + CLOSES;
+            for partition in &partitions {
+                partition.close_until(deadline);
+            }
             self.calls.forget(root.path());
         });
     }
@@ -201,7 +207,8 @@ impl Host {
             let key = PartitionKey::of(request, root, query_id);
             if let Some(partition) = self.partitions.remove(&key) {
                 log::info!("{partition}: closed, it is owned by {owner:?} now");
-                partition.close();
+                // A session that still restores it holds it; it closes with that session.
+                partition.close_until(Instant::now() + CLOSES);
             }
         }
         Ok(ownership)
@@ -238,15 +245,31 @@ impl Host {
         self.nonces.next()
     }
 
-    /// Closes partitions that no session has used for `idle`: their query has ended, or they have
-    /// moved.
+    /// Returns how long this host may be without a session: `minimum`, or three times the longest
+    /// pause of its queries.
+    pub fn idle_limit(&self, minimum: Duration) -> Duration {
+        let roots = self.roots.all();
+        let limits = roots
+            .iter()
+            .map(|root| self.roots.idle_limit(root, minimum));
+        limits.max().unwrap_or(minimum)
+    }
+
+    /// Closes partitions that no session has used for `idle`, or for three times the longest pause
+    /// of their query: it has ended, or they have moved.
     pub fn close_unused(&self, idle: Duration) {
-        for partition in self.partitions.remove_unused(idle) {
-            log::info!(
-                "{partition}: closed, it was not used for {} s",
-                idle.as_secs()
-            );
-            partition.close();
+        for root in self.roots.all() {
+            if !self.partitions.has_unused(&root, idle) {
+                continue;
+            }
+            let limit = self.roots.idle_limit(&root, idle);
+            for partition in self.partitions.remove_unused(&root, limit) {
+                log::info!(
+                    "{partition}: closed, it was not used for {} s",
+                    limit.as_secs()
+                );
+                partition.close();
+            }
         }
     }
 

@@ -64,6 +64,14 @@ struct OpenPartition {
     last_used: Instant,
 }
 
+impl OpenPartition {
+    fn is_unused(&self, root: &Arc<Root>, idle: Duration) -> bool {
+        self.state.is_of_root(root)
+            && self.last_used.elapsed() > idle
+            && Arc::strong_count(&self.state) == 1
+    }
+}
+
 impl OpenPartitions {
     /// Returns the partition, and creates it if it is not open.
     pub fn get_or_create(&self, key: PartitionKey, root: &Arc<Root>) -> Arc<PartitionState> {
@@ -98,12 +106,16 @@ impl OpenPartitions {
         theirs.map(|(_, open)| open.state).collect()
     }
 
-    /// Removes the partitions that no session has used for longer than `idle`.
-    pub fn remove_unused(&self, idle: Duration) -> Vec<Arc<PartitionState>> {
+    /// Whether a root has partitions that no session has used for longer than `idle`.
+    pub fn has_unused(&self, root: &Arc<Root>, idle: Duration) -> bool {
+        let partitions = self.partitions.lock();
+        partitions.values().any(|open| open.is_unused(root, idle))
+    }
+
+    /// Removes the partitions of a root that no session has used for longer than `idle`.
+    pub fn remove_unused(&self, root: &Arc<Root>, idle: Duration) -> Vec<Arc<PartitionState>> {
         let mut partitions = self.partitions.lock();
-        let unused = partitions.extract_if(|_, open| {
-            open.last_used.elapsed() > idle && Arc::strong_count(&open.state) == 1
-        });
+        let unused = partitions.extract_if(|_, open| open.is_unused(root, idle));
         unused.map(|(_, open)| open.state).collect()
     }
 

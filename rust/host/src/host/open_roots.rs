@@ -1,7 +1,9 @@
 //! The roots that a host has open, by name.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use holdfast_core::Result;
 use parking_lot::Mutex;
@@ -9,12 +11,18 @@ use parking_lot::Mutex;
 use crate::cancellation::Cancellation;
 use crate::root::{Root, StorageOptions};
 
+/// A host is idle for this many of the longest pauses of a query before it ends, or closes the
+/// query's databases.
+const PAUSES: u32 = 3;
+
 /// The open roots of a host.
 #[derive(Default)]
 pub struct OpenRoots {
     roots: Mutex<HashMap<String, Arc<Root>>>,
     /// Held while a root is forgotten.
     forgetting: Mutex<()>,
+    /// How long a root's query may pause, and when that was read.
+    pauses: Mutex<HashMap<PathBuf, (Instant, Duration)>>,
     /// Ends all requests to the roots, and other long work of the host.
     pub cancellation: Cancellation,
 }
@@ -38,6 +46,27 @@ impl OpenRoots {
     #[cfg(test)]
     pub fn set(&self, name: &str, root: Root) {
         self.roots.lock().insert(name.to_owned(), Arc::new(root));
+    }
+
+    /// Returns how long a query may be without a session: `minimum`, or three of its longest
+    /// pauses. Read again after `minimum`.
+    pub fn idle_limit(&self, root: &Root, minimum: Duration) -> Duration {
+        let known = self.pauses.lock().get(root.path()).copied();
+        if let Some((read_at, limit)) = known
+            && read_at.elapsed() < minimum
+        {
+            return limit;
+        }
+        let pause = root.spark.longest_pause().unwrap_or_else(|error| {
+            // The root cannot be read, so its databases cannot be used either.
+            log::warn!("{}: {error}", root.path().display());
+            Duration::ZERO
+        });
+        let limit = minimum.max(pause.saturating_mul(PAUSES));
+        self.pauses
+            .lock()
+            .insert(root.path().to_owned(), (Instant::now(), limit));
+        limit
     }
 
     /// Returns all roots.

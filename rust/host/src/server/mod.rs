@@ -3,6 +3,7 @@
 
 mod background;
 mod connection;
+mod idle;
 mod listener;
 mod overdue;
 mod sessions;
@@ -15,10 +16,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_core::Result;
+use parking_lot::Mutex;
 
 use crate::executor::{Executor, ExecutorWatch};
 use crate::host::Host;
 use crate::server::background::BackgroundTask;
+use crate::server::idle::{IdleEnd, IdleStep};
 pub use crate::server::listener::TcpPlace;
 use crate::server::listener::{Listeners, listen_on_socket, listen_on_tcp};
 use crate::server::sessions::{Sessions, wait_until};
@@ -36,8 +39,6 @@ const CANCELLED: Duration = Duration::from_secs(2);
 const CLOSED: Duration = Duration::from_secs(8);
 /// When it is killed: 10 s after its executor's end it must be gone.
 const LAST_RESORT: Duration = Duration::from_secs(9);
-/// How long an idle host waits for a snapshot that is being uploaded.
-const UPLOAD: Duration = Duration::from_secs(600);
 
 /// How a host is started.
 #[derive(Debug, Clone)]
@@ -50,7 +51,8 @@ pub struct ServerOptions {
     pub tcp: Option<TcpPlace>,
     /// The executor that the host serves; the host ends with it.
     pub executor: Option<Executor>,
-    /// The host ends after this time without a session.
+    /// The host ends after this time without a session, or after three times the longest pause of
+    /// its queries, if that is longer.
     pub idle: Duration,
     /// Whether the process is the host's alone. Then it kills itself if the host does not end soon
     /// enough after its executor.
@@ -130,7 +132,7 @@ fn accept_all(
     (host, sessions): (&Arc<Host>, &Sessions),
     maintenance: &mut BackgroundTask,
 ) -> Result<()> {
-    let mut last_session = Instant::now();
+    let idle = Arc::new(Mutex::new(IdleEnd::new(options.idle, Instant::now())));
     let mut last_maintenance = Instant::now();
     loop {
         listeners.wait(watch, TICK)?;
@@ -155,13 +157,24 @@ fn accept_all(
                 }
             }
         }
-        if sessions.any() {
-            last_session = Instant::now();
-        } else if last_session.elapsed() > options.idle
-            && (!host.is_uploading() || last_session.elapsed() > options.idle + UPLOAD)
-        {
-            log::info!("no session for {} s", options.idle.as_secs());
-            return Ok(());
+        let step = idle
+            .lock()
+            .step(Instant::now(), sessions.any(), host.is_uploading());
+        match step {
+            IdleStep::Serve => {}
+            // Not in this thread: a root may not answer.
+            IdleStep::AskLimit => {
+                let (host, idle, minimum) = (Arc::clone(host), Arc::clone(&idle), options.idle);
+                maintenance.start(move || {
+                    let limit = host.idle_limit(minimum);
+                    idle.lock().set_limit(limit);
+                });
+            }
+            IdleStep::End => {
+                let seconds = idle.lock().idle(Instant::now()).as_secs();
+                log::info!("no session for {seconds} s");
+                return Ok(());
+            }
         }
         if last_maintenance.elapsed() > (options.idle / 4).clamp(TICK, MAINTENANCE) {
             last_maintenance = Instant::now();
