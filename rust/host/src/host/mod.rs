@@ -110,6 +110,21 @@ impl Host {
         &self.memory
     }
 
+    /// Adds the root and the local folder of a session of this host's own executor to those that
+    /// sessions of other executors may name.
+    pub(crate) fn serve(&self, request: &Request) {
+        self.roots
+            .serve(request.root.as_deref(), request.local_dir.as_deref());
+    }
+
+    /// Whether a session of another executor may name this root and this local folder.
+    pub(crate) fn serves(&self, request: &Request) -> bool {
+        !request.scratch
+            && self
+                .roots
+                .serves(request.root.as_deref(), request.local_dir.as_deref())
+    }
+
     /// Returns the root of a session, after a check that it is the query's.
     ///
     /// Nothing is written before that. A root that was deleted and made anew under its path is

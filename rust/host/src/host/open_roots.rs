@@ -1,7 +1,7 @@
 //! The roots that a host has open, by name.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,17 @@ use crate::root::{Root, StorageOptions};
 /// query's databases.
 const PAUSES: u32 = 3;
 
+/// What a session may name: a root and a local folder.
+type ServedPlace = (Option<String>, Option<PathBuf>);
+
 /// The open roots of a host.
 #[derive(Default)]
 pub struct OpenRoots {
     roots: Mutex<HashMap<String, Arc<Root>>>,
     /// Held while a root is forgotten.
     forgetting: Mutex<()>,
+    /// The roots and local folders that tasks of the host's own executor have named.
+    served: Mutex<HashSet<ServedPlace>>,
     /// How long a root's query may pause, and when that was read.
     pauses: Mutex<HashMap<PathBuf, (Instant, Duration)>>,
     /// Ends all requests to the roots, and other long work of the host.
@@ -40,6 +45,18 @@ impl OpenRoots {
         Ok(Arc::clone(
             self.roots.lock().entry(name.to_owned()).or_insert(root),
         ))
+    }
+
+    /// Adds what a session of the host's own executor names.
+    pub fn serve(&self, root: Option<&str>, local_dir: Option<&Path>) {
+        let place = (root.map(str::to_owned), local_dir.map(Path::to_owned));
+        self.served.lock().insert(place);
+    }
+
+    /// Whether a session of the host's own executor has named this root and local folder.
+    pub fn serves(&self, root: Option<&str>, local_dir: Option<&Path>) -> bool {
+        let place = (root.map(str::to_owned), local_dir.map(Path::to_owned));
+        root.is_some() && self.served.lock().contains(&place)
     }
 
     /// Sets the root of a name.

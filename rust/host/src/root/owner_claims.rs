@@ -193,7 +193,7 @@ impl OwnerClaims {
         })?;
         if self
             .objects
-            .put_absent(&names::owner(operator, partition, term), &json)?
+            .put_private(&names::owner(operator, partition, term), &json)?
             != PutOutcome::Ours
         {
             return Ok(());

@@ -50,6 +50,32 @@ impl Session {
     /// `InvalidValue` for an invalid request; otherwise those of the root and the protocol.
     pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<Routed> {
         let request = Request::parse(json)?;
+        host.serve(&request);
+        Self::open_request(host, request)
+    }
+
+    /// As [`Session::open`], for a worker of another executor: `None` unless a task of this host's
+    /// executor has used the request's root and local folder.
+    ///
+    /// Otherwise the token would be the right to read and write any folder as the host's user.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn open_from_network(host: &Arc<Host>, json: &[u8]) -> Result<Option<Routed>> {
+        let request = Request::parse(json)?;
+        if !host.serves(&request) {
+            log::warn!(
+                "a worker of another executor asks for the root {:?} with the local folder {:?}, \
+                 which no task of this executor has used: refused",
+                request.root,
+                request.local_dir
+            );
+            return Ok(None);
+        }
+        Self::open_request(host, request).map(Some)
+    }
+
+    fn open_request(host: &Arc<Host>, request: Request) -> Result<Routed> {
         let partition = request.partition;
         let mut opened = Opened {
             epoch: None,
