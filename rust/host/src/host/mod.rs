@@ -4,9 +4,10 @@ mod nonces;
 mod open_partitions;
 mod open_roots;
 mod operator_calls;
+mod others;
+mod ownership;
 pub mod request;
 pub mod row_counts;
-mod unreachable;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -20,14 +21,14 @@ use crate::host::nonces::Nonces;
 use crate::host::open_partitions::{OpenPartitions, PartitionKey};
 use crate::host::open_roots::OpenRoots;
 use crate::host::operator_calls::OperatorCalls;
+use crate::host::others::OtherHosts;
 use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
-use crate::host::unreachable::UnreachableHosts;
 use crate::memory::split::MemorySplit;
 use crate::operator::Counts;
 use crate::partition::PartitionState;
-use crate::protocol::{Epoch, HostId, OperatorName, Owner, RunNumber, Term};
-use crate::root::{Ownership, OwnershipRequest, Root, RootPresence};
+use crate::protocol::{Epoch, HostId, OperatorName, RunNumber};
+use crate::root::{Root, RootPresence};
 
 /// How long a session waits for another one that uses a database that must be closed.
 const CLOSES: Duration = Duration::from_secs(5);
@@ -37,7 +38,7 @@ pub struct Host {
     executor: Option<Executor>,
     id: HostId,
     address: Option<HostAddress>,
-    unreachable: UnreachableHosts,
+    others: OtherHosts,
     roots: OpenRoots,
     partitions: OpenPartitions,
     calls: OperatorCalls,
@@ -66,7 +67,7 @@ impl Host {
             executor,
             id: HostId(format!("{}-{random:016x}", std::process::id())),
             address,
-            unreachable: UnreachableHosts::default(),
+            others: OtherHosts::default(),
             roots: OpenRoots::default(),
             partitions: OpenPartitions::default(),
             calls: OperatorCalls::default(),
@@ -184,49 +185,8 @@ impl Host {
                 partition.close_until(deadline);
             }
             self.calls.forget(root.path());
+            self.others.placement.forget(root.path());
         });
-    }
-
-    /// Returns the owner of a request's partition. This host claims it if there is no owner.
-    ///
-    /// If another host owns the partition, this host closes its own database of the partition. That
-    /// database would become outdated, and it locks its directory.
-    ///
-    /// # Errors
-    /// `Fenced` if the run is not the newest; otherwise the root's.
-    pub(crate) fn own(
-        &self,
-        request: &Request,
-        root: &Root,
-        run: RunNumber,
-        query_id: &str,
-    ) -> Result<Ownership> {
-        let address = self.address.as_ref();
-        let host = Owner {
-            term: Term::first(run),
-            host: self.id.clone(),
-            endpoint: address.map(|address| address.endpoint.clone()),
-            token: address.map_or_else(String::new, |address| address.token.clone()),
-            application: request.application.clone(),
-        };
-        let unreachable = self.unreachable.merge(&request.unreachable);
-        let asking = OwnershipRequest {
-            operator: &request.operator.name,
-            partition: request.partition,
-            run,
-            host: &host,
-            unreachable: &unreachable,
-        };
-        let ownership = root.owners.acquire(&asking)?;
-        if let Ownership::Elsewhere(owner) = &ownership {
-            let key = PartitionKey::of(request, root, query_id);
-            if let Some(partition) = self.partitions.remove(&key) {
-                log::info!("{partition}: closed, it is owned by {owner:?} now");
-                // A session that still restores it holds it; it closes with that session.
-                partition.close_until(Instant::now() + CLOSES);
-            }
-        }
-        Ok(ownership)
     }
 
     /// Returns the partition that a request names; its database opens with the first view.

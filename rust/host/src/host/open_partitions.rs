@@ -21,11 +21,15 @@ pub struct OpenPartitions {
 /// A partition of an operator of a query, below one local folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PartitionKey {
-    root: PathBuf,
+    /// The root's path or address.
+    pub root: PathBuf,
     local_dir: PathBuf,
-    query_id: String,
-    operator: OperatorName,
-    partition: PartitionId,
+    /// The query.
+    pub query_id: String,
+    /// The operator.
+    pub operator: OperatorName,
+    /// The partition.
+    pub partition: PartitionId,
 }
 
 impl PartitionKey {

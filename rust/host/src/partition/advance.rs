@@ -40,6 +40,25 @@ impl PartitionState {
         result
     }
 
+    /// Brings the database to the epoch before a session's, on a host that has no session: it takes
+    /// the partition over then. Returns the last epoch in the database.
+    ///
+    /// # Errors
+    /// As [`PartitionState::view`].
+    pub fn prepare(&self, request: &ViewRequest<'_>) -> Result<Option<Epoch>> {
+        let mut inner = self.inner.lock();
+        match self.advance(&mut inner, request) {
+            Ok(()) => {}
+            // The epoch was committed during the restore.
+            Err(error) if error.kind() == ErrorKind::Fenced && inner.open.is_some() => {}
+            Err(error) => {
+                inner.close();
+                return Err(error);
+            }
+        }
+        self.applied(inner.db()?)
+    }
+
     /// Takes the protocol's steps until the database is at the previous epoch.
     fn advance(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<()> {
         self.check_lookahead(inner, request)?;

@@ -92,7 +92,7 @@ impl Session {
                     .runs
                     .claim(&query.query_id, &query.run_id, query.epoch)?;
                 if let Ownership::Elsewhere(owner) =
-                    host.own(&request, &root, run, &query.query_id)?
+                    host.own(&request, &root, run, &query)?
                 {
                     return Ok(Routed::Remote(owner));
                 }

@@ -1,6 +1,7 @@
 //! Several hosts on one root, as on a cluster.
 
 mod claims;
+mod rebalancing;
 mod secrets;
 mod stopped_hosts;
 
