@@ -168,6 +168,10 @@ impl PartitionState {
             self.make_database(directory, request)
         })?;
         inner.open = Some(OpenDatabase::new(db, directory));
+        if is_new {
+            let has_state = request.epoch > request.first_epoch;
+            (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, has_state);
+        }
         // After a restart, stores in memory are empty and so is the offset. The properties that
         // were committed with them are still there.
         if self.applied(inner.db()?)?.is_none() && position::chain(inner.db()?)? != Digest::ZERO {
@@ -259,6 +263,7 @@ impl PartitionState {
             inner.prepared.clear();
             close(&db);
             let db = self.make_database(&mut directory, request)?;
+            (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, true);
             inner.open = Some(OpenDatabase::new(db, directory));
         }
         Ok(())

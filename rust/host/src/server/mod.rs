@@ -111,6 +111,7 @@ fn end(host: &Host, sessions: &Sessions, maintenance: BackgroundTask) {
     let deadline = Instant::now() + CLOSED;
     sessions.shut_down();
     // A short run starts its snapshot near its end. Without this wait it would never have one.
+    host.snapshot_at_end();
     let is_quiet = || !sessions.any() && !host.is_uploading();
     wait_until(is_quiet, FAREWELL);
     // A restore may take long, or wait for a disk that does not answer.
