@@ -12,9 +12,7 @@
 
 use std::collections::HashSet;
 
-use holdfast_host::protocol::{
-    HostId, Owner, OwnerStep, RunNumber, Term, owner_step, relieves,
-};
+use holdfast_host::protocol::{HostId, Owner, OwnerStep, RunNumber, Term, owner_step, relieves};
 
 const HOSTS: u8 = 3;
 const RUN: RunNumber = RunNumber(1);
@@ -202,7 +200,9 @@ impl Model {
                 self.damage = Some(format!("an epoch waits for a restore: {state:?}"));
             }
             if planned.term != term {
-                self.damage = Some(format!("it relieves a host that it did not choose: {state:?}"));
+                self.damage = Some(format!(
+                    "it relieves a host that it did not choose: {state:?}"
+                ));
             }
             if then.moved > MOVES {
                 self.damage = Some(format!("partitions move without end: {then:?}"));

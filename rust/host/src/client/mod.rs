@@ -148,9 +148,8 @@ impl Client {
             token: owner.token.clone(),
             ..self.connection.peer().clone()
         };
-        let mut connection =
-            ClientConnection::connect_patiently(peer)
-                .map_err(|error| unreachable(&error.to_string()))?;
+        let mut connection = ClientConnection::connect_patiently(peer)
+            .map_err(|error| unreachable(&error.to_string()))?;
         match send_open(&mut connection, request) {
             Ok(OpenReply::Opened(answer)) => Ok(Some((connection, answer))),
             // An owner never names itself, so another host has answered: the system reuses ports,

@@ -251,9 +251,7 @@ impl Host {
     /// Starts the snapshots that are due when the host ends.
     pub fn snapshot_at_end(&self) {
         let partitions = self.partitions.all();
-        partitions
-            .iter()
-            .for_each(PartitionState::snapshot_at_end);
+        partitions.iter().for_each(PartitionState::snapshot_at_end);
     }
 
     /// Whether a snapshot is being uploaded.

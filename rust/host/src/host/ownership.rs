@@ -100,7 +100,9 @@ impl Host {
             .loads(root, [&planned.owner.host, &self.id]);
         // The next run may have other hosts, and a host without an address serves its own executor
         // only.
-        if self.address.is_none() || planned.owner.term.run != planned.run || !relieves(theirs, mine)
+        if self.address.is_none()
+            || planned.owner.term.run != planned.run
+            || !relieves(theirs, mine)
         {
             return false;
         }

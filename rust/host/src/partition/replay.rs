@@ -172,12 +172,7 @@ impl PartitionState {
 ///
 /// # Errors
 /// `Restore` for an object that cannot be read.
-pub fn apply_object(
-    root: &Root,
-    db: &Database,
-    tx: &mut Transaction,
-    head: &Head,
-) -> Result<u64> {
+pub fn apply_object(root: &Root, db: &Database, tx: &mut Transaction, head: &Head) -> Result<u64> {
     let mut bytes = 0;
     for chunk in &head.header.chunks {
         bytes += stage_records(db, tx, &root.log.chunk(&head.header, chunk)?)?;

@@ -124,13 +124,11 @@ impl OwnerClaims {
     ///
     /// # Errors
     /// `Restore` for a claim that cannot be read, `Io` if the disk fails.
-    pub fn newest(
-        &self,
-        operator: &OperatorName,
-        partition: PartitionId,
-    ) -> Result<Option<Owner>> {
+    pub fn newest(&self, operator: &OperatorName, partition: PartitionId) -> Result<Option<Owner>> {
         let terms = self.terms(operator, partition)?;
-        let newest = terms.first().map(|term| self.owner(operator, partition, *term));
+        let newest = terms
+            .first()
+            .map(|term| self.owner(operator, partition, *term));
         Ok(newest.transpose()?.flatten())
     }
 

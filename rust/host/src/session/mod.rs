@@ -91,9 +91,7 @@ impl Session {
                 let run = root
                     .runs
                     .claim(&query.query_id, &query.run_id, query.epoch)?;
-                if let Ownership::Elsewhere(owner) =
-                    host.own(&request, &root, run, &query)?
-                {
+                if let Ownership::Elsewhere(owner) = host.own(&request, &root, run, &query)? {
                     return Ok(Routed::Remote(owner));
                 }
                 host.register_call(&root, &request, run, query.epoch)?;

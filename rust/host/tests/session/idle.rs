@@ -19,7 +19,9 @@ fn epoch(spark: &Spark, host: &Arc<HostState>, epoch: i64, minutes: i64) {
     let Ok(Routed::Local(mut session, _)) = Session::open(host, request.as_bytes()) else {
         panic!("it opens here")
     };
-    session.push(batch(0, &[right("EUR", epoch, epoch)])).unwrap();
+    session
+        .push(batch(0, &[right("EUR", epoch, epoch)]))
+        .unwrap();
     session.finish(Some(&*schema()), &mut |_| Ok(())).unwrap();
     spark.commit(epoch);
 }

@@ -135,7 +135,8 @@ impl Objects {
                 }
             }
             GetResultPayload::Stream(mut stream) => {
-                while let Some(bytes) = self.wait(stream.try_next())?
+                while let Some(bytes) = self
+                    .wait(stream.try_next())?
                     .map_err(|error| self.refused("read", name, &error))?
                 {
                     write(&bytes)?;

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::IMPATIENT;
-use crate::support::{
-    Host, HostProcess, Spark, TOKEN, TaskRequest, left, matched, right,
-};
+use crate::support::{Host, HostProcess, Spark, TOKEN, TaskRequest, left, matched, right};
 use holdfast_host::client::Client;
 
 const PARTITIONS: i32 = 4;
@@ -81,7 +79,9 @@ fn partition_stays_with_its_owner_until_the_next_one_has_restored_it() {
         .collect();
     // A restore waits for the first epoch, which its owner does not read again.
     for partition in 0..PARTITIONS {
-        let object = spark.path().join(format!("log/{:020}/join.{partition}.1", 0));
+        let object = spark
+            .path()
+            .join(format!("log/{:020}/join.{partition}.1", 0));
         fs::remove_file(&object).unwrap();
         mknodat(CWD, &object, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     }

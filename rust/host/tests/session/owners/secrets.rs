@@ -44,7 +44,10 @@ fn answer(endpoint: &str, task: &TaskRequest) -> MessageKind {
     assert_eq!(welcome.0, MessageKind::Welcome);
     let open = task.request.to_string();
     message::send(&mut stream, MessageKind::Open, open.as_bytes()).unwrap();
-    message::receive(&mut stream, MAX_PAYLOAD).unwrap().unwrap().0
+    message::receive(&mut stream, MAX_PAYLOAD)
+        .unwrap()
+        .unwrap()
+        .0
 }
 
 #[test]

@@ -9,8 +9,7 @@ use serde_json::json;
 
 use super::{HOUR, RETAINED, epoch_of, every, log, manifests, rows, run, run_until_forgotten};
 use crate::support::{
-    Host, HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, refused, right,
-    wait_until,
+    Host, HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, refused, right, wait_until,
 };
 
 #[test]
@@ -165,11 +164,20 @@ fn snapshot_is_due_by_the_bytes_of_the_log() {
     (0..5).for_each(|epoch| run(epoch, &rows(epoch)));
     assert_eq!(manifests(&spark).len(), 0, "the log is short");
     let many: Vec<Row> = (0..40_000)
-        .map(|n| right(&format!("a key of about fifty bytes, so that few rows are long {n}"), n, n))
+        .map(|n| {
+            right(
+                &format!("a key of about fifty bytes, so that few rows are long {n}"),
+                n,
+                n,
+            )
+        })
         .collect();
     run(5, &many);
     run(6, &[]);
-    wait_until(|| !manifests(&spark).is_empty(), || "no snapshot".to_owned());
+    wait_until(
+        || !manifests(&spark).is_empty(),
+        || "no snapshot".to_owned(),
+    );
 }
 
 #[test]
