@@ -262,8 +262,8 @@ impl Host {
 
     /// Ends restores, replays, sorts and uploads, and every request to a root.
     ///
-    /// What they leave is what a kill leaves: a staged object is whole or absent, a snapshot without
-    /// a manifest is none, and a local database has its last flush.
+    /// What they leave is what a kill leaves: a staged object is whole or absent, a snapshot
+    /// without a manifest is none, and a local database has its last flush.
     pub fn cancel(&self) {
         self.roots.cancellation.cancel();
     }

@@ -171,8 +171,8 @@ impl Host {
             }
             epoch = Some(newest);
             let next = self.prepare(&partition, planned, newest, first_epoch)?;
-            let reached = self.others.placement.newest(root.path());
-            if reached.is_some_and(|(_, reached)| next.next() >= reached) {
+            let latest = self.others.placement.newest(root.path());
+            if latest.is_some_and(|(_, latest)| next.next() >= latest) {
                 break;
             }
         }
