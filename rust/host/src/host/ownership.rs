@@ -124,7 +124,7 @@ impl Host {
         while let Some(planned) = self.others.moves.next() {
             let (key, placement) = (&planned.key, &self.others.placement);
             let failed = match self.relieve(&planned) {
-                Ok(_) => None,
+                Ok(()) => None,
                 Err(error) => {
                     log::warn!(
                         "operator {}, partition {}: not taken over from {:?}: {error}",

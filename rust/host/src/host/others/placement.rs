@@ -44,7 +44,7 @@ impl Placement {
     /// Returns how many partitions of a root two hosts serve.
     pub fn loads(&self, root: &Path, hosts: [&HostId; 2]) -> [usize; 2] {
         let owners = self.owners.lock();
-        let of_root = || owners.iter().filter(|(key, _)| key.root == root);
+        let of_root = || owners.iter().filter(move |(key, _)| key.root == root);
         hosts.map(|host| of_root().filter(|(_, owner)| *owner == host).count())
     }
 

@@ -1,12 +1,13 @@
 //! Hosts whose executor ends while a file does not answer.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 
 use crate::support::{Host, HostProcess, Spark, TaskRequest, left, matched, right, wait_until};
 
@@ -122,22 +123,35 @@ fn host_ends_while_a_file_of_the_log_does_not_open() {
 }
 
 #[test]
-fn host_that_reads_a_file_that_blocks_is_killed() {
+fn host_ends_while_a_file_of_a_snapshot_sends_no_bytes() {
     let spark = Spark::new();
     if !Spark::is_local() {
         return;
     }
     two_epochs(&spark, true);
     let blocked = Blocked::new(any_file(&spark.path().join("snapshots/join/0/files")));
-    // Readers can open it, and then wait for bytes.
+    // Readers can open it, and then wait in a call that nothing cancels.
     let writer = File::options()
         .read(true)
         .write(true)
         .open(&blocked.file)
         .unwrap();
-    let (host, status) = end_in_restore(&spark, "restoring the snapshot of epoch");
-    assert_eq!(status.signal(), Some(9), "{}", host.log());
+    end_in_restore(&spark, "restoring the snapshot of epoch");
     drop(writer);
     blocked.unblock();
     continues(&spark);
+}
+
+#[test]
+fn host_whose_main_thread_is_blocked_is_killed() {
+    // Its log is a pipe that is full and that no process reads.
+    let (_reader, mut log) = std::io::pipe().unwrap();
+    fcntl_setfl(&log, OFlags::NONBLOCK).unwrap();
+    while log.write(&[b'x'; 4_096]).is_ok() {}
+    fcntl_setfl(&log, OFlags::empty()).unwrap();
+    let mut executor = executor();
+    let mut host = HostProcess::logging_to(log.into(), executor.id());
+    executor.kill().unwrap();
+    executor.wait().unwrap();
+    assert_eq!(host.wait().signal(), Some(9));
 }

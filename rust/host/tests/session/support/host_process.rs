@@ -1,7 +1,7 @@
 //! A state host in a separate process.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self};
 use std::time::{Duration, Instant};
 
@@ -23,22 +23,28 @@ pub struct HostProcess {
 impl HostProcess {
     /// A host that serves only its executor.
     pub fn start() -> Self {
-        Self::with("", std::process::id())
+        Self::with("", std::process::id(), None)
     }
 
     /// A host that serves only its executor, the process of this id.
     pub fn of(executor: u32) -> Self {
-        Self::with("", executor)
+        Self::with("", executor, None)
+    }
+
+    /// As [`HostProcess::of`], with another file for its log.
+    pub fn logging_to(log: Stdio, executor: u32) -> Self {
+        Self::with("", executor, Some(log))
     }
 
     /// A host of a cluster, which serves workers of other executors, too.
     pub fn on_a_cluster() -> Self {
-        Self::with("yes", std::process::id())
+        Self::with("yes", std::process::id(), None)
     }
 
-    fn with(cluster: &str, executor: u32) -> Self {
+    fn with(cluster: &str, executor: u32, log: Option<Stdio>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("host.sock");
+        let file = std::fs::File::create(folder.path().join("log")).unwrap();
         // As in Python: writing beyond the file size limit is an error and not a fatal signal.
         let process = Command::new("sh")
             .args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#])
@@ -48,7 +54,7 @@ impl HostProcess {
                 "--exact",
                 "--ignored",
             ])
-            .stderr(std::fs::File::create(folder.path().join("log")).unwrap())
+            .stderr(log.unwrap_or_else(|| file.into()))
             .env("HOLDFAST_TEST_SOCKET", &socket)
             .env("HOLDFAST_TEST_CLUSTER", cluster)
             .env("HOLDFAST_TEST_EXECUTOR", executor.to_string())
