@@ -33,7 +33,7 @@ ROOMS = {
         {"database"},
     ],
     "host": [
-        {"protocol", "codec", "memory", "executor", "logging"},
+        {"protocol", "codec", "memory", "executor", "logging", "cancellation"},
         {"log", "net"},
         {"root"},
         {"partition"},

@@ -90,6 +90,7 @@ fn host(socket: PathBuf) -> PathBuf {
         }),
         executor: None,
         idle: Duration::from_secs(600),
+        owns_process: false,
     };
     thread::spawn(move || serve(&options).unwrap());
     while !is_there(&socket) {

@@ -4,8 +4,14 @@ use std::fmt;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
+use std::thread;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// How often an executor is checked where the kernel cannot report its end.
+const POLL: Duration = Duration::from_millis(100);
 
 /// A process: its id and its start time (clock ticks since boot), because the system reuses ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +59,21 @@ impl ExecutorWatch {
     /// Whether the executor runs.
     pub fn is_alive(&self) -> bool {
         self.executor.is_alive()
+    }
+
+    /// Waits for the executor's end.
+    pub fn wait(&self) {
+        while self.is_alive() {
+            match self.fd() {
+                Some(fd) => {
+                    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+                    if poll(&mut fds, None).is_err() {
+                        thread::sleep(POLL);
+                    }
+                }
+                None => thread::sleep(POLL),
+            }
+        }
     }
 }
 

@@ -15,6 +15,7 @@
 //! | [`session`] | one attempt at one partition of one epoch |
 //! | [`server`], [`client`] | the two ends of a connection |
 //! | [`executor`], [`logging`] | the process that a host serves; the host's log |
+//! | [`cancellation`] | ends the work of a host that must end |
 //!
 //! Methods that use a partition's database may fail as [`holdfast_core`] describes, besides the
 //! errors that they list.
@@ -34,7 +35,8 @@
 //!     token: "secret".into(),
 //!     tcp: None,
 //!     executor: None,
-//!     idle: Duration::from_secs(60),
+//!     idle: Duration::from_secs(600),
+//!     owns_process: false,
 //! };
 //! thread::spawn(move || serve(&options));
 //!
@@ -50,6 +52,7 @@
 //! # }
 //! ```
 
+pub mod cancellation;
 pub mod client;
 pub mod codec;
 pub mod executor;

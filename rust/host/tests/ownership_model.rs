@@ -132,14 +132,14 @@ impl Model {
                     .into_iter()
                     .filter(|owner| owner.term.run <= run)
                     .collect();
-                return translate(owner_step(&older, &id(me), run, None, &unreachable));
+                return translate(owner_step(&older, &id(me), run, None, &unreachable, None));
             }
             (Broken::TakesFromReachable, Some((term, host))) if term.run == run && *host != me => {
                 return Step::Put(term.next());
             }
             _ => {}
         }
-        translate(owner_step(&all, &id(me), run, None, &unreachable))
+        translate(owner_step(&all, &id(me), run, None, &unreachable, None))
     }
 
     fn explore(&mut self, state: State) {

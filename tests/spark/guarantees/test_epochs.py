@@ -483,6 +483,17 @@ def test_a_missing_local_directory_is_restored(stream: Stream):
     assert values(stream.run()[2]) == EXPECTED_2
 
 
+def test_a_root_deleted_and_made_anew_begins_empty(stream: Stream):
+    """As in a notebook: the state host that has the first root's databases open lives on."""
+    scenario(stream)
+    then(stream)
+    first = dict(stream.run())
+    assert values(first[2]) == EXPECTED_2
+    shutil.rmtree(stream.root)
+    stream.batches.clear()
+    assert stream.run() == first
+
+
 def test_an_older_local_directory_is_brought_up_to_date(stream: Stream):
     stream.batch(right=[(key, 1, f"{key}1") for key in KEYS])
     stream.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from datetime import date, timedelta
 from decimal import Decimal
@@ -312,6 +313,20 @@ def test_a_sum_that_does_not_fit_is_an_error(spark):
         Exception, match=r"sum\(x\) does not fit Int64: cast the column to a wider type"
     ):
         hfs.aggregate(frame, by="k", aggs={"s": ("sum", "x")}, state=hfs.State.scratch()).collect()
+
+
+@pytest.mark.parametrize("function", ["sum", "avg"])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_decimal_sum_is_the_same_in_every_order(spark, order: tuple[int, ...], function: str):
+    most = "0." + "9" * 38  # two of them do not fit 128 bits
+    numbers = [Decimal(most), Decimal(most), Decimal(f"-{most}")]
+    rows = [("k", numbers[n]) for n in order]
+    frame = spark.createDataFrame(rows, "k string, x decimal(38, 38)").coalesce(1)
+    got = hfs.aggregate(
+        frame, by="k", aggs={"s": (function, "x")}, state=hfs.State.scratch(partitions=1)
+    )
+    expected = {"sum": most, "avg": "0." + "3" * 38}
+    assert [row["s"] for row in got.collect()] == [Decimal(expected[function])]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@
 //! is unreachable.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use holdfast_core::{Error, ErrorKind};
 
@@ -16,6 +17,11 @@ use crate::net::socket::{Endpoint, Stream};
 
 /// Size of the read and the write buffer. Large columns bypass them.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// The pause between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(50);
+/// A host whose machine refuses connections for this part of the patience is gone.
+const REFUSED: u32 = 5;
 
 /// A host and how to connect to it.
 #[derive(Debug, Clone)]
@@ -29,6 +35,35 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Connects as [`Peer::greet`] does, and tries again within the patience: one connection that
+    /// fails does not show that the host is gone.
+    ///
+    /// A host that refuses is asked for a fifth of the patience, since its process has probably
+    /// ended. One with another token is another host.
+    fn greet_again(&self) -> io::Result<Stream> {
+        let started = Instant::now();
+        loop {
+            let left = self.patience.saturating_sub(started.elapsed());
+            let attempt = Self {
+                patience: left.max(Duration::from_millis(1)),
+                ..self.clone()
+            };
+            let error = match attempt.greet() {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
+            let limit = match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData => return Err(error),
+                io::ErrorKind::ConnectionRefused => self.patience / REFUSED,
+                _ => self.patience,
+            };
+            if started.elapsed() + RETRY >= limit {
+                return Err(error);
+            }
+            thread::sleep(RETRY);
+        }
+    }
+
     /// Connects and waits for the answer to the greeting.
     fn greet(&self) -> io::Result<Stream> {
         let Self {
@@ -89,7 +124,7 @@ impl WatchedStream {
                         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
                     ) =>
                 {
-                    self.peer.greet().map_err(|error| {
+                    self.peer.greet_again().map_err(|error| {
                         // The error does not have the greeting's kind, because the caller retries
                         // interruptions and timeouts.
                         io::Error::new(
@@ -142,7 +177,19 @@ impl ClientConnection {
     /// I/O errors, which the caller handles: `NotFound` and `ConnectionRefused` if no host listens,
     /// `TimedOut` if the host does not answer, `PermissionDenied` if the token is wrong.
     pub fn connect(peer: Peer) -> io::Result<Self> {
-        let stream = peer.greet()?;
+        Self::over(peer.greet()?, peer)
+    }
+
+    /// As [`ClientConnection::connect`], for a host that counts as gone if it cannot be reached
+    /// within the patience.
+    ///
+    /// # Errors
+    /// As [`ClientConnection::connect`].
+    pub fn connect_patiently(peer: Peer) -> io::Result<Self> {
+        Self::over(peer.greet_again()?, peer)
+    }
+
+    fn over(stream: Stream, peer: Peer) -> io::Result<Self> {
         let reader = WatchedStream {
             stream: stream.try_clone()?,
             peer: peer.clone(),
@@ -234,8 +281,6 @@ impl Drop for ClientConnection {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
-    use std::thread;
-    use std::time::Instant;
 
     use super::*;
 

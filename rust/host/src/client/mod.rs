@@ -102,6 +102,9 @@ impl Client {
             let owner = match send_open(&mut self.connection, &current) {
                 Ok(OpenReply::Opened(answer)) => return Ok(answer),
                 Ok(OpenReply::Moved(owner)) => owner,
+                Ok(OpenReply::NotServed) => {
+                    return Err(unexpected(MessageKind::NotServed, "an open"));
+                }
                 Err(failure) => return Err(self.connection.user_error(failure)),
             };
             match self.open_at(&owner, &current) {
@@ -146,8 +149,8 @@ impl Client {
             token: owner.token.clone(),
             ..self.connection.peer().clone()
         };
-        let mut connection =
-            ClientConnection::connect(peer).map_err(|error| unreachable(&error.to_string()))?;
+        let mut connection = ClientConnection::connect_patiently(peer)
+            .map_err(|error| unreachable(&error.to_string()))?;
         match send_open(&mut connection, request) {
             Ok(OpenReply::Opened(answer)) => Ok(Some((connection, answer))),
             // An owner never names itself, so another host has answered: the system reuses ports,
@@ -156,6 +159,10 @@ impl Client {
                 Err(unreachable("another state host listens there now"))
             }
             Ok(OpenReply::Moved(_)) => Ok(None),
+            // So has another one that serves other queries, or one that has served none yet.
+            Ok(OpenReply::NotServed) => Err(unreachable(
+                "no task of its executor uses this root and local_dir",
+            )),
             Err(ConnectionError::Unreachable(how)) => Err(unreachable(&how)),
             Err(reported) => Err(reported),
         }
@@ -266,6 +273,7 @@ impl Client {
 enum OpenReply {
     Opened(String),
     Moved(Owner),
+    NotServed,
 }
 
 fn send_open(
@@ -287,6 +295,7 @@ fn send_open(
                     format!("the state host's answer names no owner: {error}"),
                 ))
             }),
+        (MessageKind::NotServed, _) => Ok(OpenReply::NotServed),
         (kind, _) => Err(ConnectionError::Reported(unexpected(kind, "an open"))),
     }
 }

@@ -2,39 +2,44 @@
 
 mod nonces;
 mod open_partitions;
+mod open_roots;
 mod operator_calls;
+mod others;
+mod ownership;
 pub mod request;
 pub mod row_counts;
-mod unreachable;
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_core::Result;
-use parking_lot::Mutex;
 
+use crate::cancellation::Cancellation;
 use crate::executor::Executor;
 use crate::host::nonces::Nonces;
 use crate::host::open_partitions::{OpenPartitions, PartitionKey};
+use crate::host::open_roots::OpenRoots;
 use crate::host::operator_calls::OperatorCalls;
-use crate::host::request::{Request, Settings};
+use crate::host::others::OtherHosts;
+use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
-use crate::host::unreachable::UnreachableHosts;
 use crate::memory::split::MemorySplit;
 use crate::operator::Counts;
 use crate::partition::PartitionState;
-use crate::protocol::{Epoch, HostId, OperatorName, Owner, RunNumber, Term};
-use crate::root::{Ownership, OwnershipRequest, Root, StorageOptions};
+use crate::protocol::{Epoch, HostId, OperatorName, RunNumber};
+use crate::root::{Root, RootPresence};
+
+/// How long a session waits for another one that uses a database that must be closed.
+const CLOSES: Duration = Duration::from_secs(5);
 
 /// The state that all sessions of a host share.
 pub struct Host {
     executor: Option<Executor>,
     id: HostId,
     address: Option<HostAddress>,
-    unreachable: UnreachableHosts,
-    roots: Mutex<HashMap<String, Arc<Root>>>,
+    others: OtherHosts,
+    roots: OpenRoots,
     partitions: OpenPartitions,
     calls: OperatorCalls,
     memory: MemorySplit,
@@ -62,8 +67,8 @@ impl Host {
             executor,
             id: HostId(format!("{}-{random:016x}", std::process::id())),
             address,
-            unreachable: UnreachableHosts::default(),
-            roots: Mutex::default(),
+            others: OtherHosts::default(),
+            roots: OpenRoots::default(),
             partitions: OpenPartitions::default(),
             calls: OperatorCalls::default(),
             memory: MemorySplit::default(),
@@ -106,65 +111,82 @@ impl Host {
         &self.memory
     }
 
-    /// Returns the root that a request names `name`; a root is opened once. Its client uses the
-    /// newest options.
-    pub(crate) fn root(&self, name: &str, options: &StorageOptions) -> Result<Arc<Root>> {
-        let known = self.roots.lock().get(name).map(Arc::clone);
-        if let Some(root) = known {
-            root.renew(options)?;
-            return Ok(root);
+    /// Adds the root and the local folder of a session of this host's own executor to those that
+    /// sessions of other executors may name.
+    pub(crate) fn serve(&self, request: &Request) {
+        self.roots
+            .serve(request.root.as_deref(), request.local_dir.as_deref());
+    }
+
+    /// Whether a session of another executor may name this root and this local folder.
+    pub(crate) fn serves(&self, request: &Request) -> bool {
+        !request.scratch
+            && self
+                .roots
+                .serves(request.root.as_deref(), request.local_dir.as_deref())
+    }
+
+    /// Returns the root of a session, after a check that it is the query's.
+    ///
+    /// Nothing is written before that. A root that was deleted and made anew under its path is
+    /// opened anew, after the databases of the former root are closed.
+    ///
+    /// # Errors
+    /// Those of [`crate::root::RootIdentity::check_query`].
+    pub(crate) fn root(&self, request: &Request, query: &QueryEpoch) -> Result<Arc<Root>> {
+        loop {
+            let root = self
+                .roots
+                .get_or_open(&query.root, &request.storage_options)?;
+            let presence = root.identity.check_query(
+                &query.query_id,
+                &query.run_id,
+                request.partitions,
+                query.epoch,
+            )?;
+            if presence == RootPresence::Same {
+                return Ok(root);
+            }
+            self.forget_root(&root, "another root is under its path now");
         }
-        let root = Arc::new(Root::open(name, options)?);
-        Ok(Arc::clone(
-            self.roots.lock().entry(name.to_owned()).or_insert(root),
-        ))
     }
 
     /// Sets the root that requests name `name`.
     #[cfg(test)]
     pub(crate) fn set_root(&self, name: &str, root: Root) {
-        self.roots.lock().insert(name.to_owned(), Arc::new(root));
+        self.roots.set(name, root);
     }
 
-    /// Returns the owner of a request's partition. This host claims it if there is no owner.
-    ///
-    /// If another host owns the partition, this host closes its own database of the partition. That
-    /// database would become outdated, and it locks its directory.
-    ///
-    /// # Errors
-    /// `Fenced` if the run is not the newest; otherwise the root's.
-    pub(crate) fn own(
-        &self,
-        request: &Request,
-        root: &Root,
-        run: RunNumber,
-        query_id: &str,
-    ) -> Result<Ownership> {
-        let address = self.address.as_ref();
-        let host = Owner {
-            term: Term::first(run),
-            host: self.id.clone(),
-            endpoint: address.map(|address| address.endpoint.clone()),
-            token: address.map_or_else(String::new, |address| address.token.clone()),
-            application: request.application.clone(),
-        };
-        let unreachable = self.unreachable.merge(&request.unreachable);
-        let asking = OwnershipRequest {
-            operator: &request.operator.name,
-            partition: request.partition,
-            run,
-            host: &host,
-            unreachable: &unreachable,
-        };
-        let ownership = root.owners.acquire(&asking)?;
-        if let Ownership::Elsewhere(owner) = &ownership {
-            let key = PartitionKey::of(request, root, query_id);
-            if let Some(partition) = self.partitions.remove(&key) {
-                log::info!("{partition}: closed, it is owned by {owner:?} now");
-                partition.close();
+    /// Closes the databases of roots that were deleted, or deleted and made anew.
+    pub fn close_gone_roots(&self) {
+        for root in self.roots.all() {
+            match root.identity.presence() {
+                Ok(RootPresence::Same) => {}
+                Ok(RootPresence::Gone) => self.forget_root(&root, "it was deleted"),
+                Ok(RootPresence::Another) => {
+                    self.forget_root(&root, "another root is under its path now");
+                }
+                // A root that does not answer is not gone.
+                Err(error) => log::debug!("{}: {error}", root.path().display()),
             }
         }
-        Ok(ownership)
+    }
+
+    fn forget_root(&self, root: &Arc<Root>, reason: &str) {
+        self.roots.forget(root, || {
+            let partitions = self.partitions.remove_of_root(root);
+            log::info!(
+                "root {}: {reason}; {} databases are closed",
+                root.path().display(),
+                partitions.len()
+            );
+            let deadline = Instant::now() + CLOSES;
+            for partition in &partitions {
+                partition.close_until(deadline);
+            }
+            self.calls.forget(root.path());
+            self.others.placement.forget(root.path());
+        });
     }
 
     /// Returns the partition that a request names; its database opens with the first view.
@@ -198,16 +220,38 @@ impl Host {
         self.nonces.next()
     }
 
-    /// Closes partitions that no session has used for `idle`: their query has ended, or they have
-    /// moved.
+    /// Returns how long this host may be without a session: `minimum`, or three times the longest
+    /// pause of its queries.
+    pub fn idle_limit(&self, minimum: Duration) -> Duration {
+        let roots = self.roots.all();
+        let limits = roots
+            .iter()
+            .map(|root| self.roots.idle_limit(root, minimum));
+        limits.max().unwrap_or(minimum)
+    }
+
+    /// Closes partitions that no session has used for `idle`, or for three times the longest pause
+    /// of their query: it has ended, or they have moved.
     pub fn close_unused(&self, idle: Duration) {
-        for partition in self.partitions.remove_unused(idle) {
-            log::info!(
-                "{partition}: closed, it was not used for {} s",
-                idle.as_secs()
-            );
-            partition.close();
+        for root in self.roots.all() {
+            if !self.partitions.has_unused(&root, idle) {
+                continue;
+            }
+            let limit = self.roots.idle_limit(&root, idle);
+            for partition in self.partitions.remove_unused(&root, limit) {
+                log::info!(
+                    "{partition}: closed, it was not used for {} s",
+                    limit.as_secs()
+                );
+                partition.close();
+            }
         }
+    }
+
+    /// Starts the snapshots that are due when the host ends.
+    pub fn snapshot_at_end(&self) {
+        let partitions = self.partitions.all();
+        partitions.iter().for_each(PartitionState::snapshot_at_end);
     }
 
     /// Whether a snapshot is being uploaded.
@@ -216,10 +260,34 @@ impl Host {
         partitions.iter().any(|partition| partition.is_uploading())
     }
 
+    /// Ends restores, replays, sorts and uploads, and every request to a root.
+    ///
+    /// What they leave is what a kill leaves: a staged object is whole or absent, a snapshot
+    /// without a manifest is none, and a local database has its last flush.
+    pub fn cancel(&self) {
+        self.roots.cancellation.cancel();
+    }
+
+    /// What ends the work of this host.
+    pub(crate) fn cancellation(&self) -> &Cancellation {
+        &self.roots.cancellation
+    }
+
     /// Flushes and closes all databases.
     pub fn close(&self) {
         let partitions = self.partitions.remove_all();
         partitions.iter().for_each(|partition| partition.close());
+        self.log_row_counts(true);
+    }
+
+    /// As [`Host::close`], but a database that is still in use at `deadline` is left to the end of
+    /// the process.
+    pub fn close_until(&self, deadline: Instant) {
+        for partition in self.partitions.remove_all() {
+            if !partition.close_until(deadline) {
+                log::warn!("{partition}: its database is in use, and ends with this process");
+            }
+        }
         self.log_row_counts(true);
     }
 

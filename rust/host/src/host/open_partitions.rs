@@ -21,11 +21,15 @@ pub struct OpenPartitions {
 /// A partition of an operator of a query, below one local folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PartitionKey {
-    root: PathBuf,
+    /// The root's path or address.
+    pub root: PathBuf,
     local_dir: PathBuf,
-    query_id: String,
-    operator: OperatorName,
-    partition: PartitionId,
+    /// The query.
+    pub query_id: String,
+    /// The operator.
+    pub operator: OperatorName,
+    /// The partition.
+    pub partition: PartitionId,
 }
 
 impl PartitionKey {
@@ -65,6 +69,14 @@ struct OpenPartition {
     last_used: Instant,
 }
 
+impl OpenPartition {
+    fn is_unused(&self, root: &Arc<Root>, idle: Duration) -> bool {
+        self.state.is_of_root(root)
+            && self.last_used.elapsed() > idle
+            && Arc::strong_count(&self.state) == 1
+    }
+}
+
 impl OpenPartitions {
     /// Returns the partition, and creates it if it is not open.
     pub fn get_or_create(&self, key: PartitionKey, root: &Arc<Root>) -> Arc<PartitionState> {
@@ -92,12 +104,23 @@ impl OpenPartitions {
         removed.map(|open| open.state)
     }
 
-    /// Removes the partitions that no session has used for longer than `idle`.
-    pub fn remove_unused(&self, idle: Duration) -> Vec<Arc<PartitionState>> {
+    /// Removes the partitions of an open root.
+    pub fn remove_of_root(&self, root: &Arc<Root>) -> Vec<Arc<PartitionState>> {
         let mut partitions = self.partitions.lock();
-        let unused = partitions.extract_if(|_, open| {
-            open.last_used.elapsed() > idle && Arc::strong_count(&open.state) == 1
-        });
+        let theirs = partitions.extract_if(|_, open| open.state.is_of_root(root));
+        theirs.map(|(_, open)| open.state).collect()
+    }
+
+    /// Whether a root has partitions that no session has used for longer than `idle`.
+    pub fn has_unused(&self, root: &Arc<Root>, idle: Duration) -> bool {
+        let partitions = self.partitions.lock();
+        partitions.values().any(|open| open.is_unused(root, idle))
+    }
+
+    /// Removes the partitions of a root that no session has used for longer than `idle`.
+    pub fn remove_unused(&self, root: &Arc<Root>, idle: Duration) -> Vec<Arc<PartitionState>> {
+        let mut partitions = self.partitions.lock();
+        let unused = partitions.extract_if(|_, open| open.is_unused(root, idle));
         unused.map(|(_, open)| open.state).collect()
     }
 

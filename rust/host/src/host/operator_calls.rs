@@ -35,6 +35,11 @@ impl OperatorCall {
 }
 
 impl OperatorCalls {
+    /// Forgets the calls of a root that is gone. Runs of the next one begin with 1 again.
+    pub fn forget(&self, root: &Path) {
+        self.newest.lock().retain(|(of, _), _| of != root);
+    }
+
     /// Checks that only one call of an operator serves an epoch, and that each task attempt opens
     /// at most one session per partition.
     ///

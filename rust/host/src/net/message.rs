@@ -5,7 +5,8 @@
 //! Hello(token)             ------->
 //!                          <-------   Welcome
 //! Open(JSON)               ------->
-//!                          <-------   Opened(JSON), or Moved(JSON): open there, or here again
+//!                          <-------   Opened(JSON), or Moved(JSON): open there, or here again;
+//!                                     or NotServed, to a worker of another executor
 //! Columns(Arrow IPC) ?     ------->
 //! Batch(Arrow IPC) *       ------->
 //! End                      ------->
@@ -65,10 +66,12 @@ pub enum MessageKind {
     Moved = 71,
     /// A call was invalid, as in `Error`. The session goes on.
     Refused = 72,
+    /// No task of the host's own executor uses the session's root: the host does not serve it.
+    NotServed = 73,
 }
 
 impl MessageKind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Hello,
         Self::Open,
         Self::Batch,
@@ -83,6 +86,7 @@ impl MessageKind {
         Self::Answer,
         Self::Moved,
         Self::Refused,
+        Self::NotServed,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {

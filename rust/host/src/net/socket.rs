@@ -83,6 +83,11 @@ impl Stream {
         Ok(Self::Tcp(stream))
     }
 
+    /// Whether the peer is on this machine, and its user may open the socket.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Unix(_))
+    }
+
     /// Returns another handle of the same connection.
     pub fn try_clone(&self) -> io::Result<Self> {
         match self {

@@ -40,6 +40,25 @@ impl PartitionState {
         result
     }
 
+    /// Brings the database to the epoch before a session's, on a host that has no session: it takes
+    /// the partition over then. Returns the last epoch in the database.
+    ///
+    /// # Errors
+    /// As [`PartitionState::view`].
+    pub fn prepare(&self, request: &ViewRequest<'_>) -> Result<Option<Epoch>> {
+        let mut inner = self.inner.lock();
+        match self.advance(&mut inner, request) {
+            Ok(()) => {}
+            // The epoch was committed during the restore.
+            Err(error) if error.kind() == ErrorKind::Fenced && inner.open.is_some() => {}
+            Err(error) => {
+                inner.close();
+                return Err(error);
+            }
+        }
+        self.applied(inner.db()?)
+    }
+
     /// Takes the protocol's steps until the database is at the previous epoch.
     fn advance(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<()> {
         self.check_lookahead(inner, request)?;
@@ -149,6 +168,10 @@ impl PartitionState {
             self.make_database(directory, request)
         })?;
         inner.open = Some(OpenDatabase::new(db, directory));
+        if is_new {
+            let has_state = request.epoch > request.first_epoch;
+            (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, has_state);
+        }
         // After a restart, stores in memory are empty and so is the offset. The properties that
         // were committed with them are still there.
         if self.applied(inner.db()?)?.is_none() && position::chain(inner.db()?)? != Digest::ZERO {
@@ -240,6 +263,7 @@ impl PartitionState {
             inner.prepared.clear();
             close(&db);
             let db = self.make_database(&mut directory, request)?;
+            (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, true);
             inner.open = Some(OpenDatabase::new(db, directory));
         }
         Ok(())

@@ -62,6 +62,7 @@ impl PartitionState {
             };
             let read: Vec<mpsc::Receiver<Result<Head>>> = (0..lanes).map(lane).collect();
             for done in 0..count {
+                self.root.check_running()?;
                 let head = read[done % lanes]
                     .recv()
                     .map_err(|_| Error::new(ErrorKind::Restore, "the log's reader has ended"))?;
@@ -107,10 +108,12 @@ impl PartitionState {
                     header.digest
                 }
             };
-            if let Some(prepared) = inner.prepared.take(epoch, base, digest)
-                && self.apply_prepared(&db, prepared)?
-            {
-                return Ok(());
+            if let Some(prepared) = inner.prepared.take(epoch, base, digest) {
+                let bytes = prepared.transaction.uncommitted_bytes() as u64;
+                if self.apply_prepared(&db, prepared)? {
+                    inner.snapshots.log_bytes += bytes;
+                    return Ok(());
+                }
             }
         }
         let (pace, restarted) = (ProgressPace::start(), inner.opened()?.checked.is_none());
@@ -138,8 +141,9 @@ impl PartitionState {
         let db = inner.db()?;
         self.check_base(&head.header, position::chain(db)?)?;
         let mut tx = db.begin()?;
-        apply_object(&self.root, db, &mut tx, head)?;
+        let bytes = apply_object(&self.root, db, &mut tx, head)?;
         db.commit_transaction(tx, self.commit(head.header.epoch, head.header.chain()))?;
+        inner.snapshots.log_bytes += bytes;
         Ok(head.header.records)
     }
 
@@ -164,24 +168,26 @@ impl PartitionState {
     }
 }
 
-/// Stages everything in an object of the log.
+/// Stages everything in an object of the log; returns the bytes of its keys and values.
 ///
 /// # Errors
 /// `Restore` for an object that cannot be read.
-pub fn apply_object(root: &Root, db: &Database, tx: &mut Transaction, head: &Head) -> Result<()> {
+pub fn apply_object(root: &Root, db: &Database, tx: &mut Transaction, head: &Head) -> Result<u64> {
+    let mut bytes = 0;
     for chunk in &head.header.chunks {
-        stage_records(db, tx, &root.log.chunk(&head.header, chunk)?)?;
+        bytes += stage_records(db, tx, &root.log.chunk(&head.header, chunk)?)?;
     }
-    stage_records(db, tx, &head.records)?;
+    bytes += stage_records(db, tx, &head.records)?;
     for (store, time) in &head.header.stream_times {
         db.apply_changes(store, tx, &[], Some(Timestamp(*time)))?;
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// Stages records unconditionally: they were accepted when they were written, so their order does
-/// not matter.
-fn stage_records(db: &Database, tx: &mut Transaction, records: &Records) -> Result<()> {
+/// not matter. Returns the bytes of their keys and values.
+fn stage_records(db: &Database, tx: &mut Transaction, records: &Records) -> Result<u64> {
+    let mut bytes = 0;
     let mut rows = Vec::new();
     let mut current: Option<&str> = None;
     let mut timed = false;
@@ -194,6 +200,7 @@ fn stage_records(db: &Database, tx: &mut Transaction, records: &Records) -> Resu
             Ok(())
         };
     for record in records.iter() {
+        bytes += (record.key.len() + record.value.map_or(0, <[u8]>::len)) as u64;
         if current != Some(record.store) {
             flush(current, &mut rows, tx)?;
             current = Some(record.store);
@@ -216,5 +223,6 @@ fn stage_records(db: &Database, tx: &mut Transaction, records: &Records) -> Resu
             timestamp,
         });
     }
-    flush(current, &mut rows, tx)
+    flush(current, &mut rows, tx)?;
+    Ok(bytes)
 }

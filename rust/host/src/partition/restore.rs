@@ -79,6 +79,7 @@ impl PartitionState {
             Err(error) => directory.clear().and(Err(error)),
         };
         let directory = inner.take_directory()?;
+        (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, true);
         inner.open = Some(OpenDatabase::new(db?, directory));
         Ok(())
     }
@@ -248,6 +249,7 @@ impl PartitionState {
             close(&db);
             return Err(other("another state than its name says"));
         }
+        self.origin.lock().set_bytes(transfer.bytes);
         log::info!(
             "{self}: restored the snapshot of epoch {}: {} files, {} in {:.2} s",
             id.epoch,

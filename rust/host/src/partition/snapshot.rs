@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 
 use super::local::{OpenDatabase, position, remove_directory};
 use super::progress::bytes;
-use super::snapshot_history::SnapshotHistory;
+use super::snapshot_history::{SnapshotHistory, SnapshotTerms, is_log_long};
 use super::state::{PartitionInner, PartitionState};
-use super::view_request::{SnapshotPolicy, ViewRequest};
-use crate::protocol::{Epoch, RunNumber};
+use super::view_request::ViewRequest;
+use crate::protocol::Epoch;
 use crate::root::SnapshotId;
 
 /// How many snapshots of a partition are retained.
@@ -45,25 +45,44 @@ impl PartitionState {
         let last = *inner.snapshots.last_begun.get_or_insert_with(Instant::now);
         // A store in memory is not in the files of a snapshot. So no snapshots are taken: the log
         // then stays complete and restores the store.
-        if self.is_uploading()
-            || request.stores.iter().any(|store| !store.persistent)
-            || !self.is_due(&inner.snapshots, last, request)
-        {
+        if request.stores.iter().any(|store| !store.persistent) {
             return;
         }
+        let terms = SnapshotTerms {
+            run: request.run,
+            partitions: request.partitions,
+            policy: request.snapshots,
+        };
+        inner.snapshots.last_terms = Some(terms);
+        if !self.is_uploading() && self.is_due(&inner.snapshots, last, request) {
+            self.start_snapshot(inner, terms);
+        }
+    }
+
+    /// Starts a snapshot when the host ends, if the disk of an earlier host was lost and this one
+    /// has seen further epochs: its disk may be lost, too, and runs may be short (`availableNow`).
+    pub fn snapshot_at_end(self: &Arc<Self>) {
+        // A session that still restores it has no further epoch.
+        let Some(mut inner) = self.inner.try_lock() else {
+            return;
+        };
+        let Some(terms) = inner.snapshots.last_terms else {
+            return;
+        };
+        if inner.snapshots.is_restored && inner.snapshots.log_bytes > 0 && !self.is_uploading() {
+            self.start_snapshot(&mut inner, terms);
+        }
+    }
+
+    fn start_snapshot(self: &Arc<Self>, inner: &mut PartitionInner, terms: SnapshotTerms) {
         let begun = Instant::now();
         self.uploading.store(true, Ordering::Relaxed);
         inner.snapshots.last_begun = Some(begun);
         inner.snapshots.has_begun = true;
-        let (partition, run, partitions, policy) = (
-            Arc::clone(self),
-            request.run,
-            request.partitions,
-            request.snapshots,
-        );
+        let partition = Arc::clone(self);
         let work = move || {
             let _ends = UploadGuard(&partition.uploading);
-            match partition.snapshot(run, partitions, policy, begun) {
+            match partition.snapshot(terms, begun) {
                 // The host ends, or the partition has moved: the next owner takes a snapshot.
                 Err(error) if error.kind() == ErrorKind::StoreClosed => {
                     log::debug!("{partition}: no snapshot: {error}")
@@ -108,16 +127,16 @@ impl PartitionState {
         );
         due_now
             || last.elapsed() >= request.snapshots.interval
+            || is_log_long(history.log_bytes, self.origin.lock().bytes())
             || !history.has_begun && behind >= request.snapshots.retain_epochs
     }
 
-    fn snapshot(
-        &self,
-        run: RunNumber,
-        partitions: u32,
-        policy: SnapshotPolicy,
-        begun: Instant,
-    ) -> Result<()> {
+    fn snapshot(&self, terms: SnapshotTerms, begun: Instant) -> Result<()> {
+        let SnapshotTerms {
+            run,
+            partitions,
+            policy,
+        } = terms;
         let turn = UPLOAD.lock();
         let started = Instant::now();
         let db = Arc::clone(self.inner.lock().db()?);
@@ -125,9 +144,9 @@ impl PartitionState {
         // holds the lock, has little to write.
         db.flush(true)?;
         drop(db);
-        let (id, directory, mut known, rebuilds) = {
+        let (id, directory, mut known, (rebuilds, log_bytes)) = {
             let mut inner = self.inner.lock();
-            let rebuilds = inner.rebuilds;
+            let before = (inner.rebuilds, inner.snapshots.log_bytes);
             let known = std::mem::take(&mut inner.snapshots.known);
             let OpenDatabase { db, directory, .. } = inner.opened()?;
             // A new snapshot would have the name and the files of a suspect one.
@@ -146,7 +165,7 @@ impl PartitionState {
             let copy = directory.beside("snapshot");
             remove_directory(&copy)?;
             db.checkpoint(&copy)?;
-            (id, copy, known, rebuilds)
+            (id, copy, known, before)
         };
         let transfer = self
             .root
@@ -172,10 +191,13 @@ impl PartitionState {
             }
             inner.snapshots.known = known;
             inner.snapshots.newest = Some(id.epoch);
+            inner.snapshots.log_bytes = inner.snapshots.log_bytes.saturating_sub(log_bytes);
             // Unset before older snapshots are removed: damage that is found from now on may be in
             // the new snapshot, and sets it again.
             self.snapshot_due_now.store(false, Ordering::Relaxed);
-            self.origin.lock().replace(id.clone())
+            let mut origin = self.origin.lock();
+            origin.set_bytes(transfer.bytes);
+            origin.replace(id.clone())
         };
         for suspect in &suspects {
             self.root.garbage.discard(suspect, run)?;

@@ -2,8 +2,12 @@
 
 use std::time::Instant;
 
-use crate::protocol::Epoch;
+use super::view_request::SnapshotPolicy;
+use crate::protocol::{Epoch, RunNumber};
 use crate::root::{KnownDigests, SnapshotId};
+
+/// A snapshot for less of the log costs more than it saves.
+const MIN_LOG_BYTES: u64 = 1 << 20;
 
 /// The snapshots that this host took or found.
 #[derive(Default)]
@@ -16,6 +20,30 @@ pub struct SnapshotHistory {
     pub newest: Option<Epoch>,
     /// Digests of the files of the last one.
     pub known: KnownDigests,
+    /// About how many bytes of changes have entered the database since the newest one. Changes that
+    /// a session spilled to disk are not counted, unless they are read from the log.
+    pub log_bytes: u64,
+    /// Whether the database was made from the root: the disk of an earlier host is gone.
+    pub is_restored: bool,
+    /// How the last session would have taken one, for the end of the host.
+    pub last_terms: Option<SnapshotTerms>,
+}
+
+/// What a snapshot needs to know of the query.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotTerms {
+    /// The run.
+    pub run: RunNumber,
+    /// How many partitions the state has.
+    pub partitions: u32,
+    /// When snapshots are taken.
+    pub policy: SnapshotPolicy,
+}
+
+/// Whether a restore would read so much of the log that the next snapshot is due: more than a
+/// quarter of the newest snapshot, and more than [`MIN_LOG_BYTES`].
+pub fn is_log_long(log_bytes: u64, snapshot_bytes: u64) -> bool {
+    log_bytes > MIN_LOG_BYTES.max(snapshot_bytes / 4)
 }
 
 /// The snapshots that share files with the local database.
@@ -30,12 +58,24 @@ pub struct SnapshotOrigin {
     /// suspect snapshot is used only if there is no other one, and removed when there is a newer
     /// one. Not before: the snapshot may be good, and the disk that it was restored to bad.
     suspects: Vec<SnapshotId>,
+    /// The bytes of the newest one that was copied.
+    bytes: u64,
 }
 
 impl SnapshotOrigin {
     /// Sets the snapshot that the database was made from; `None` for an empty database.
     pub fn set_newest(&mut self, id: Option<SnapshotId>) {
         self.newest = id;
+    }
+
+    /// Sets the size of the newest snapshot.
+    pub fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+
+    /// The size of the newest snapshot that this host has copied; 0 if there is none.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Marks the newest snapshot as suspect, and returns it: the database was damaged.
@@ -60,5 +100,18 @@ impl SnapshotOrigin {
     pub fn replace(&mut self, id: SnapshotId) -> Vec<SnapshotId> {
         self.newest = Some(id);
         std::mem::take(&mut self.suspects)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_is_long_above_a_quarter_of_the_state() {
+        assert!(!is_log_long(MIN_LOG_BYTES, 0));
+        assert!(is_log_long(MIN_LOG_BYTES + 1, 0));
+        assert!(!is_log_long(25 << 20, 100 << 20));
+        assert!(is_log_long((25 << 20) + 1, 100 << 20));
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use holdfast_core::{Commit, Database, Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -122,6 +123,18 @@ impl PartitionState {
     /// Flushes and closes the database; the next [`Self::view`] opens it again.
     pub fn close(&self) {
         self.inner.lock().close();
+    }
+
+    /// As [`PartitionState::close`], if no session uses the database by `deadline`; returns whether
+    /// it is closed.
+    pub fn close_until(&self, deadline: Instant) -> bool {
+        let inner = self.inner.try_lock_until(deadline);
+        inner.map(|mut inner| inner.close()).is_some()
+    }
+
+    /// Whether the partition's state is in this open root.
+    pub fn is_of_root(&self, root: &Arc<Root>) -> bool {
+        Arc::ptr_eq(&self.root, root)
     }
 
     /// The folder of the partition's databases, and of what a session spills.

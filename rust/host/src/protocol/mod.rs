@@ -13,6 +13,7 @@
 //! [`owner_step`] chooses the host of a partition's sessions. It affects speed, never the content
 //! of an epoch.
 
+mod balance;
 mod claim;
 mod decision;
 mod digest;
@@ -24,6 +25,7 @@ mod owner;
 mod stage;
 mod violation;
 
+pub use balance::{needs_recount, relieves};
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};
 pub use decision::{Decision, decide, newer_objects, older_whole};
 pub use digest::Digest;

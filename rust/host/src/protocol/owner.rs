@@ -121,7 +121,8 @@ pub enum OwnerStep<'a> {
 /// Returns the next step of the host `me` for a task of `run` in `application`.
 ///
 /// `claims`: at least the newest [`NEWEST_OWNERS`] of the partition, in any order.
-/// `is_unreachable`: whether a host did not answer.
+/// `is_unreachable`: whether a host did not answer. `restored`: the term that this host relieves,
+/// if it has restored the partition up to the last decided epoch; none if it relieves no host.
 #[must_use]
 pub fn owner_step<'a>(
     claims: &'a [Owner],
@@ -129,6 +130,7 @@ pub fn owner_step<'a>(
     run: RunNumber,
     application: Option<&str>,
     is_unreachable: &impl Fn(&HostId) -> bool,
+    restored: Option<Term>,
 ) -> OwnerStep<'a> {
     let mut newest_first: Vec<&Owner> = claims.iter().collect();
     newest_first.sort_unstable_by_key(|claim| std::cmp::Reverse(claim.term));
@@ -145,6 +147,11 @@ pub fn owner_step<'a>(
     };
     if newest.host == *me && newest.term.run == run {
         return OwnerStep::Held(newest.term);
+    }
+    // A planned move. The term is compared: if the partition has moved meanwhile, the host that it
+    // has moved to is another one, with another load.
+    if newest.term.run == run && restored == Some(newest.term) {
+        return OwnerStep::Put(next);
     }
     let can_serve = |claim: &&Owner| {
         claim.host == *me
@@ -184,6 +191,7 @@ mod tests {
             RunNumber(run),
             APPLICATION,
             &|host| unreachable.contains(&host.0.as_str()),
+            None,
         )
     }
 
@@ -238,6 +246,19 @@ mod tests {
         );
         claims[0].application = Some("app-0".into());
         assert_eq!(step(&claims, "b", 2, &[]), OwnerStep::Put(term(2, 1)));
+    }
+
+    #[test]
+    fn a_live_owner_is_relieved_by_a_host_that_has_restored_its_partition() {
+        let claims = [owner(1, 1, "a"), owner(1, 2, "b")];
+        let step = |run: u64, restored: Option<Term>| {
+            let (me, run) = (HostId("c".into()), RunNumber(run));
+            owner_step(&claims, &me, run, APPLICATION, &|_| false, restored)
+        };
+        assert_eq!(step(1, Some(term(1, 2))), OwnerStep::Put(term(1, 3)));
+        assert_eq!(step(1, Some(term(1, 1))), OwnerStep::Ask(&claims[1]));
+        assert_eq!(step(2, Some(term(1, 2))), OwnerStep::Ask(&claims[1]));
+        assert_eq!(step(1, None), OwnerStep::Ask(&claims[1]));
     }
 
     #[test]

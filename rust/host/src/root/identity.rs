@@ -1,5 +1,6 @@
 //! `meta.json`: which query and how many partitions a root belongs to.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use holdfast_core::{Error, ErrorKind, Result};
@@ -16,6 +17,8 @@ const FORMAT: u32 = 1;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RootMeta {
     format: u32,
+    /// A random name. A root that was deleted and made anew under its path has another one.
+    id: String,
     query_id: String,
     partitions: u32,
 }
@@ -33,6 +36,19 @@ pub struct RootIdentity {
     spark: Arc<SparkCheckpoint>,
     /// The query, run and partition count of the last successful [`RootIdentity::check_query`].
     checked: Mutex<Option<(String, String, u32)>>,
+    /// The id that the first check found.
+    first_id: Mutex<Option<String>>,
+}
+
+/// The root under a path, compared with the root that was there first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootPresence {
+    /// The same root, or the first check is still to come.
+    Same,
+    /// There is no root: it was deleted.
+    Gone,
+    /// Another root: the first one was deleted, and a new one was made.
+    Another,
 }
 
 impl RootIdentity {
@@ -42,12 +58,16 @@ impl RootIdentity {
             objects,
             spark,
             checked: Mutex::default(),
+            first_id: Mutex::default(),
         }
     }
 
     /// Checks that checkpoint and state belong to this query.
     ///
     /// Done once a run: only a manual change could make a difference later.
+    ///
+    /// Returns [`RootPresence::Another`] if the check passes for another root than the first one.
+    /// The caller then opens the root anew: what was cached of the first one is wrong.
     ///
     /// # Errors
     /// Those of [`SparkCheckpoint::check`] and [`RootIdentity::check`].
@@ -57,26 +77,44 @@ impl RootIdentity {
         run_id: &str,
         partitions: u32,
         epoch: Epoch,
-    ) -> Result<()> {
+    ) -> Result<RootPresence> {
         let checked = Some((query_id.to_owned(), run_id.to_owned(), partitions));
         if *self.checked.lock() != checked {
             self.spark.check(query_id, epoch)?;
-            self.check(query_id, partitions, epoch)?;
+            let id = self.check(query_id, partitions, epoch)?;
+            if *self.first_id.lock().get_or_insert_with(|| id.clone()) != id {
+                return Ok(RootPresence::Another);
+            }
             *self.checked.lock() = checked;
         }
-        Ok(())
+        Ok(RootPresence::Same)
+    }
+
+    /// Compares the root that is under the path now with the first one.
+    ///
+    /// # Errors
+    /// `Restore` for a `meta.json` that cannot be read, `Io` if the disk fails.
+    pub fn presence(&self) -> Result<RootPresence> {
+        let Some(first) = self.first_id.lock().clone() else {
+            return Ok(RootPresence::Same);
+        };
+        Ok(match self.objects.get(names::META)? {
+            None => RootPresence::Gone,
+            Some(found) if self.parse(&found)?.id == first => RootPresence::Same,
+            Some(_) => RootPresence::Another,
+        })
     }
 
     /// Checks that the root belongs to this query with this many partitions.
     ///
     /// In epoch 0 a root without `meta.json` becomes this query's, after a probe has shown that its
-    /// store supports put if absent.
+    /// store supports put if absent. Returns the root's id.
     ///
     /// # Errors
     /// `StateMismatch` for another query's root, another partition count, or state that is missing
     /// in a later epoch; `FormatVersion` for another format; `UnsupportedOperation` for a store
     /// without put if absent.
-    pub fn check(&self, query_id: &str, partitions: u32, epoch: Epoch) -> Result<()> {
+    pub fn check(&self, query_id: &str, partitions: u32, epoch: Epoch) -> Result<String> {
         let found = match self.objects.get(names::META)? {
             Some(found) => found,
             None if epoch.0 > 0 => {
@@ -86,13 +124,14 @@ impl RootIdentity {
                 self.probe()?;
                 let meta = RootMeta {
                     format: FORMAT,
+                    id: random_id(),
                     query_id: query_id.to_owned(),
                     partitions,
                 };
                 let json = serde_json::to_vec(&meta)
                     .map_err(|error| self.objects.unreadable(names::META, &error))?;
                 match self.objects.put_absent(names::META, &json)? {
-                    PutOutcome::Ours => return Ok(()),
+                    PutOutcome::Ours => return Ok(meta.id),
                     PutOutcome::Other(found) => found,
                 }
             }
@@ -154,7 +193,7 @@ impl RootIdentity {
         self.objects.parse_json(names::META, found)
     }
 
-    fn check_meta(&self, found: &[u8], query_id: &str, partitions: u32) -> Result<()> {
+    fn check_meta(&self, found: &[u8], query_id: &str, partitions: u32) -> Result<String> {
         let meta = self.parse(found)?;
         let path = self.objects.path().display();
         if meta.query_id != query_id {
@@ -178,8 +217,14 @@ impl RootIdentity {
                 ),
             ));
         }
-        Ok(())
+        Ok(meta.id)
     }
+}
+
+/// Returns 32 random hexadecimal digits.
+fn random_id() -> String {
+    let half = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", half(), half())
 }
 
 #[cfg(test)]

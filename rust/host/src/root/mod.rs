@@ -1,7 +1,7 @@
 //! A state's root: everything that outlives a process, on a local disk or in an object store.
 //!
 //! ```text
-//! meta.json                            query, partitions (`identity.rs`)
+//! meta.json                            id, query, partitions (`identity.rs`)
 //! operators/<name>.json                kind, columns, settings of an operator
 //! operators/<name>.<version>.json      its payload columns or its stores' serdes after a change
 //!                                      (`operator_catalog/`)
@@ -54,7 +54,7 @@ pub use crate::codec::column::{Column, type_name};
 pub use epoch_log::{EpochLog, Head, StageOutcome};
 pub use far_future_rows::FarFutureRows;
 pub use garbage_collection::GarbageCollection;
-pub use identity::RootIdentity;
+pub use identity::{RootIdentity, RootPresence};
 pub use lookahead::Lookahead;
 pub use names::{ChunkName, SnapshotId};
 pub use objects::StorageOptions;

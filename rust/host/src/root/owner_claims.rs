@@ -32,6 +32,8 @@ pub struct OwnershipRequest<'a> {
     pub host: &'a Owner,
     /// Hosts that could not be reached, each with the reason.
     pub unreachable: &'a HashMap<HostId, String>,
+    /// The term of a live owner that the host relieves: it has restored the partition.
+    pub restored: Option<Term>,
 }
 
 /// The owner of a partition.
@@ -74,6 +76,7 @@ impl OwnerClaims {
             run,
             host,
             unreachable,
+            restored,
         } = *request;
         let key = (operator.clone(), partition);
         if let Some(term) = self.term(operator, partition, run)? {
@@ -92,6 +95,7 @@ impl OwnerClaims {
                 run,
                 host.application.as_deref(),
                 &|host| unreachable.contains_key(host),
+                restored,
             ) {
                 OwnerStep::Held(term) => {
                     self.held.lock().insert(key, term);
@@ -114,6 +118,18 @@ impl OwnerClaims {
                 }
             }
         }
+    }
+
+    /// Returns the newest claim of a partition, whatever host it names.
+    ///
+    /// # Errors
+    /// `Restore` for a claim that cannot be read, `Io` if the disk fails.
+    pub fn newest(&self, operator: &OperatorName, partition: PartitionId) -> Result<Option<Owner>> {
+        let terms = self.terms(operator, partition)?;
+        let newest = terms
+            .first()
+            .map(|term| self.owner(operator, partition, *term));
+        Ok(newest.transpose()?.flatten())
     }
 
     /// Checks that this process owns a partition in the newest run.
@@ -183,6 +199,7 @@ impl OwnerClaims {
             partition,
             host,
             unreachable,
+            restored,
             ..
         } = *request;
         let json = serde_json::to_vec(host).map_err(|error| {
@@ -193,16 +210,18 @@ impl OwnerClaims {
         })?;
         if self
             .objects
-            .put_absent(&names::owner(operator, partition, term), &json)?
+            .put_private(&names::owner(operator, partition, term), &json)?
             != PutOutcome::Ours
         {
             return Ok(());
         }
         match from {
             Some(owner) => {
-                let why = unreachable
-                    .get(&owner.host)
-                    .map_or("it belongs to an earlier run or process", String::as_str);
+                let why = match unreachable.get(&owner.host) {
+                    Some(reason) => reason,
+                    None if restored == Some(owner.term) => "it serves more partitions",
+                    None => "it belongs to an earlier run or process",
+                };
                 log::info!(
                     "operator {operator}, partition {partition}: taken over for {term} from \
                      {owner:?}: {why}"

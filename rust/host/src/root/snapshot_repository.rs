@@ -155,6 +155,7 @@ impl SnapshotRepository {
         paths.sort();
         let mut seen = KnownDigests::new();
         for path in paths {
+            self.objects.check_running()?;
             let found = path.metadata().map_err(|error| refused(&path, &error))?;
             let key = (found.ino(), found.len(), found.mtime(), found.mtime_nsec());
             let digest = match known.get(&key) {

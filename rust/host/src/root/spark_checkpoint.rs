@@ -2,6 +2,7 @@
 //! `holdfast rewind` only.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::{Error, ErrorKind, Result};
@@ -11,6 +12,9 @@ use serde::Deserialize;
 use super::names;
 use super::objects::Objects;
 use crate::protocol::{Epoch, RunNumber, Violation};
+
+/// The number of newest micro-batches whose pauses are compared.
+const PAUSES_OF: usize = 5;
 
 /// `query/metadata`.
 #[derive(Deserialize)]
@@ -179,6 +183,32 @@ impl SparkCheckpoint {
         }
         *synced = Some((run, epoch));
         Ok(())
+    }
+
+    /// Returns the longest pause between the last micro-batches that Spark has committed; zero if
+    /// there are fewer than two, or their offsets have no timestamps.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn longest_pause(&self) -> Result<Duration> {
+        let files = self.objects.list(names::SPARK_COMMITS)?;
+        let mut epochs: Vec<i64> = files.iter().filter_map(|file| file.parse().ok()).collect();
+        epochs.sort_unstable_by_key(|epoch| std::cmp::Reverse(*epoch));
+        let mut times = Vec::new();
+        for epoch in epochs.into_iter().take(PAUSES_OF) {
+            match self.batch_time(Epoch(epoch)) {
+                Ok(time) => times.push(time),
+                Err(error) if error.kind() == ErrorKind::Restore => log::debug!("{error}"),
+                Err(error) => return Err(error),
+            }
+        }
+        let pauses = times
+            .windows(2)
+            .map(|two| two[0].saturating_sub(two[1]))
+            .max();
+        Ok(Duration::from_micros(
+            pauses.unwrap_or(0).max(0).unsigned_abs(),
+        ))
     }
 
     /// Returns the objects of the commit log from `first` on, newest first.

@@ -18,6 +18,7 @@ use super::rewind_marks::RewindMarks;
 use super::run_claims::RunClaims;
 use super::snapshot_repository::SnapshotRepository;
 use super::spark_checkpoint::SparkCheckpoint;
+use crate::cancellation::Cancellation;
 use crate::protocol::{Digest, Epoch, OperatorName, PartitionId, RunNumber, Violation};
 
 /// An open root: one for each root and host process, shared by its threads.
@@ -56,6 +57,27 @@ impl Root {
             RootLocation::parse(root)?,
             options,
         )?))
+    }
+
+    /// Opens a root as [`Root::open`] does, for a host: all requests end with it.
+    ///
+    /// # Errors
+    /// As [`Root::open`].
+    pub fn open_under(
+        root: &str,
+        options: &StorageOptions,
+        cancellation: Cancellation,
+    ) -> Result<Self> {
+        let objects = Objects::open(RootLocation::parse(root)?, options)?;
+        Ok(Self::of(objects.under(cancellation)))
+    }
+
+    /// Checks that the host is not ending: called between two steps of long work.
+    ///
+    /// # Errors
+    /// `StoreClosed` if it is ending.
+    pub fn check_running(&self) -> Result<()> {
+        self.objects.check_running()
     }
 
     /// Opens a root that must exist, for commands whose user may have mistyped it.

@@ -29,6 +29,13 @@ impl BackgroundTask {
     }
 }
 
+impl BackgroundTask {
+    /// Does not wait for the running task.
+    pub fn leave(mut self) {
+        self.0 = None;
+    }
+}
+
 impl Drop for BackgroundTask {
     fn drop(&mut self) {
         if self.0.take().is_some_and(|running| running.join().is_err()) {

@@ -162,7 +162,16 @@ impl ServerConnection {
             if kind != MessageKind::Open {
                 return Err(unexpected(kind, "Open"));
             }
-            match Session::open(host, &payload)? {
+            let routed = if self.reader.get_ref().is_local() {
+                Some(Session::open(host, &payload)?)
+            } else {
+                Session::open_from_network(host, &payload)?
+            };
+            let Some(routed) = routed else {
+                message::send(&mut self.writer, MessageKind::NotServed, &[])?;
+                continue;
+            };
+            match routed {
                 Routed::Local(session, opened) => {
                     self.send_json(MessageKind::Opened, &opened)?;
                     return Ok(*session);

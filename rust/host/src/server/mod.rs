@@ -3,7 +3,9 @@
 
 mod background;
 mod connection;
+mod idle;
 mod listener;
+mod overdue;
 mod sessions;
 
 use std::fs;
@@ -14,10 +16,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_core::Result;
+use parking_lot::Mutex;
 
 use crate::executor::{Executor, ExecutorWatch};
 use crate::host::Host;
 use crate::server::background::BackgroundTask;
+use crate::server::idle::{IdleEnd, IdleStep};
 pub use crate::server::listener::TcpPlace;
 use crate::server::listener::{Listeners, listen_on_socket, listen_on_tcp};
 use crate::server::sessions::{Sessions, wait_until};
@@ -25,8 +29,16 @@ use crate::server::sessions::{Sessions, wait_until};
 /// How often the host considers maintenance, and checks the executor if the kernel cannot report
 /// its end.
 const TICK: Duration = Duration::from_millis(100);
-/// How long an idle host waits for a snapshot that is being uploaded.
-const UPLOAD: Duration = Duration::from_secs(600);
+/// The longest time between two checks for what may be closed.
+const MAINTENANCE: Duration = Duration::from_secs(15);
+/// How long a host that ends lets its sessions and snapshots go on.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// How long it then waits for their cancellation.
+const CANCELLED: Duration = Duration::from_secs(2);
+/// When it closes no further database.
+const CLOSED: Duration = Duration::from_secs(8);
+/// When it is killed: 10 s after its executor's end it must be gone.
+const LAST_RESORT: Duration = Duration::from_secs(9);
 
 /// How a host is started.
 #[derive(Debug, Clone)]
@@ -39,8 +51,12 @@ pub struct ServerOptions {
     pub tcp: Option<TcpPlace>,
     /// The executor that the host serves; the host ends with it.
     pub executor: Option<Executor>,
-    /// The host ends after this time without a session.
+    /// The host ends after this time without a session, or after three times the longest pause of
+    /// its queries, if that is longer.
     pub idle: Duration,
+    /// Whether the process is the host's alone. Then it kills itself if the host does not end soon
+    /// enough after its executor.
+    pub owns_process: bool,
 }
 
 /// Serves until the executor ends or the host is idle; then closes all databases.
@@ -59,6 +75,9 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
         .map_or_else(String::new, |address| format!(" and {}", address.endpoint));
     let host = Arc::new(Host::new(options.executor, address));
     let watch = options.executor.map(Executor::watch);
+    if let Some(executor) = options.executor.filter(|_| options.owns_process) {
+        overdue::kill_after(executor, LAST_RESORT)?;
+    }
     let sessions = Sessions::default();
     log::info!(
         "state host {} listens at {}{and_tcp}",
@@ -66,7 +85,14 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
         options.socket.display()
     );
     let listeners = Listeners { local, tcp };
-    let result = accept_all(options, &listeners, watch.as_ref(), &host, &sessions);
+    let mut maintenance = BackgroundTask::default();
+    let result = accept_all(
+        options,
+        &listeners,
+        watch.as_ref(),
+        (&host, &sessions),
+        &mut maintenance,
+    );
     // A worker now finds no host and starts the next one, which waits for the locks of our
     // databases.
     if let Err(error) = fs::remove_file(&options.socket) {
@@ -76,23 +102,40 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
     // The lock is released after the socket is removed: the next host creates a socket as soon as
     // it has the lock.
     drop(lock);
-    sessions.end();
-    // A short run starts its snapshot near its end. Without this wait it would never have one.
-    wait_until(|| !host.is_uploading());
-    host.close();
+    end(&host, &sessions, maintenance);
     log::info!("state host {} has closed its databases", std::process::id());
     result
+}
+
+/// Ends all work, and closes the databases that are not in use.
+fn end(host: &Host, sessions: &Sessions, maintenance: BackgroundTask) {
+    let deadline = Instant::now() + CLOSED;
+    sessions.shut_down();
+    // A short run starts its snapshot near its end. Without this wait it would never have one.
+    host.snapshot_at_end();
+    let is_quiet = || !sessions.any() && !host.is_uploading();
+    wait_until(is_quiet, FAREWELL);
+    // A restore may take long, or wait for a disk that does not answer.
+    host.cancel();
+    wait_until(is_quiet, CANCELLED);
+    if is_quiet() {
+        drop(maintenance);
+    } else {
+        log::warn!("a session or a snapshot does not end, and is left behind");
+        maintenance.leave();
+    }
+    host.close_until(deadline);
 }
 
 fn accept_all(
     options: &ServerOptions,
     listeners: &Listeners,
     watch: Option<&ExecutorWatch>,
-    host: &Arc<Host>,
-    sessions: &Sessions,
+    (host, sessions): (&Arc<Host>, &Sessions),
+    maintenance: &mut BackgroundTask,
 ) -> Result<()> {
-    let mut last_session = Instant::now();
-    let (mut last_maintenance, mut maintenance) = (Instant::now(), BackgroundTask::default());
+    let idle = Arc::new(Mutex::new(IdleEnd::new(options.idle, Instant::now())));
+    let mut last_maintenance = Instant::now();
     loop {
         listeners.wait(watch, TICK)?;
         if watch.is_some_and(|watch| !watch.is_alive()) {
@@ -116,18 +159,30 @@ fn accept_all(
                 }
             }
         }
-        if sessions.any() {
-            last_session = Instant::now();
-        } else if last_session.elapsed() > options.idle
-            && (!host.is_uploading() || last_session.elapsed() > options.idle + UPLOAD)
-        {
-            log::info!("no session for {} s", options.idle.as_secs());
-            return Ok(());
+        let step = idle
+            .lock()
+            .step(Instant::now(), sessions.any(), host.is_uploading());
+        match step {
+            IdleStep::Serve => {}
+            // Not in this thread: a root may not answer.
+            IdleStep::AskLimit => {
+                let (host, idle, minimum) = (Arc::clone(host), Arc::clone(&idle), options.idle);
+                maintenance.start(move || {
+                    let limit = host.idle_limit(minimum);
+                    idle.lock().set_limit(limit);
+                });
+            }
+            IdleStep::End => {
+                let seconds = idle.lock().idle(Instant::now()).as_secs();
+                log::info!("no session for {seconds} s");
+                return Ok(());
+            }
         }
-        if last_maintenance.elapsed() > options.idle.max(TICK) / 4 {
+        if last_maintenance.elapsed() > (options.idle / 4).clamp(TICK, MAINTENANCE) {
             last_maintenance = Instant::now();
             let (host, idle) = (Arc::clone(host), options.idle);
             maintenance.start(move || {
+                host.close_gone_roots();
                 host.close_unused(idle);
                 host.log_row_counts(false);
             });

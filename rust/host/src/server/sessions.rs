@@ -14,9 +14,6 @@ use crate::host::Host;
 use crate::net::socket::Stream;
 use crate::server::connection;
 
-/// How long the host waits for its sessions when it ends.
-const FAREWELL: Duration = Duration::from_secs(5);
-
 /// The open sessions, with their streams, which are shut down when the host ends.
 #[derive(Default, Clone)]
 pub struct Sessions {
@@ -75,21 +72,20 @@ impl Sessions {
         !self.streams.lock().by_number.is_empty()
     }
 
-    /// Closes all connections and waits up to [`FAREWELL`] for their threads.
-    pub fn end(&self) {
+    /// Closes all connections, which ends their sessions.
+    pub fn shut_down(&self) {
         for stream in self.streams.lock().by_number.values() {
             if let Err(error) = stream.shutdown(Shutdown::Both) {
                 log::debug!("closing the connection of a session: {error}");
             }
         }
-        wait_until(|| !self.any());
     }
 }
 
-/// Polls until the condition holds, up to [`FAREWELL`].
-pub fn wait_until(condition: impl Fn() -> bool) {
+/// Polls until the condition holds, up to `limit`.
+pub fn wait_until(condition: impl Fn() -> bool, limit: Duration) {
     let started = Instant::now();
-    while !condition() && started.elapsed() < FAREWELL {
+    while !condition() && started.elapsed() < limit {
         thread::sleep(Duration::from_millis(5));
     }
 }

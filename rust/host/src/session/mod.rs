@@ -50,6 +50,32 @@ impl Session {
     /// `InvalidValue` for an invalid request; otherwise those of the root and the protocol.
     pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<Routed> {
         let request = Request::parse(json)?;
+        host.serve(&request);
+        Self::open_request(host, request)
+    }
+
+    /// As [`Session::open`], for a worker of another executor: `None` unless a task of this host's
+    /// executor has used the request's root and local folder.
+    ///
+    /// Otherwise the token would be the right to read and write any folder as the host's user.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn open_from_network(host: &Arc<Host>, json: &[u8]) -> Result<Option<Routed>> {
+        let request = Request::parse(json)?;
+        if !host.serves(&request) {
+            log::warn!(
+                "a worker of another executor asks for the root {:?} with the local folder {:?}, \
+                 which no task of this executor has used: refused",
+                request.root,
+                request.local_dir
+            );
+            return Ok(None);
+        }
+        Self::open_request(host, request).map(Some)
+    }
+
+    fn open_request(host: &Arc<Host>, request: Request) -> Result<Routed> {
         let partition = request.partition;
         let mut opened = Opened {
             epoch: None,
@@ -60,21 +86,12 @@ impl Session {
         let state = match request.query_epoch()? {
             None => SessionState::Scratch,
             Some(query) => {
-                let root = host.root(&query.root, &request.storage_options)?;
-                // Nothing is written before the root is known to be this query's.
-                root.identity.check_query(
-                    &query.query_id,
-                    &query.run_id,
-                    request.partitions,
-                    query.epoch,
-                )?;
+                let root = host.root(&request, &query)?;
                 // The run is claimed before anything of the epoch is listed.
                 let run = root
                     .runs
                     .claim(&query.query_id, &query.run_id, query.epoch)?;
-                if let Ownership::Elsewhere(owner) =
-                    host.own(&request, &root, run, &query.query_id)?
-                {
+                if let Ownership::Elsewhere(owner) = host.own(&request, &root, run, &query)? {
                     return Ok(Routed::Remote(owner));
                 }
                 host.register_call(&root, &request, run, query.epoch)?;

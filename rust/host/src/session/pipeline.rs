@@ -74,6 +74,7 @@ impl SessionPipeline {
                 partition: None,
                 memory: Arc::clone(host.memory().sorting()),
                 folder: folder.path().to_owned(),
+                cancellation: host.cancellation().clone(),
             },
             _scratch: Some(folder),
         })
@@ -132,6 +133,7 @@ impl SessionPipeline {
                 partition: Some(request.partition.0),
                 memory: Arc::clone(host.memory().sorting()),
                 folder: partition.home().to_owned(),
+                cancellation: host.cancellation().clone(),
             },
             partition: Some(partition),
             _scratch: None,

@@ -9,6 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use holdfast_core::{Commit, Database, DatabaseOptions, Error, Result};
+use holdfast_host::cancellation::Cancellation;
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::net::call::CallMessage;
 use holdfast_host::operator::input::{
@@ -195,6 +196,7 @@ fn parts_of_spilled_rows_are_cut_by_bytes() {
         partition: None,
         memory: Budget::new(0),
         folder: folder.path().to_owned(),
+        cancellation: Cancellation::default(),
     };
     let (all, mut counts) = (rows(1, true, LARGE), Counts::default());
     for first in (0..ROWS).step_by(2) {
@@ -227,6 +229,7 @@ fn spilled_rows_have_only_keys_and_times_in_memory_until_they_come_in_parts() {
             partition: None,
             memory: Budget::new(memory),
             folder: folder.path().to_owned(),
+            cancellation: Cancellation::default(),
         };
         rows_of.push(all.clone(), &intake, &mut counts).unwrap();
         let places = rows_of.keys_and_times(RowOrder::All, &mut counts).unwrap();
@@ -350,6 +353,7 @@ fn states_of_user_functions_are_cut_by_bytes() {
             partition: None,
             memory: Budget::new(usize::MAX),
             folder: folder.path().to_owned(),
+            cancellation: Cancellation::default(),
         };
         operator
             .push(RecordBatch::try_new(schema(1), columns).unwrap(), &intake)

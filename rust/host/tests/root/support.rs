@@ -162,6 +162,7 @@ pub(crate) fn own(root: &Root, run: RunNumber, host: &str, others: &[&str]) {
         run,
         host: &host,
         unreachable: &unreachable,
+        restored: None,
     };
     assert!(matches!(
         root.owners.acquire(&request).expect("asks"),

@@ -4,6 +4,7 @@
 
 mod epochs;
 mod failures;
+mod idle;
 mod operator_catalog;
 mod owners;
 mod process;

@@ -84,6 +84,7 @@ fn own(root: &Root) -> Result<()> {
             run: RUN,
             host: &host,
             unreachable: &HashMap::new(),
+            restored: None,
         })
         .map(drop)
 }

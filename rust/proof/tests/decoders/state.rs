@@ -22,6 +22,7 @@ use arrow_array::{
 };
 use fastrand::Rng;
 use holdfast_core::{Database, DatabaseOptions, Result, Timestamp, Transaction, VersionRow};
+use holdfast_host::cancellation::Cancellation;
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::operator::OperatorKind;
 use holdfast_host::operator::input::Intake;
@@ -102,6 +103,7 @@ impl Job {
             partition: Some(0),
             memory: Budget::new(usize::MAX),
             folder: PathBuf::new(),
+            cancellation: Cancellation::default(),
         };
         let mut operator = self.kind.spec().start(&rows.schema())?;
         operator.push(rows.clone(), &intake)?;

@@ -68,5 +68,6 @@ fn server_options(argv: &[String]) -> Result<ServerOptions> {
         }),
         executor: Some(executor),
         idle: Duration::from_secs(number("--idle-seconds")?.into()),
+        owns_process: true,
     })
 }

@@ -12,6 +12,7 @@ use super::layout::InputLayout;
 use super::merge::RunMerge;
 use super::order::{RowOrder, RowPlace, unordered};
 use super::sorted_run::SortedRun;
+use crate::cancellation::Cancellation;
 use crate::codec::row::EncodedRows;
 use crate::memory::budget::{Budget, Share};
 use crate::operator::outcome::Counts;
@@ -25,6 +26,8 @@ pub struct Intake {
     pub memory: Arc<Budget>,
     /// The folder to which rows spill.
     pub folder: PathBuf,
+    /// Ends the sort.
+    pub cancellation: Cancellation,
 }
 
 /// The rows of one session.
@@ -41,6 +44,7 @@ pub struct InputRows {
     payloads: Payloads,
     fingerprint: InputDigest,
     memory: Option<(Share, PathBuf)>,
+    cancellation: Cancellation,
     runs: Vec<SortedRun>,
     parts: Parts,
 }
@@ -72,6 +76,7 @@ impl InputRows {
             payloads: Payloads::default(),
             fingerprint: InputDigest::default(),
             memory: None,
+            cancellation: Cancellation::default(),
             runs: Vec::new(),
             parts: Parts::None,
         }
@@ -156,11 +161,14 @@ impl InputRows {
     /// Takes a batch. Rows that have outgrown their memory are sorted and spilled to disk.
     ///
     /// # Errors
-    /// `InvalidState` names the rows of another partition; `Io` if the disk is full or fails.
+    /// `InvalidState` names the rows of another partition; `Io` if the disk is full or fails;
+    /// `StoreClosed` if the host is ending.
     pub fn push(&mut self, batch: RecordBatch, intake: &Intake, counts: &mut Counts) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        self.cancellation = intake.cancellation.clone();
+        self.cancellation.check()?;
         let bytes = self.take(batch, intake.partition)?;
         if let Some(input) = self.inputs.last() {
             counts.input_rows += input.num_rows() as u64;
@@ -223,12 +231,13 @@ impl InputRows {
     /// this part, and are valid until the next call.
     ///
     /// # Errors
-    /// `Io` if the disk fails.
+    /// `Io` if the disk fails; `StoreClosed` if the host is ending.
     pub fn next_part(
         &mut self,
         order: RowOrder,
         counts: &mut Counts,
     ) -> Result<Option<Vec<RowPlace>>> {
+        self.cancellation.check()?;
         if matches!(self.parts, Parts::None) {
             if self.runs.is_empty() {
                 self.parts = Parts::All;

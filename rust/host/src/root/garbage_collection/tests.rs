@@ -37,6 +37,7 @@ fn acquire(root: &Root, run: RunNumber) -> Term {
         run,
         host: &host,
         unreachable: &HashMap::new(),
+        restored: None,
     };
     let Ownership::Held(term) = root.owners.acquire(&request).expect("asks") else {
         panic!("no other host has it")

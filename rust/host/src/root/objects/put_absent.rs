@@ -1,11 +1,16 @@
 //! Put if absent: the one write that the protocol is built on.
 
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
 use bytes::Bytes;
 use holdfast_core::{Error, ErrorKind, Result};
 use object_store::path::Path as Name;
 use object_store::{PutMode, PutPayload};
 
-use super::runtime::block_on;
+use super::errors;
 use super::storage::Objects;
 
 /// Attempts at a put whose object exists when it is written and is missing when it is read. Only a
@@ -69,6 +74,41 @@ impl Objects {
         ))
     }
 
+    /// As [`Objects::put_absent`]; in a folder only this user can read the object, and any other in
+    /// its top folder.
+    ///
+    /// # Errors
+    /// As [`Objects::put_absent`].
+    pub fn put_private(&self, name: &str, bytes: &[u8]) -> Result<PutOutcome> {
+        if !self.is_local() {
+            return self.put_absent(name, bytes);
+        }
+        let place = self.place(name);
+        let top = name.split('/').next().unwrap_or(name);
+        // Until its mode is set, the folder's mode protects the object.
+        self.make_private(&self.place(top))?;
+        let put = self.put_absent(name, bytes)?;
+        fs::set_permissions(&place, Permissions::from_mode(0o600))
+            .map_err(|error| errors::os("set the permissions of", &place, &error))?;
+        Ok(put)
+    }
+
+    /// Makes a folder that only this user can open, or sets the mode of one that exists.
+    fn make_private(&self, folder: &Path) -> Result<()> {
+        let failed = |error: io::Error| errors::os("set the permissions of", folder, &error);
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let mode = fs::metadata(folder).map_err(failed)?.permissions().mode();
+                if mode & 0o077 != 0 {
+                    fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(failed)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// Whether a second create of an object fails, as the protocol requires.
     ///
     /// # Errors
@@ -87,7 +127,7 @@ impl Objects {
     fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
         let location = Name::from(name);
-        match block_on(
+        match self.wait(
             self.objects()
                 .put_opts(&location, payload, PutMode::Create.into()),
         )? {

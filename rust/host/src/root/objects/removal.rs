@@ -10,7 +10,6 @@ use object_store::ObjectStoreExt;
 use object_store::path::Path as Name;
 
 use super::errors;
-use super::runtime::block_on;
 use super::storage::Objects;
 
 /// A part of a file is abandoned if it has not grown for this long.
@@ -32,7 +31,7 @@ impl Objects {
             .objects()
             .delete_stream(stream::iter(files.collect::<Vec<_>>()).boxed());
         let mut each = removed.map(|removed| self.found("remove", folder, removed).map(drop));
-        block_on(async {
+        self.wait(async {
             while let Some(removed) = each.next().await {
                 removed?;
             }
@@ -92,6 +91,6 @@ impl Objects {
     pub fn remove(&self, name: &str) -> Result<()> {
         let objects = self.objects();
         let remove = async { objects.delete(&Name::from(name)).await };
-        self.found("remove", name, block_on(remove)?).map(|_| ())
+        self.found("remove", name, self.wait(remove)?).map(|_| ())
     }
 }

@@ -18,6 +18,7 @@ use super::client::{self, StorageOptions};
 use super::errors;
 use super::location::{BucketAddress, RootLocation};
 use super::runtime::block_on;
+use crate::cancellation::Cancellation;
 use crate::protocol::Violation;
 
 /// The objects in a folder, or below a prefix of a bucket.
@@ -33,6 +34,8 @@ pub struct Objects {
     address: Option<BucketAddress>,
     /// In a folder this code must fsync; an object store's put is durable by itself.
     local: bool,
+    /// Ends all requests of a host that must end.
+    cancellation: Cancellation,
 }
 
 /// The current connection to the object store.
@@ -75,6 +78,7 @@ impl Objects {
                     path,
                     address: None,
                     local: true,
+                    cancellation: Cancellation::default(),
                 })
             }
             RootLocation::Bucket(address) => {
@@ -87,6 +91,7 @@ impl Objects {
                     path: address.to_string().into(),
                     address: Some(address),
                     local: false,
+                    cancellation: Cancellation::default(),
                 })
             }
         }
@@ -103,7 +108,30 @@ impl Objects {
             path: path.to_owned(),
             address: None,
             local: false,
+            cancellation: Cancellation::default(),
         }
+    }
+
+    /// Lets all requests end with a host.
+    pub fn under(self, cancellation: Cancellation) -> Self {
+        Self {
+            cancellation,
+            ..self
+        }
+    }
+
+    /// Checks that the host is not ending: called between two steps of long work.
+    ///
+    /// # Errors
+    /// `StoreClosed` if it is ending.
+    pub fn check_running(&self) -> Result<()> {
+        self.cancellation.check()
+    }
+
+    /// Waits for a request, on this thread; not longer than the host runs. A file that blocks its
+    /// reader (a FIFO, a file system that hangs) does not block the caller then.
+    pub(super) fn wait<F: Future>(&self, request: F) -> Result<F::Output> {
+        block_on(self.cancellation.or_cancelled(request))?
     }
 
     /// Replaces the options (credentials, for example) of all later requests.
@@ -150,7 +178,7 @@ impl Objects {
     pub fn get(&self, name: &str) -> Result<Option<Bytes>> {
         let objects = self.objects();
         let read = async { objects.get(&Name::from(name)).await?.bytes().await };
-        self.found("read", name, block_on(read)?)
+        self.found("read", name, self.wait(read)?)
     }
 
     /// Reads an object of JSON; none if it does not exist.
@@ -176,7 +204,7 @@ impl Objects {
     pub fn exists(&self, name: &str) -> Result<bool> {
         let objects = self.objects();
         let head = async { objects.head(&Name::from(name)).await };
-        self.found("look at", name, block_on(head)?)
+        self.found("look at", name, self.wait(head)?)
             .map(|found| found.is_some())
     }
 
@@ -186,7 +214,7 @@ impl Objects {
         let heads = names
             .iter()
             .map(|name| async move { objects.head(&Name::from(name.as_str())).await });
-        let heads = block_on(future::join_all(heads))?;
+        let heads = self.wait(future::join_all(heads))?;
         names
             .iter()
             .zip(heads)
@@ -228,7 +256,7 @@ impl Objects {
     }
 
     pub(super) fn listing(&self, folder: &str) -> Result<ListResult> {
-        let found = block_on(
+        let found = self.wait(
             self.objects()
                 .list_with_delimiter(Some(&Name::from(folder))),
         )?;

@@ -10,7 +10,6 @@ use object_store::path::Path as Name;
 use object_store::{GetResultPayload, ObjectStoreExt, WriteMultipart};
 
 use super::errors;
-use super::runtime::block_on;
 use super::storage::Objects;
 
 /// Bytes of one part of an upload; object stores require at least 5 MiB.
@@ -54,7 +53,7 @@ impl Objects {
         let refused = |error: &object_store::Error| self.refused("write", name, error);
         let objects = self.objects();
         let (mut part, location) = (next()?, Name::from(name));
-        block_on(async {
+        self.wait(async {
             if (part.len() as u64) < PART {
                 return objects
                     .put(&location, part.into())
@@ -109,7 +108,7 @@ impl Objects {
         mut seen: impl FnMut(&[u8]),
     ) -> Result<Option<u64>> {
         let objects = self.objects();
-        let Some(found) = self.found("read", name, block_on(objects.get(&Name::from(name)))?)?
+        let Some(found) = self.found("read", name, self.wait(objects.get(&Name::from(name)))?)?
         else {
             return Ok(None);
         };
@@ -117,6 +116,7 @@ impl Objects {
         let mut file = File::create(to).map_err(|error| unwritten(&error))?;
         let mut length = 0;
         let mut write = |bytes: &[u8]| {
+            self.check_running()?;
             seen(bytes);
             length += bytes.len() as u64;
             file.write_all(bytes).map_err(|error| unwritten(&error))
@@ -135,7 +135,8 @@ impl Objects {
                 }
             }
             GetResultPayload::Stream(mut stream) => {
-                while let Some(bytes) = block_on(stream.try_next())?
+                while let Some(bytes) = self
+                    .wait(stream.try_next())?
                     .map_err(|error| self.refused("read", name, &error))?
                 {
                     write(&bytes)?;

@@ -5,3 +5,4 @@ mod examples;
 mod grace;
 mod model;
 mod state;
+mod sums;

@@ -8,6 +8,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use holdfast_core::{Commit, Database, DatabaseOptions, Timestamp, Transaction, VersionRow};
+use holdfast_host::cancellation::Cancellation;
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::operator::input::Intake;
 use holdfast_host::operator::{Counts, OperatorKind, Outcome};
@@ -177,6 +178,7 @@ impl Job {
             partition: Some(0),
             memory: Budget::new(memory),
             folder: self.folder.path().to_owned(),
+            cancellation: Cancellation::default(),
         };
         let mut operator = self.kind.spec().start(&self.schema).unwrap();
         operator

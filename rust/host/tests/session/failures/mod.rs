@@ -1,6 +1,8 @@
-//! What fails: connections, hosts, local databases, disks, and requests that are refused.
+//! What fails: connections, hosts, local databases, disks, roots, and requests that are refused.
 
 mod connections;
+mod ending;
 mod full_disk;
 mod hosts;
 mod refusals;
+mod roots;

@@ -1,11 +1,20 @@
 //! Which host serves a partition.
 
 use std::fs;
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
 
 use holdfast_core::ErrorKind;
+use holdfast_host::client::Client;
 
-use super::{first_epoch, terms};
+use super::{IMPATIENT, first_epoch, terms};
 use crate::support::{Host, HostProcess, Spark, TOKEN, TaskRequest, left, matched, refused, right};
+
+/// Connects to a host, with little patience for others.
+fn impatient(host: &Host) -> Client {
+    Client::connect(&host.socket, TOKEN, IMPATIENT).unwrap()
+}
 
 #[test]
 fn owner_serves_a_task_of_another_executor() {
@@ -94,7 +103,7 @@ fn killed_host_with_a_prepared_epoch_is_replaced() {
     a.kill();
     spark.begin(1);
     let done = TaskRequest::new(&spark, "a", 1)
-        .run(b.connect(), &[left("EUR", 10, 1)])
+        .run(impatient(&b), &[left("EUR", 10, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
     assert_eq!(terms(&spark), ["1.1", "1.2"]);
@@ -108,7 +117,7 @@ fn old_claims_are_deleted() {
         spark.begin(epoch);
         TaskRequest::new(&spark, "a", epoch)
             .run(
-                Host::on_a_cluster().connect(),
+                impatient(&Host::on_a_cluster()),
                 &[right("EUR", epoch, epoch)],
             )
             .unwrap();
@@ -225,4 +234,52 @@ fn host_with_another_token_is_not_the_owner() {
         .unwrap();
     assert_eq!(done.rows, [matched(1, 100, 10)]);
     assert_eq!(terms(&spark), ["1.1", "1.2"]);
+}
+
+/// A network that breaks the first connection to a host; returns its address.
+fn breaks_one_connection(endpoint: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        drop(listener.accept().unwrap());
+        while let Ok((near, _)) = listener.accept() {
+            let far = TcpStream::connect(&endpoint).unwrap();
+            for (mut from, mut to) in [
+                (near.try_clone().unwrap(), far.try_clone().unwrap()),
+                (far, near),
+            ] {
+                thread::spawn(move || {
+                    // An end of either stream ends the other one.
+                    let copied = io::copy(&mut from, &mut to);
+                    (copied.is_ok(), to.shutdown(Shutdown::Both).is_ok())
+                });
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn one_failed_connection_does_not_move_a_partition() {
+    let spark = Spark::new();
+    let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
+    first_epoch(&spark, a.connect());
+    let claim = fs::read_dir(spark.path().join("owners/join/0"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let (text, endpoint) = (
+        fs::read_to_string(&claim).unwrap(),
+        spark.owners(0)[0].1.clone(),
+    );
+    let broken = breaks_one_connection(endpoint.clone());
+    fs::write(&claim, text.replace(&endpoint, &broken)).unwrap();
+    spark.begin(1);
+    let done = TaskRequest::new(&spark, "a", 1)
+        .run(b.connect(), &[left("EUR", 10, 1)])
+        .unwrap();
+    assert_eq!(done.rows, [matched(1, 100, 10)]);
+    assert_eq!(terms(&spark), ["1.1"], "it has not moved");
 }

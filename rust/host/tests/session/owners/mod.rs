@@ -1,6 +1,8 @@
 //! Several hosts on one root, as on a cluster.
 
 mod claims;
+mod rebalancing;
+mod secrets;
 mod stopped_hosts;
 
 use std::fs::{self, TryLockError};

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{HOUR, RETAINED, epoch_of, every, log, manifests, rows, run, run_until_forgotten};
 use crate::support::{
-    Host, HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, refused, right,
+    Host, HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, refused, right, wait_until,
 };
 
 #[test]
@@ -152,6 +152,50 @@ fn short_lived_hosts_take_snapshots() {
     assert_eq!(manifests(&spark).len(), 2);
     let epochs = log(&spark);
     assert!(epochs[0] > 0 && epochs.len() < 20, "{epochs:?}");
+}
+
+#[test]
+fn snapshot_is_due_by_the_bytes_of_the_log() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let run = |epoch: i64, rows: &[Row]| {
+        let task = every(&spark, epoch, HOUR).with("/settings/retain_epochs", 100);
+        spark.epoch(epoch, || task.run(host.connect(), rows).unwrap());
+    };
+    (0..5).for_each(|epoch| run(epoch, &rows(epoch)));
+    assert_eq!(manifests(&spark).len(), 0, "the log is short");
+    let many: Vec<Row> = (0..40_000)
+        .map(|n| {
+            right(
+                &format!("a key of about fifty bytes, so that few rows are long {n}"),
+                n,
+                n,
+            )
+        })
+        .collect();
+    run(5, &many);
+    run(6, &[]);
+    wait_until(
+        || !manifests(&spark).is_empty(),
+        || "no snapshot".to_owned(),
+    );
+}
+
+#[test]
+fn short_lived_hosts_on_new_disks_take_snapshots_at_their_end() {
+    let spark = Spark::new();
+    let mut snapshots = Vec::new();
+    for start in 0..3 {
+        let host = Host::start();
+        for epoch in start * 3..start * 3 + 3 {
+            let task = every(&spark, epoch, HOUR).with("/settings/retain_epochs", 100);
+            spark.epoch(epoch, || task.run(host.connect(), &rows(epoch)).unwrap());
+        }
+        host.stop();
+        spark.delete_local();
+        snapshots.push(manifests(&spark).last().map(|manifest| epoch_of(manifest)));
+    }
+    // The first disk may last. Each host has all epochs but its last one.
+    assert_eq!(snapshots, [None, Some(4), Some(7)]);
 }
 
 #[test]

@@ -50,6 +50,7 @@ impl Host {
             tcp,
             executor: Executor::of(executor.id().cast_signed()),
             idle: Duration::from_secs(600),
+            owns_process: false,
         };
         assert!(options.executor.is_some());
         let thread = thread::spawn(move || serve(&options));

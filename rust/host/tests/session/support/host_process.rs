@@ -1,9 +1,9 @@
 //! A state host in a separate process.
 
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::endpoint::{TOKEN, loopback, wait_for_host};
 use crate::support::wait::PATIENCE;
@@ -23,17 +23,28 @@ pub struct HostProcess {
 impl HostProcess {
     /// A host that serves only its executor.
     pub fn start() -> Self {
-        Self::with("")
+        Self::with("", std::process::id(), None)
+    }
+
+    /// A host that serves only its executor, the process of this id.
+    pub fn of(executor: u32) -> Self {
+        Self::with("", executor, None)
+    }
+
+    /// As [`HostProcess::of`], with another file for its log.
+    pub fn logging_to(log: Stdio, executor: u32) -> Self {
+        Self::with("", executor, Some(log))
     }
 
     /// A host of a cluster, which serves workers of other executors, too.
     pub fn on_a_cluster() -> Self {
-        Self::with("yes")
+        Self::with("yes", std::process::id(), None)
     }
 
-    fn with(cluster: &str) -> Self {
+    fn with(cluster: &str, executor: u32, log: Option<Stdio>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("host.sock");
+        let file = std::fs::File::create(folder.path().join("log")).unwrap();
         // As in Python: writing beyond the file size limit is an error and not a fatal signal.
         let process = Command::new("sh")
             .args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#])
@@ -43,9 +54,10 @@ impl HostProcess {
                 "--exact",
                 "--ignored",
             ])
-            .stderr(std::fs::File::create(folder.path().join("log")).unwrap())
+            .stderr(log.unwrap_or_else(|| file.into()))
             .env("HOLDFAST_TEST_SOCKET", &socket)
             .env("HOLDFAST_TEST_CLUSTER", cluster)
+            .env("HOLDFAST_TEST_EXECUTOR", executor.to_string())
             .spawn()
             .unwrap();
         wait_for_host(&socket);
@@ -53,6 +65,18 @@ impl HostProcess {
             socket,
             process,
             folder,
+        }
+    }
+
+    /// Waits until the host has ended by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status;
+            }
+            assert!(started.elapsed() < PATIENCE, "it runs: {}", self.log());
+            thread::sleep(Duration::from_millis(2));
         }
     }
 
@@ -146,7 +170,8 @@ impl Drop for HostProcess {
         if thread::panicking() {
             println!("{}", self.log());
         }
-        self.process.kill().unwrap();
+        // An error only if the process has ended and was waited for.
+        self.process.kill().unwrap_or_default();
         self.process.wait().unwrap();
     }
 }
@@ -156,7 +181,9 @@ impl Drop for HostProcess {
 fn serves_in_a_separate_process() {
     let socket = std::env::var_os("HOLDFAST_TEST_SOCKET").expect("started by HostProcess");
     holdfast_host::logging::to_stderr();
-    let executor = rustix::process::getppid().and_then(|parent| Executor::of(parent.as_raw_pid()));
+    let executor = std::env::var("HOLDFAST_TEST_EXECUTOR").expect("started by HostProcess");
+    let executor = Executor::of(executor.parse().expect("a process id"));
+    assert!(executor.is_some(), "the executor runs");
     let cluster = std::env::var("HOLDFAST_TEST_CLUSTER").expect("started by HostProcess") == "yes";
     let tcp = cluster.then(loopback);
     serve(&ServerOptions {
@@ -165,6 +192,7 @@ fn serves_in_a_separate_process() {
         tcp,
         executor,
         idle: Duration::from_secs(60),
+        owns_process: true,
     })
     .unwrap();
 }

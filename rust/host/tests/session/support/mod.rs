@@ -14,4 +14,4 @@ pub use host_process::HostProcess;
 pub use rows::{Joined, Row, batch, deleted, joined, left, matched, right, schema, unmatched};
 pub use spark::{QUERY, Spark, damage_tables};
 pub use task::{TaskRequest, TaskResult, refused};
-pub use wait::PATIENCE;
+pub use wait::{PATIENCE, wait_until};

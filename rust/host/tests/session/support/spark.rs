@@ -36,15 +36,31 @@ impl Spark {
         let root = on_s3()
             .map_or_else(|| folder.tempdir(), |s3| folder.tempdir_in(s3.bucket))
             .unwrap();
+        let spark = Self { root };
+        spark.make_checkpoint(QUERY);
+        spark
+    }
+
+    fn make_checkpoint(&self, query: &str) {
         for folder in ["query/offsets", "query/commits"] {
-            std::fs::create_dir_all(root.path().join(folder)).unwrap();
+            std::fs::create_dir_all(self.path().join(folder)).unwrap();
         }
         std::fs::write(
-            root.path().join("query/metadata"),
-            format!(r#"{{"id":"{QUERY}"}}"#),
+            self.path().join("query/metadata"),
+            format!(r#"{{"id":"{query}"}}"#),
         )
         .unwrap();
-        Self { root }
+    }
+
+    /// Deletes the root.
+    pub fn delete(&self) {
+        std::fs::remove_dir_all(self.path()).unwrap();
+    }
+
+    /// Deletes the root and makes one under the same path, for another query.
+    pub fn make_anew(&self, query: &str) {
+        self.delete();
+        self.make_checkpoint(query);
     }
 
     /// Opens the root.

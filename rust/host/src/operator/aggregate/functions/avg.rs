@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type,
-    Int8Type, Int16Type, Int32Type, Int64Type,
+    ArrowPrimitiveType, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
 };
-use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array};
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, TimeUnit};
 use holdfast_core::Result;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, column, overflow, unreadable};
-use super::decimal::{MAX_PRECISION, fits, typed, wider};
+use super::decimal::{MAX_PRECISION, exact_state, fits, typed, wider};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::input::InputRows;
 
@@ -155,14 +155,14 @@ impl Accumulator for Avg {
 pub struct AvgExact {
     column: usize,
     name: String,
-    state: SumsAndCounts<i128>,
+    state: SumsAndCounts<i256>,
+    /// The type of the sums.
+    sum: DataType,
     scale: i8,
     result: DataType,
 }
 
 impl AvgExact {
-    const SUM: u8 = MAX_PRECISION;
-
     /// The average of a column of decimals or intervals; none for other columns.
     pub fn new(column: usize, field: &Field) -> Option<Self> {
         let (scale, result) = match field.data_type() {
@@ -178,6 +178,7 @@ impl AvgExact {
             column,
             name: field.name().clone(),
             state: SumsAndCounts::default(),
+            sum: exact_state(field.data_type()),
             scale,
             result,
         })
@@ -192,14 +193,13 @@ impl AvgExact {
         }
     }
 
-    fn plus(name: &str, sum: i128, more: i128) -> Result<i128> {
+    fn plus(name: &str, sum: i256, more: i256) -> Result<i256> {
         sum.checked_add(more)
-            .filter(|sum| fits(*sum, Self::SUM))
             .ok_or_else(|| overflow(name, "avg", "decimal(38)"))
     }
 
-    fn union(&self, groups: &[usize]) -> Result<(i128, i64)> {
-        let sum = groups.iter().try_fold(0, |sum, group| {
+    fn union(&self, groups: &[usize]) -> Result<(i256, i64)> {
+        let sum = groups.iter().try_fold(i256::ZERO, |sum, group| {
             Self::plus(&self.name, sum, self.state.sums[*group])
         })?;
         Ok((
@@ -215,10 +215,7 @@ impl AvgExact {
         }
         let (precision, scale) = self.digits();
         let more = i256::from_i128(10i128.pow((scale - self.scale).unsigned_abs().into()));
-        let (sum, count) = (
-            i256::from_i128(sum).wrapping_mul(more),
-            i256::from_i128(count.into()),
-        );
+        let (sum, count) = (sum.wrapping_mul(more), i256::from_i128(count.into()));
         let (quotient, rest) = (sum.wrapping_div(count), sum.wrapping_rem(count));
         // Half away from zero.
         let up = if rest.wrapping_abs().wrapping_mul(i256::from_i128(2)) >= count {
@@ -239,11 +236,11 @@ impl AvgExact {
 
 impl Accumulator for AvgExact {
     fn state_types(&self) -> Vec<DataType> {
-        vec![DataType::Decimal128(Self::SUM, self.scale), DataType::Int64]
+        vec![self.sum.clone(), DataType::Int64]
     }
 
     fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
-        self.state = SumsAndCounts::load::<Decimal128Type>(state)?;
+        self.state = SumsAndCounts::load::<Decimal256Type>(state)?;
         Ok(())
     }
 
@@ -264,10 +261,9 @@ impl Accumulator for AvgExact {
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        let sums: Decimal128Array = self.state.sums.iter().map(|sum| Some(*sum)).collect();
-        let sums = sums.with_data_type(DataType::Decimal128(Self::SUM, self.scale));
+        let sums = self.state.sums.iter().map(|sum| Some(*sum));
         Ok(vec![
-            Arc::new(sums),
+            typed::<Decimal256Type>(sums, &self.sum),
             Arc::new(Int64Array::from(self.state.counts.clone())),
         ])
     }
@@ -293,12 +289,12 @@ impl Accumulator for AvgExact {
     }
 }
 
-fn whole(column: &dyn Array, row: usize) -> i128 {
+fn whole(column: &dyn Array, row: usize) -> i256 {
     match column.data_type() {
         DataType::Duration(_) => column
             .as_primitive::<DurationMicrosecondType>()
             .value(row)
             .into(),
-        _ => column.as_primitive::<Decimal128Type>().value(row),
+        _ => i256::from_i128(column.as_primitive::<Decimal128Type>().value(row)),
     }
 }

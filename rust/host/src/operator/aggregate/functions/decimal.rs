@@ -4,10 +4,20 @@ use std::sync::Arc;
 
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{ArrayRef, PrimitiveArray};
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
 
 /// The greatest precision of a decimal.
 pub const MAX_PRECISION: u8 = 38;
+
+/// The type in which decimals of this type, or whole numbers, are added: no number of rows fills
+/// it.
+pub fn exact_state(column: &DataType) -> DataType {
+    let scale = match column {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    };
+    DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale)
+}
 
 /// Widens a decimal's precision by some digits, as Spark SQL does.
 pub fn wider(precision: u8, digits: u8) -> u8 {

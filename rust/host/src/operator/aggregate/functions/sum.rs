@@ -2,82 +2,128 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type,
-    Int8Type, Int16Type, Int32Type, Int64Type,
+    ArrowPrimitiveType, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
 };
 use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp};
+use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, TimeUnit};
 use holdfast_core::{Error, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, column, overflow, unreadable};
-use super::decimal::{fits, typed, wider};
+use super::decimal::{MAX_PRECISION, exact_state, fits, typed, wider};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::input::InputRows;
 
 /// How numbers of one type are added.
+///
+/// Whole numbers and decimals are added in a type that no number of rows fills, and only a result
+/// is checked. So a sum does not depend on the order of the rows, nor does its failure.
 pub trait Addable: Send + 'static {
     /// The column's type.
     type Column: ArrowPrimitiveType;
-    /// The sum's type.
-    type Sum: ArrowPrimitiveType;
+    /// The type in which numbers are added and stored.
+    type State: ArrowPrimitiveType;
+    /// The result's type.
+    type Result: ArrowPrimitiveType;
     /// Whether the sum depends on the order in which numbers are added.
     const ROUNDS: bool = false;
-    /// Converts a number to the type of the sum.
+    /// The type of the stored sums of a column of this type.
+    fn state(column: &DataType) -> DataType;
+    /// Converts a number to the type in which numbers are added.
     fn widen(
         value: <Self::Column as ArrowPrimitiveType>::Native,
-    ) -> <Self::Sum as ArrowPrimitiveType>::Native;
-    /// Whether a sum fits into a result of this type.
-    fn fits(_sum: <Self::Sum as ArrowPrimitiveType>::Native, _result: &DataType) -> bool {
-        true
-    }
+    ) -> <Self::State as ArrowPrimitiveType>::Native;
+    /// Converts a sum to a result of this type; `None` if it does not fit.
+    fn narrow(
+        sum: <Self::State as ArrowPrimitiveType>::Native,
+        result: &DataType,
+    ) -> Option<<Self::Result as ArrowPrimitiveType>::Native>;
 }
 
-macro_rules! addable {
-    ($name:ident, $column:ty, $sum:ty) => {
-        addable!($name, $column, $sum, {});
-    };
-    ($name:ident, $column:ty, $sum:ty, {$($more:item)*}) => {
-        /// Adds numbers of this type.
+macro_rules! whole {
+    ($name:ident, $column:ty, $result:ty) => {
+        /// Adds numbers of this type, in 128 bits.
         pub struct $name;
         impl Addable for $name {
             type Column = $column;
-            type Sum = $sum;
-            fn widen(
-                value: <Self::Column as ArrowPrimitiveType>::Native,
-            ) -> <Self::Sum as ArrowPrimitiveType>::Native {
+            type State = Decimal128Type;
+            type Result = $result;
+            fn state(_: &DataType) -> DataType {
+                DataType::Decimal128(MAX_PRECISION, 0)
+            }
+            fn widen(value: <Self::Column as ArrowPrimitiveType>::Native) -> i128 {
                 value.into()
             }
-            $($more)*
+            fn narrow(sum: i128, _: &DataType) -> Option<i64> {
+                sum.try_into().ok()
+            }
         }
     };
 }
 
-addable!(OfInt8, Int8Type, Int64Type);
-addable!(OfInt16, Int16Type, Int64Type);
-addable!(OfInt32, Int32Type, Int64Type);
-addable!(OfInt64, Int64Type, Int64Type);
-addable!(OfFloat32, Float32Type, Float64Type, {
-    const ROUNDS: bool = true;
-});
-addable!(OfFloat64, Float64Type, Float64Type, {
-    const ROUNDS: bool = true;
-});
-addable!(OfDuration, DurationMicrosecondType, DurationMicrosecondType);
-addable!(OfDecimal, Decimal128Type, Decimal128Type, {
-    // 128 bits hold more digits than the result's type has.
-    fn fits(sum: i128, result: &DataType) -> bool {
-        !matches!(result, DataType::Decimal128(precision, _) if !fits(sum, *precision))
-    }
-});
+macro_rules! float {
+    ($name:ident, $column:ty) => {
+        /// Adds numbers of this type.
+        pub struct $name;
+        impl Addable for $name {
+            type Column = $column;
+            type State = Float64Type;
+            type Result = Float64Type;
+            const ROUNDS: bool = true;
+            fn state(_: &DataType) -> DataType {
+                DataType::Float64
+            }
+            fn widen(value: <Self::Column as ArrowPrimitiveType>::Native) -> f64 {
+                value.into()
+            }
+            fn narrow(sum: f64, _: &DataType) -> Option<f64> {
+                Some(sum)
+            }
+        }
+    };
+}
 
-type SumOf<A> = Option<<<A as Addable>::Sum as ArrowPrimitiveType>::Native>;
+whole!(OfInt8, Int8Type, Int64Type);
+whole!(OfInt16, Int16Type, Int64Type);
+whole!(OfInt32, Int32Type, Int64Type);
+whole!(OfInt64, Int64Type, Int64Type);
+whole!(OfDuration, DurationMicrosecondType, DurationMicrosecondType);
+float!(OfFloat32, Float32Type);
+float!(OfFloat64, Float64Type);
+
+/// Adds decimals, in 256 bits.
+pub struct OfDecimal;
+
+impl Addable for OfDecimal {
+    type Column = Decimal128Type;
+    type State = Decimal256Type;
+    type Result = Decimal128Type;
+    fn state(column: &DataType) -> DataType {
+        exact_state(column)
+    }
+    fn widen(value: i128) -> i256 {
+        i256::from_i128(value)
+    }
+    fn narrow(sum: i256, result: &DataType) -> Option<i128> {
+        let precision = match result {
+            DataType::Decimal128(precision, _) => *precision,
+            _ => MAX_PRECISION,
+        };
+        sum.to_i128().filter(|sum| fits(*sum, precision))
+    }
+}
+
+type SumOf<A> = Option<<<A as Addable>::State as ArrowPrimitiveType>::Native>;
 
 /// The sum of a column's values; null if there are none.
 pub struct Sum<A: Addable> {
     column: usize,
     name: String,
     sums: Vec<SumOf<A>>,
+    /// The type of the stored sums; a decimal has its own scale.
+    state_type: DataType,
     /// The result's type; a decimal has its own precision and scale.
     data_type: DataType,
 }
@@ -94,6 +140,7 @@ impl Sum<OfInt64> {
                 column,
                 name: field.name().clone(),
                 sums: Vec::new(),
+                state_type: A::state(field.data_type()),
                 data_type,
             }))
         }
@@ -140,12 +187,12 @@ impl<A: Addable> Sum<A> {
 
 impl<A: Addable> Accumulator for Sum<A> {
     fn state_types(&self) -> Vec<DataType> {
-        vec![self.data_type.clone()]
+        vec![self.state_type.clone()]
     }
 
     fn load(&mut self, state: &[ArrayRef]) -> Result<()> {
         self.sums = state[0]
-            .as_primitive_opt::<A::Sum>()
+            .as_primitive_opt::<A::State>()
             .ok_or_else(|| unreadable("sum"))?
             .iter()
             .collect();
@@ -177,9 +224,9 @@ impl<A: Addable> Accumulator for Sum<A> {
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![typed::<A::Sum>(
+        Ok(vec![typed::<A::State>(
             self.sums.iter().copied(),
-            &self.data_type,
+            &self.state_type,
         )])
     }
 
@@ -189,18 +236,13 @@ impl<A: Addable> Accumulator for Sum<A> {
         _: &mut Access<'_>,
         _: &mut Xxh3Default,
     ) -> Result<ArrayRef> {
-        let sums = unions
-            .iter()
-            .map(|groups| self.union(groups))
-            .collect::<Result<Vec<_>>>()?;
-        if sums
-            .iter()
-            .flatten()
-            .any(|sum| !A::fits(*sum, &self.data_type))
-        {
-            return Err(self.overflow());
-        }
-        Ok(typed::<A::Sum>(sums, &self.data_type))
+        let sum = |groups: &&[usize]| {
+            let sum = self.union(groups)?;
+            sum.map(|sum| A::narrow(sum, &self.data_type).ok_or_else(|| self.overflow()))
+                .transpose()
+        };
+        let sums = unions.iter().map(sum).collect::<Result<Vec<_>>>()?;
+        Ok(typed::<A::Result>(sums, &self.data_type))
     }
 
     fn needs_order(&self) -> bool {

@@ -1,0 +1,235 @@
+//! Which host serves a partition, and how this host takes partitions over from hosts that serve
+//! more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use holdfast_core::Result;
+
+use super::{CLOSES, Host};
+use crate::host::open_partitions::PartitionKey;
+use crate::host::others::PlannedMove;
+use crate::host::request::{QueryEpoch, Request};
+use crate::partition::{PartitionState, ViewRequest};
+use crate::protocol::{Epoch, Owner, RunNumber, Term, needs_recount, relieves};
+use crate::root::{Ownership, OwnershipRequest, Root};
+
+impl Host {
+    /// Returns the owner of a request's partition. This host claims it if there is no owner.
+    ///
+    /// If another host owns the partition, this host closes its own database of the partition. That
+    /// database would become outdated, and it locks its directory. But if the other host serves
+    /// more partitions, this host restores the partition meanwhile, and takes it over then.
+    ///
+    /// # Errors
+    /// `Fenced` if the run is not the newest; otherwise the root's.
+    pub(crate) fn own(
+        self: &Arc<Self>,
+        request: &Request,
+        root: &Arc<Root>,
+        run: RunNumber,
+        query: &QueryEpoch,
+    ) -> Result<Ownership> {
+        let unreachable = self.others.unreachable.merge(&request.unreachable);
+        let ownership = root.owners.acquire(&OwnershipRequest {
+            operator: &request.operator.name,
+            partition: request.partition,
+            run,
+            host: &self.claim(request, run),
+            unreachable: &unreachable,
+            restored: None,
+        })?;
+        let key = PartitionKey::of(request, root, &query.query_id);
+        let placement = &self.others.placement;
+        placement.reach(root.path(), run, query.epoch);
+        let owner = match &ownership {
+            Ownership::Held(_) => {
+                placement.see(key, &self.id);
+                return Ok(ownership);
+            }
+            Ownership::Elsewhere(owner) => owner,
+        };
+        placement.see(key.clone(), &owner.host);
+        let planned = PlannedMove {
+            key,
+            request: request.clone(),
+            root: Arc::clone(root),
+            run,
+            owner: owner.clone(),
+        };
+        if !self.plan(planned, query.epoch) {
+            self.close_moved(&PartitionKey::of(request, root, &query.query_id), owner);
+        }
+        Ok(ownership)
+    }
+
+    /// Claims as this host makes them.
+    fn claim(&self, request: &Request, run: RunNumber) -> Owner {
+        let address = self.address.as_ref();
+        Owner {
+            term: Term::first(run),
+            host: self.id.clone(),
+            endpoint: address.map(|address| address.endpoint.clone()),
+            token: address.map_or_else(String::new, |address| address.token.clone()),
+            application: request.application.clone(),
+        }
+    }
+
+    /// Closes this host's database of a partition that another host owns.
+    fn close_moved(&self, key: &PartitionKey, owner: &Owner) {
+        if let Some(partition) = self.partitions.remove(key) {
+            log::info!("{partition}: closed, it is owned by {owner:?} now");
+            // A session that still restores it holds it; it closes with that session.
+            partition.close_until(Instant::now() + CLOSES);
+        }
+    }
+
+    /// Plans to take a partition over, if its owner serves more partitions; returns whether this
+    /// host takes it over.
+    fn plan(self: &Arc<Self>, planned: PlannedMove, epoch: Epoch) -> bool {
+        let moves = &self.others.moves;
+        if moves.is_planned(&planned.key) {
+            return true;
+        }
+        let (root, key) = (planned.root.path(), planned.key.clone());
+        let [theirs, mine] = self
+            .others
+            .placement
+            .loads(root, [&planned.owner.host, &self.id]);
+        // The next run may have other hosts, and a host without an address serves its own executor
+        // only.
+        if self.address.is_none()
+            || planned.owner.term.run != planned.run
+            || !relieves(theirs, mine)
+        {
+            return false;
+        }
+        if moves.add(planned, epoch) {
+            let host = Arc::clone(self);
+            let started = thread::Builder::new()
+                .name("moves".to_owned())
+                .spawn(move || host.make_moves());
+            if let Err(error) = started {
+                log::warn!("partitions stay where they are: {error}");
+                moves.drop_all();
+            }
+        }
+        moves.is_planned(&key)
+    }
+
+    /// Makes the planned moves, one after the other: they share disk and network with the epochs.
+    fn make_moves(&self) {
+        while let Some(planned) = self.others.moves.next() {
+            let (key, placement) = (&planned.key, &self.others.placement);
+            let failed = match self.relieve(&planned) {
+                Ok(()) => None,
+                Err(error) => {
+                    log::warn!(
+                        "operator {}, partition {}: not taken over from {:?}: {error}",
+                        key.operator,
+                        key.partition,
+                        planned.owner
+                    );
+                    let newest = placement.newest(planned.root.path());
+                    newest.map(|(_, epoch)| epoch)
+                }
+            };
+            if !placement.is_owner(key, &self.id) {
+                self.close_moved(key, &planned.owner);
+            }
+            self.others.moves.end(key, failed);
+        }
+    }
+
+    /// Restores a partition and takes it over, unless that has lost its worth.
+    fn relieve(&self, planned: &PlannedMove) -> Result<()> {
+        let PlannedMove {
+            key,
+            request,
+            root,
+            run,
+            owner,
+        } = planned;
+        if !self.is_worth(planned)? {
+            return Ok(());
+        }
+        let first_epoch = root.operators.first_epoch(&key.operator)?;
+        self.apply_memory(&request.settings);
+        let partition = self.partition(request, root, &key.query_id);
+        let mut epoch = None;
+        // A long restore is followed by shorter ones, until at most the epoch is missing that was
+        // decided meanwhile.
+        loop {
+            let newest = match self.others.placement.newest(root.path()) {
+                Some((newest_run, newest)) if newest_run == *run => newest,
+                _ => return Ok(()),
+            };
+            if epoch == Some(newest) {
+                return Ok(());
+            }
+            epoch = Some(newest);
+            let next = self.prepare(&partition, planned, newest, first_epoch)?;
+            let latest = self.others.placement.newest(root.path());
+            if latest.is_some_and(|(_, latest)| next.next() >= latest) {
+                break;
+            }
+        }
+        if !self.is_worth(planned)? {
+            return Ok(());
+        }
+        let ownership = root.owners.acquire(&OwnershipRequest {
+            operator: &key.operator,
+            partition: key.partition,
+            run: *run,
+            host: &self.claim(request, *run),
+            unreachable: &HashMap::new(),
+            restored: Some(owner.term),
+        })?;
+        if matches!(ownership, Ownership::Held(_)) {
+            self.others.placement.see(key.clone(), &self.id);
+        }
+        Ok(())
+    }
+
+    /// Restores the state before an epoch; returns the first epoch that is missing then.
+    fn prepare(
+        &self,
+        partition: &Arc<PartitionState>,
+        planned: &PlannedMove,
+        epoch: Epoch,
+        first_epoch: Epoch,
+    ) -> Result<Epoch> {
+        let request = &planned.request;
+        let applied = partition.prepare(&ViewRequest {
+            run: planned.run,
+            epoch,
+            first_epoch,
+            partitions: request.partitions,
+            stores: &request.operator.stores(),
+            options: &request.settings.database_options(),
+            executor: self.executor(),
+            snapshots: request.settings.snapshots(),
+            memory: self.memory().uncommitted(),
+        })?;
+        Ok(applied.map_or(first_epoch, Epoch::next))
+    }
+
+    /// Whether the owner still serves more partitions than this host. If the two loads are close,
+    /// the claims are read again.
+    fn is_worth(&self, planned: &PlannedMove) -> Result<bool> {
+        let (path, owner) = (planned.root.path(), &planned.owner.host);
+        let placement = &self.others.placement;
+        let [theirs, mine] = placement.loads(path, [owner, &self.id]);
+        if relieves(theirs, mine) && needs_recount(theirs, mine) {
+            for key in placement.partitions_of(path, owner) {
+                if let Some(now) = planned.root.owners.newest(&key.operator, key.partition)? {
+                    placement.see(key, &now.host);
+                }
+            }
+        }
+        let [theirs, mine] = placement.loads(path, [owner, &self.id]);
+        Ok(relieves(theirs, mine))
+    }
+}

@@ -1,0 +1,36 @@
+//! Which partitions move between hosts that live, so that all serve about as many.
+//!
+//! A host that joins takes partitions over from hosts that serve more, one at a time. A partition
+//! moves after the new host has restored it ([`super::owner_step`] with `restored`), so a move
+//! costs an epoch no restore. `tests/balance_model.rs` checks these rules.
+
+/// Whether a host with `mine` partitions takes one over from a live host with `theirs`.
+///
+/// Each such move makes the loads more equal, so moves end: a difference of one is left as it is.
+#[must_use]
+pub fn relieves(theirs: usize, mine: usize) -> bool {
+    theirs >= mine.saturating_add(2)
+}
+
+/// Whether the two loads are so close that the claims must be read again before a move: those that
+/// a host has seen may be old, and others may have relieved the same host.
+#[must_use]
+pub fn needs_recount(theirs: usize, mine: usize) -> bool {
+    theirs <= mine.saturating_mul(2).saturating_add(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_makes_loads_more_equal_or_is_not_made() {
+        for theirs in 0..40_usize {
+            for mine in 0..40_usize {
+                let after = theirs.saturating_sub(1).abs_diff(mine + 1);
+                let is_better = theirs > mine && after < theirs.abs_diff(mine);
+                assert_eq!(relieves(theirs, mine), is_better, "{theirs} and {mine}");
+            }
+        }
+    }
+}
