@@ -1,83 +1,64 @@
 """The epoch inside `foreachBatch`, also under Spark Connect."""
 
-import json
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import HoldfastError
+from holdfast.spark.batch_sessions import BatchSessions
+from holdfast.spark.connect_batch import ConnectBatch, RunningQueries, query_of
 from holdfast.spark.epoch import (
     BATCH_ID,
     DESCRIPTION,
     JOB_GROUP,
     QUERY_ID,
     RESET_ADVICE,
+    SETTING,
     Epoch,
     run_id_in,
 )
 from holdfast.spark.spark_session import is_connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
-
-class _ConnectBatch(NamedTuple):
-    """A micro-batch under Spark Connect, where the query of a micro-batch is not known."""
-
-    session: "SparkSession"
-    running: dict[str, str]
-    """The run ids of the session's queries, by query id."""
-    number: int
-
-    def epoch(self, checkpoint: str) -> Epoch:
-        """Returns the epoch of the query that has this checkpoint.
-
-        Raises `HoldfastError` if the session does not run that query.
-        """
-        query = next(iter(self.running)) if len(self.running) == 1 else self._query_of(checkpoint)
-        if query not in self.running:
-            raise HoldfastError(
-                f"{checkpoint} is the checkpoint of query {query}, which this session does not "
-                'run: start the query with .option("checkpointLocation", state.checkpoint_location)'
-            )
-        return Epoch(query, self.running[query], self.number)
-
-    def _query_of(self, checkpoint: str) -> str:
-        # Spark can read the file in any file system, and never rewrites it.
-        lines = self.session.read.text(f"{checkpoint}/metadata").collect()
-        return str(json.loads("".join(line[0] for line in lines))["id"])
-
-
-_current: ContextVar[Epoch | _ConnectBatch | None] = ContextVar("holdfast_epoch", default=None)
+_current: ContextVar[Epoch | ConnectBatch | None] = ContextVar("holdfast_epoch", default=None)
 
 
 def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
     """Returns the epoch around this call: of `hfs.foreach_batch`, or of Spark's `foreachBatch`.
 
-    `checkpoint` is the location of the query's checkpoint: under Spark Connect it
-    identifies the query among those of the session.
+    `checkpoint` is the location of the query's checkpoint: it identifies the query among those of
+    the session.
     """
     captured = _current.get()
-    if isinstance(captured, _ConnectBatch):
+    if isinstance(captured, ConnectBatch):
         return captured.epoch(checkpoint)
-    if captured is not None or is_connect(spark):
+    if captured is not None:
         return captured
-    epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
-    if epoch is not None and epoch.run_id != (run_id := _run_id(spark, epoch.query_id)):
-        raise HoldfastError(
-            f"the job group {epoch.run_id} is not the run id {run_id} of query {epoch.query_id}: "
-            f"{RESET_ADVICE}"
-        )
-    return epoch
+    if not is_connect(spark):
+        epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
+        if epoch is not None:
+            run_id = _run_id(spark, epoch.query_id)
+            if epoch.run_id != run_id:
+                raise HoldfastError(
+                    f"the job group {epoch.run_id} is not the run id {run_id} of query "
+                    f"{epoch.query_id}: {RESET_ADVICE}"
+                )
+            return epoch
+    return _epoch_of_session(spark, checkpoint)
 
 
 def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame, int], Any]":
-    """Wraps a function for `writeStream.foreachBatch`, so that operators inside know their epoch.
+    """Wraps a function for `writeStream.foreachBatch`, so that operators know their epoch.
 
-    The batch id and the run id are read before `fn` runs, so `fn` may set job groups and start jobs
-    from other threads. Call an operator in the thread that `fn` runs in, once per epoch for each
-    name. Its result may be evaluated anywhere, and more than once.
+    These are the operators that `fn` calls, and those whose result its frame is. The batch id and
+    the run id are read before `fn` runs, so `fn` may set job groups and start jobs from other
+    threads. These threads must end before `fn` returns, and evaluate frames of the session of its
+    frame (`frame.join(other)`, not `other.join(frame)`). Call an operator once per epoch for each
+    name. Its result may be evaluated more than once.
 
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the
     server: what it changes there is not visible here, and holdfast must be installed there.
@@ -103,7 +84,8 @@ class _ForeachBatch:
     ) -> None:
         self._fn: Final = fn
         self._starter: Final = starter
-        self._running: dict[str, str] = {}
+        self._queries: Final = RunningQueries()
+        self._sessions: Final = BatchSessions()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._fn,)
@@ -111,7 +93,8 @@ class _ForeachBatch:
     def __call__(self, frame: "DataFrame", batch_id: int) -> Any:
         spark = frame.sparkSession
         if is_connect(spark):
-            return self._call(self._connect_batch(frame, batch_id), frame)
+            batch = self._queries.batch(self._starter or spark, frame, batch_id)
+            return self._call(batch, batch.known, frame)
         context = spark.sparkContext
         query_id, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         if query_id is None or number != str(batch_id):
@@ -121,34 +104,20 @@ class _ForeachBatch:
             )
         # Not from the job group: `fn` may have set one in an earlier micro-batch.
         run_id = _run_id(spark, query_id)
+        epoch = Epoch(query_id, run_id, batch_id)
         try:
-            return self._call(Epoch(query_id, run_id, batch_id), frame)
+            return self._call(epoch, epoch, self._sessions.frame(frame, query_id, run_id))
         finally:
             # Spark stops a query by its job group, and sets it once per run.
             context.setLocalProperty(JOB_GROUP, run_id)
 
-    def _call(self, epoch: Epoch | _ConnectBatch, frame: "DataFrame") -> Any:
-        token = _current.set(epoch)
+    def _call(self, batch: Epoch | ConnectBatch, epoch: Epoch | None, frame: "DataFrame") -> Any:
+        token = _current.set(batch)
         try:
-            return self._fn(frame, epoch.number)
+            with _epoch_set(frame.sparkSession, epoch):
+                return self._fn(frame, batch.number)
         finally:
             _current.reset(token)
-
-    def _connect_batch(self, frame: "DataFrame", batch_id: int) -> _ConnectBatch:
-        session = self._starter or frame.sparkSession
-        # Listed once per process, and so once per run: a process that outlives its query must not
-        # use the next run's id.
-        if not self._running:
-            self._running = {str(query.id): str(query.runId) for query in session.streams.active}
-            # The server knows the frame only while its micro-batch runs, so this fails if the list
-            # is of a later run.
-            _ = frame.schema
-        if not self._running:
-            raise HoldfastError(
-                f"hfs.foreach_batch was called with batch {batch_id}, but the session runs no "
-                "streaming query: hand it to writeStream.foreachBatch"
-            )
-        return _ConnectBatch(session, self._running, batch_id)
 
 
 def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:
@@ -160,6 +129,27 @@ def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:
     from pyspark.sql import SparkSession
 
     return _ForeachBatch(fn, SparkSession.getActiveSession())
+
+
+@contextmanager
+def _epoch_set(spark: "SparkSession", epoch: Epoch | None) -> "Iterator[None]":
+    """Sets the epoch in a session, for the tasks of all jobs that are started there."""
+    if epoch is None:
+        yield
+        return
+    spark.conf.set(epoch.setting, epoch.setting_value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(epoch.setting)
+
+
+def _epoch_of_session(spark: "SparkSession", checkpoint: str) -> Epoch | None:
+    """Returns the epoch that is set in a session, for the query that has this checkpoint."""
+    settings: dict[str, str] = spark.conf.getAll
+    if not any(name.startswith(SETTING) for name in settings):
+        return None
+    return Epoch.of_settings(settings.get, query_of(spark, checkpoint))
 
 
 def _run_id(spark: "SparkSession", query_id: str) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError
-from holdfast.spark.epoch import BATCH_ID, QUERY_ID, Epoch
+from holdfast.spark.epoch import Epoch
+from holdfast.spark.worker.task_epoch import task_epoch
 
 if TYPE_CHECKING:
     from pyspark import TaskContext
@@ -82,7 +83,9 @@ class OperatorTask:
             raise HoldfastError(
                 self._moved(f"it has {partitions} partitions and runs in task {partition}")
             )
-        epoch = None if self.request["scratch"] else self._epoch_of(context)
+        epoch = None
+        if not self.request["scratch"]:
+            epoch = task_epoch(context.getLocalProperty, self.epoch, self.request)
         return {
             **self.request,
             "query_id": None if epoch is None else epoch.query_id,
@@ -91,29 +94,6 @@ class OperatorTask:
             "partition": partition,
             "attempt": context.taskAttemptId(),
         }
-
-    def _epoch_of(self, context: "TaskContext") -> Epoch:
-        name = self.request["operator"]["name"]
-        captured = self.epoch
-        if captured is not None:
-            query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
-            # Jobs from other threads have no properties. If there are any, they must be those of
-            # the captured epoch.
-            if batch is not None and (query, batch) != (captured.query_id, str(captured.number)):
-                raise HoldfastError(
-                    f"operator {name!r} was called in epoch {captured.number} of query "
-                    f"{captured.query_id} and is evaluated in epoch {batch} of query {query}: call "
-                    "it again in every micro-batch"
-                )
-            return captured
-        epoch = Epoch.of_properties(context.getLocalProperty)
-        if epoch is None:
-            raise HoldfastError(
-                f"operator {name!r} keeps its state in {self.request['root']}, and this job "
-                "belongs to no micro-batch: start it as a streaming query, wrap the function, "
-                "foreachBatch(hfs.foreach_batch(fn)), or give State.scratch()"
-            )
-        return epoch
 
     def _check_partition(self, batch: pa.RecordBatch, partition: int) -> None:
         pids = batch.column(0).unique()
