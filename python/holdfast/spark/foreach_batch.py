@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import HoldfastError
@@ -17,14 +18,29 @@ from holdfast.spark.epoch import (
     Epoch,
     run_id_in,
 )
-from holdfast.spark.spark_session import is_connect
+from holdfast.spark.spark_session import ADAPTIVE, is_adaptive, is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
-_current: ContextVar[Epoch | ConnectBatch | None] = ContextVar("holdfast_epoch", default=None)
+
+@dataclass
+class _Batch:
+    """The micro-batch in which a wrapped function runs."""
+
+    of: Epoch | ConnectBatch
+    has_operators: bool = False
+    """Whether the function has called an operator in its thread."""
+
+    def epoch(self, checkpoint: str) -> Epoch:
+        """Returns the epoch for an operator of the query that has this checkpoint."""
+        self.has_operators = True
+        return self.of.epoch(checkpoint) if isinstance(self.of, ConnectBatch) else self.of
+
+
+_current: ContextVar[_Batch | None] = ContextVar("holdfast_batch", default=None)
 
 
 def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
@@ -33,11 +49,9 @@ def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
     `checkpoint` is the location of the query's checkpoint: it identifies the query among those of
     the session.
     """
-    captured = _current.get()
-    if isinstance(captured, ConnectBatch):
-        return captured.epoch(checkpoint)
-    if captured is not None:
-        return captured
+    batch = _current.get()
+    if batch is not None:
+        return batch.epoch(checkpoint)
     if not is_connect(spark):
         epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
         if epoch is not None:
@@ -64,7 +78,8 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
     server: what it changes there is not visible here, and holdfast must be installed there.
 
     Raises `TypeError` if `fn` cannot be called. The returned function raises `HoldfastError` if it
-    is not called by a streaming query.
+    is not called by a streaming query, and if `fn` calls an operator and leaves adaptive execution
+    on.
     """
     if not callable(fn):
         raise TypeError(
@@ -111,11 +126,21 @@ class _ForeachBatch:
             # Spark stops a query by its job group, and sets it once per run.
             context.setLocalProperty(JOB_GROUP, run_id)
 
-    def _call(self, batch: Epoch | ConnectBatch, epoch: Epoch | None, frame: "DataFrame") -> Any:
+    def _call(self, of: Epoch | ConnectBatch, epoch: Epoch | None, frame: "DataFrame") -> Any:
+        batch, spark = _Batch(of), frame.sparkSession
         token = _current.set(batch)
         try:
-            with _epoch_set(frame.sparkSession, epoch):
-                return self._fn(frame, batch.number)
+            with _epoch_set(spark, epoch):
+                result = self._fn(frame, of.number)
+                if batch.has_operators and is_adaptive(spark):
+                    # Without this, Spark would commit the epoch. If adaptive execution has dropped
+                    # the operator's tasks, the next epoch could not open.
+                    raise HoldfastError(
+                        f"{ADAPTIVE} was switched on after an operator was called in epoch "
+                        f"{of.number}, and could have dropped the operator's tasks: set it to "
+                        '"false" before the function returns'
+                    )
+                return result
         finally:
             _current.reset(token)
 

@@ -365,6 +365,37 @@ def test_a_result_of_another_epoch_is_refused(stream: Stream):
     assert "call it again in every micro-batch" in refusals[0]
 
 
+def test_adaptive_execution_after_the_call_is_a_named_error_in_its_epoch(stream: Stream):
+    # Spark dropped the operator's tasks, committed the epoch, and the next one failed with "was
+    # not evaluated".
+    three_batches(stream)
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        if batch == 1:
+            frame.sparkSession.conf.set("spark.sql.adaptive.enabled", "true")
+            joined = joined.join(frame.where("x > 1000").select("k"), "k")
+        joined.collect()
+
+    with pytest.raises(StreamingQueryException, match="spark.sql.adaptive.enabled"):
+        run(stream, hfs.foreach_batch(fn))
+    assert stream.numbers("commits") == [0]
+
+
+def test_adaptive_execution_of_an_operator_above_is_a_named_error(stream: Stream):
+    three_batches(stream)
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        frame.sparkSession.conf.set("spark.sql.adaptive.enabled", str(batch == 1))
+        frame.collect()
+
+    joined = joined_by_sign(stream.source("left"), stream.state())
+    with pytest.raises(StreamingQueryException, match=r"is evaluated with spark.sql.adaptive"):
+        stream.run(joined, each=hfs.foreach_batch(fn))
+    assert stream.numbers("commits") == [0]
+
+
 # --- replay
 # --------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError
 from holdfast.spark.epoch import Epoch
 from holdfast.spark.worker.task_epoch import task_epoch
+from holdfast.spark.worker.task_settings import check_settings
 
 if TYPE_CHECKING:
     from pyspark import TaskContext
@@ -85,6 +86,7 @@ class OperatorTask:
             )
         epoch = None
         if not self.request["scratch"]:
+            check_settings(context.getLocalProperty, self.request["operator"]["name"])
             epoch = task_epoch(context.getLocalProperty, self.epoch, self.request)
         return {
             **self.request,
