@@ -32,6 +32,8 @@ class Epoch(NamedTuple):
     query_id: str
     run_id: str
     number: int
+    planned_at: int | None = None
+    """Its batch timestamp in milliseconds, in the driver's memory. None if that is not known."""
 
     @property
     def setting(self) -> str:
@@ -40,8 +42,8 @@ class Epoch(NamedTuple):
 
     @property
     def setting_value(self) -> str:
-        """The value of the setting: the run and the batch."""
-        return f"{self.run_id} {self.number}"
+        """The value of the setting: the run, the batch, and the batch timestamp if it is known."""
+        return " ".join(str(part) for part in self[1:] if part is not None)
 
     @staticmethod
     def of_settings(get: Callable[[str], str | None], query_id: str) -> "Epoch | None":
@@ -49,8 +51,8 @@ class Epoch(NamedTuple):
         value = get(f"{SETTING}{query_id}")
         if value is None:
             return None
-        run_id, _, number = value.partition(" ")
-        return Epoch(query_id, run_id, int(number))
+        run_id, number, *planned_at = value.split(" ")
+        return Epoch(query_id, run_id, int(number), *map(int, planned_at))
 
     @staticmethod
     def of_properties(get: Callable[[str], str | None]) -> "Epoch | None":

@@ -61,7 +61,7 @@ def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
                     f"the job group {epoch.run_id} is not the run id {run_id} of query "
                     f"{epoch.query_id}: {RESET_ADVICE}"
                 )
-            return epoch
+            return epoch._replace(planned_at=_planned_at(spark, epoch.query_id))
     return _epoch_of_session(spark, checkpoint)
 
 
@@ -119,7 +119,7 @@ class _ForeachBatch:
             )
         # Not from the job group: `fn` may have set one in an earlier micro-batch.
         run_id = _run_id(spark, query_id)
-        epoch = Epoch(query_id, run_id, batch_id)
+        epoch = Epoch(query_id, run_id, batch_id, _planned_at(spark, query_id))
         try:
             return self._call(epoch, epoch, self._sessions.frame(frame, query_id, run_id))
         finally:
@@ -187,8 +187,18 @@ def _run_id(spark: "SparkSession", query_id: str) -> str:
     described = run_id_in(spark.sparkContext.getLocalProperty(DESCRIPTION))
     if described is not None:
         return described
+    return str(_running_query(spark, query_id).runId().toString())
+
+
+def _planned_at(spark: "SparkSession", query_id: str) -> int:
+    """Returns the timestamp of the query's micro-batch, in milliseconds, from Spark's memory."""
+    execution = _running_query(spark, query_id).lastExecution()
+    return int(execution.offsetSeqMetadata().batchTimestampMs())
+
+
+def _running_query(spark: "SparkSession", query_id: str) -> Any:
     running: Any = spark._jsparkSession.sharedState().activeStreamingQueries()
     for query in running.values():  # py4j shows the Java map as a dict
         if query.id().toString() == query_id:
-            return str(query.runId().toString())
+            return query
     raise HoldfastError(f"streaming query {query_id} is not running any more")

@@ -6,6 +6,7 @@ starts nothing.
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -28,12 +29,21 @@ class OperatorTask:
     """
 
     def __init__(
-        self, *, request: dict[str, Any], epoch: Epoch | None, layout: pa.Schema, output: pa.Schema
+        self,
+        *,
+        request: dict[str, Any],
+        epoch: Epoch | None,
+        layout: pa.Schema,
+        output: pa.Schema,
+        has_timestamps: bool = False,
     ) -> None:
+        """`has_timestamps`: a column after those of the layout has the batch timestamp."""
         self.request: Final = request
         self.epoch: Final = epoch
         self.layout: Final = layout
         self.output: Final = output
+        self.has_timestamps: Final = has_timestamps
+        self._columns: Final = list(range(len(layout)))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages one partition of one epoch, and yields its result."""
@@ -48,14 +58,17 @@ class OperatorTask:
         request = self._session(context)
         client = connect()
         try:
+            if self.has_timestamps:
+                request, batches = _planned(request, batches)
             client.open_session(json.dumps(request))
             # An empty batch goes first, so that the host restores the state while the first rows
             # are computed, also if there are none.
             client.push(_empty(self.layout))
             for batch in batches:
+                rows = batch.select(self._columns) if self.has_timestamps else batch
                 if not request["scratch"]:
-                    self._check_partition(batch, request["partition"])
-                client.push(_conform(batch, self.layout))
+                    self._check_partition(rows, request["partition"])
+                client.push(_conform(rows, self.layout))
             yield from self._results(client, request)
         finally:
             client.close()
@@ -93,6 +106,7 @@ class OperatorTask:
             "query_id": None if epoch is None else epoch.query_id,
             "run_id": None if epoch is None else epoch.run_id,
             "epoch": None if epoch is None else epoch.number,
+            "planned_at": None if epoch is None else epoch.planned_at,
             "partition": partition,
             "attempt": context.taskAttemptId(),
         }
@@ -109,6 +123,27 @@ class OperatorTask:
             "operator moves its tasks: put repartition() between them, or write the two results in "
             "two queries"
         )
+
+
+def _planned(
+    request: dict[str, Any], batches: Iterator[pa.RecordBatch]
+) -> tuple[dict[str, Any], Iterator[pa.RecordBatch]]:
+    """Returns the request with the batch timestamp of the first row, and all rows again.
+
+    Raises `HoldfastError` if the rows are of another micro-batch than the request.
+    """
+    batches = iter(batches)
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return request, batches
+    planned_at = first.column(first.num_columns - 1)[0].as_py()
+    if request["planned_at"] not in (None, planned_at):
+        raise HoldfastError(
+            f"operator {request['operator']['name']!r}: this job belongs to epoch "
+            f"{request['epoch']}, which Spark planned at {request['planned_at']} ms, and its rows "
+            f"were planned at {planned_at} ms: evaluate a frame only in its own micro-batch"
+        )
+    return {**request, "planned_at": planned_at}, chain([first], batches)
 
 
 def _empty(layout: pa.Schema) -> pa.RecordBatch:
