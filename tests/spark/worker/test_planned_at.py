@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +16,10 @@ from holdfast.spark.worker.task import OperatorTask
 LAYOUT = pa.schema([("pid", pa.int32()), ("k0", pa.string())])
 
 
-class Context:
-    """The task context of partition 1."""
-
-    partitionId = taskAttemptId = staticmethod(lambda: 1)
-    getLocalProperty = staticmethod({}.get)
+CONTEXT = SimpleNamespace(
+    partitionId=lambda: 1, taskAttemptId=lambda: 1, getLocalProperty=lambda _: None
+)
+"""The task context of partition 1."""
 
 
 class Client:
@@ -56,7 +56,7 @@ def rows(count: int, planned_at: int) -> pa.RecordBatch:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     client = Client()
-    monkeypatch.setattr("pyspark.TaskContext.get", Context)
+    monkeypatch.setattr("pyspark.TaskContext.get", lambda: CONTEXT)
     monkeypatch.setattr("holdfast.spark.worker.state_host.connect", lambda: client)
     return client
 

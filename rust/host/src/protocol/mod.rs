@@ -12,10 +12,14 @@
 //!
 //! [`owner_step`] chooses the host of a partition's sessions. It affects speed, never the content
 //! of an epoch.
+//!
+//! The times of an epoch: [`idle_since`] and [`followed_time`] say how far the stream time of a
+//! partition without rows advances. The host does not use them yet.
 
 mod claim;
 mod decision;
 mod digest;
+mod idle;
 mod number;
 mod object;
 mod open;
@@ -27,6 +31,7 @@ mod violation;
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};
 pub use decision::{Decision, decide, newer_objects, older_whole};
 pub use digest::Digest;
+pub use idle::{Heartbeats, PartitionTimes, followed_time, idle_since, sources_moved};
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;
 pub use open::{OpenFacts, OpenStep, open_step};
