@@ -259,12 +259,19 @@ mod tests {
 
     #[test]
     fn a_backlog_loses_nothing_after_an_outage() {
-        let minutes: Vec<(usize, i64)> = (0..60)
-            .map(|n| (usize::from(n % 6 == 5), n * MINUTE))
+        // Every sixth slice has rows of partition 1, which are ten minutes behind the others.
+        let slices: Vec<(usize, i64)> = (10..70)
+            .map(|n| {
+                if n % 6 == 3 {
+                    (1, (n - 10) * MINUTE)
+                } else {
+                    (0, n * MINUTE)
+                }
+            })
             .collect();
-        assert_eq!(late_rows(&minutes, 2 * HOUR, 2 * HOUR), 0);
+        assert_eq!(late_rows(&slices, 2 * HOUR, 2 * HOUR), 0);
         // If the outage counted as idle, partition 1 would follow in the first epochs.
-        assert_ne!(late_rows(&minutes, 2 * HOUR, -HOUR), 0);
+        assert_ne!(late_rows(&slices, 2 * HOUR, -HOUR), 0);
         // Its rows stay away for longer than a minute of processing.
         let away: Vec<(usize, i64)> = (0..20)
             .map(|n| (usize::from(n == 19), if n == 19 { 1 } else { n * MINUTE }))
