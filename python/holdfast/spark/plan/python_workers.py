@@ -39,10 +39,11 @@ def check_workers(spark: "SparkSession") -> None:
 def _import_package(_: Any) -> str:
     """Returns the error of the import with the interpreter, or an empty text."""
     import sys
+    from importlib import import_module
 
     try:
-        import holdfast._core
-        import holdfast.spark.worker.task  # noqa: F401
+        import_module("holdfast._core")
+        import_module("holdfast.spark.worker.task")
     except ImportError as error:
         return f"{sys.executable} says {type(error).__name__}: {error}"
     return ""
