@@ -35,6 +35,7 @@ __all__ = [
     "check_rocksdb_options",
     "check_root",
     "check_store_name",
+    "checkpoint_query",
     "decode_batch",
     "decode_reader",
     "default_segment_interval",
@@ -512,6 +513,13 @@ def check_root(root: str, storage_options: Mapping[str, str]) -> None:
     Raises `ValueError` if it is not a root or an option does not exist, `UnsupportedOperationError`
     for another scheme or an object store that creates an object twice, `HoldfastError` if the
     object store refuses.
+    """
+
+def checkpoint_query(root: str, storage_options: Mapping[str, str]) -> str | None:
+    """Returns the id of the query whose checkpoint is in a root, None if there is no checkpoint.
+
+    Raises `StateMismatchError` for a missing folder, `RestoreError` if Spark's metadata cannot be
+    read; otherwise as `check_root`.
     """
 
 def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int] | None:

@@ -7,6 +7,13 @@ from uuid import UUID
 
 from holdfast.errors import HoldfastError
 
+SETTING: Final = "spark.holdfast.epoch."
+"""The prefix of the session settings of `hfs.foreach_batch`; a query's id follows.
+
+Spark hands a session's settings to the tasks of its jobs as local properties, whatever thread
+starts them.
+"""
+
 BATCH_ID: Final = "streaming.sql.batchId"
 QUERY_ID: Final = "sql.streaming.queryId"
 JOB_GROUP: Final = "spark.jobGroup.id"
@@ -25,6 +32,27 @@ class Epoch(NamedTuple):
     query_id: str
     run_id: str
     number: int
+    planned_at: int | None = None
+    """Its batch timestamp in milliseconds, in the driver's memory. None if that is not known."""
+
+    @property
+    def setting(self) -> str:
+        """The name of the setting that has this epoch in the session of its micro-batch."""
+        return f"{SETTING}{self.query_id}"
+
+    @property
+    def setting_value(self) -> str:
+        """The value of the setting: the run, the batch, and the batch timestamp if it is known."""
+        return " ".join(str(part) for part in self[1:] if part is not None)
+
+    @staticmethod
+    def of_settings(get: Callable[[str], str | None], query_id: str) -> "Epoch | None":
+        """Returns the epoch that a query's setting has, None if it is not set."""
+        value = get(f"{SETTING}{query_id}")
+        if value is None:
+            return None
+        run_id, number, *planned_at = value.split(" ")
+        return Epoch(query_id, run_id, int(number), *map(int, planned_at))
 
     @staticmethod
     def of_properties(get: Callable[[str], str | None]) -> "Epoch | None":

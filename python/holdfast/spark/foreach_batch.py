@@ -1,89 +1,85 @@
 """The epoch inside `foreachBatch`, also under Spark Connect."""
 
-import json
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import HoldfastError
+from holdfast.spark.batch_sessions import BatchSessions
+from holdfast.spark.connect_batch import ConnectBatch, RunningQueries, query_of
 from holdfast.spark.epoch import (
     BATCH_ID,
     DESCRIPTION,
     JOB_GROUP,
     QUERY_ID,
     RESET_ADVICE,
+    SETTING,
     Epoch,
     run_id_in,
 )
-from holdfast.spark.spark_session import is_connect
+from holdfast.spark.spark_session import ADAPTIVE, is_adaptive, is_connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
 
-class _ConnectBatch(NamedTuple):
-    """A micro-batch under Spark Connect, where the query of a micro-batch is not known."""
+@dataclass
+class _Batch:
+    """The micro-batch in which a wrapped function runs."""
 
-    session: "SparkSession"
-    running: dict[str, str]
-    """The run ids of the session's queries, by query id."""
-    number: int
+    of: Epoch | ConnectBatch
+    has_operators: bool = False
+    """Whether the function has called an operator in its thread."""
 
     def epoch(self, checkpoint: str) -> Epoch:
-        """Returns the epoch of the query that has this checkpoint.
-
-        Raises `HoldfastError` if the session does not run that query.
-        """
-        query = next(iter(self.running)) if len(self.running) == 1 else self._query_of(checkpoint)
-        if query not in self.running:
-            raise HoldfastError(
-                f"{checkpoint} is the checkpoint of query {query}, which this session does not "
-                'run: start the query with .option("checkpointLocation", state.checkpoint_location)'
-            )
-        return Epoch(query, self.running[query], self.number)
-
-    def _query_of(self, checkpoint: str) -> str:
-        # Spark can read the file in any file system, and never rewrites it.
-        lines = self.session.read.text(f"{checkpoint}/metadata").collect()
-        return str(json.loads("".join(line[0] for line in lines))["id"])
+        """Returns the epoch for an operator of the query that has this checkpoint."""
+        self.has_operators = True
+        return self.of.epoch(checkpoint) if isinstance(self.of, ConnectBatch) else self.of
 
 
-_current: ContextVar[Epoch | _ConnectBatch | None] = ContextVar("holdfast_epoch", default=None)
+_current: ContextVar[_Batch | None] = ContextVar("holdfast_batch", default=None)
 
 
 def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
     """Returns the epoch around this call: of `hfs.foreach_batch`, or of Spark's `foreachBatch`.
 
-    `checkpoint` is the location of the query's checkpoint: under Spark Connect it
-    identifies the query among those of the session.
+    `checkpoint` is the location of the query's checkpoint: it identifies the query among those of
+    the session.
     """
-    captured = _current.get()
-    if isinstance(captured, _ConnectBatch):
-        return captured.epoch(checkpoint)
-    if captured is not None or is_connect(spark):
-        return captured
-    epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
-    if epoch is not None and epoch.run_id != (run_id := _run_id(spark, epoch.query_id)):
-        raise HoldfastError(
-            f"the job group {epoch.run_id} is not the run id {run_id} of query {epoch.query_id}: "
-            f"{RESET_ADVICE}"
-        )
-    return epoch
+    batch = _current.get()
+    if batch is not None:
+        return batch.epoch(checkpoint)
+    if not is_connect(spark):
+        epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
+        if epoch is not None:
+            run_id = _run_id(spark, epoch.query_id)
+            if epoch.run_id != run_id:
+                raise HoldfastError(
+                    f"the job group {epoch.run_id} is not the run id {run_id} of query "
+                    f"{epoch.query_id}: {RESET_ADVICE}"
+                )
+            return epoch._replace(planned_at=_planned_at(spark, epoch.query_id))
+    return _epoch_of_session(spark, checkpoint)
 
 
 def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame, int], Any]":
-    """Wraps a function for `writeStream.foreachBatch`, so that operators inside know their epoch.
+    """Wraps a function for `writeStream.foreachBatch`, so that operators know their epoch.
 
-    The batch id and the run id are read before `fn` runs, so `fn` may set job groups and start jobs
-    from other threads. Call an operator in the thread that `fn` runs in, once per epoch for each
-    name. Its result may be evaluated anywhere, and more than once.
+    These are the operators that `fn` calls, and those whose result its frame is. The batch id and
+    the run id are read before `fn` runs, so `fn` may set job groups and start jobs from other
+    threads. These threads must end before `fn` returns, and evaluate frames of the session of its
+    frame (`frame.join(other)`, not `other.join(frame)`). Call an operator once per epoch for each
+    name. Its result may be evaluated more than once.
 
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the
     server: what it changes there is not visible here, and holdfast must be installed there.
 
     Raises `TypeError` if `fn` cannot be called. The returned function raises `HoldfastError` if it
-    is not called by a streaming query.
+    is not called by a streaming query, and if `fn` calls an operator and leaves adaptive execution
+    on.
     """
     if not callable(fn):
         raise TypeError(
@@ -103,7 +99,8 @@ class _ForeachBatch:
     ) -> None:
         self._fn: Final = fn
         self._starter: Final = starter
-        self._running: dict[str, str] = {}
+        self._queries: Final = RunningQueries()
+        self._sessions: Final = BatchSessions()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._fn,)
@@ -111,7 +108,8 @@ class _ForeachBatch:
     def __call__(self, frame: "DataFrame", batch_id: int) -> Any:
         spark = frame.sparkSession
         if is_connect(spark):
-            return self._call(self._connect_batch(frame, batch_id), frame)
+            batch = self._queries.batch(self._starter or spark, frame, batch_id)
+            return self._call(batch, batch.known, frame)
         context = spark.sparkContext
         query_id, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         if query_id is None or number != str(batch_id):
@@ -121,34 +119,30 @@ class _ForeachBatch:
             )
         # The job group is not read: `fn` may have set another one in an earlier micro-batch.
         run_id = _run_id(spark, query_id)
+        epoch = Epoch(query_id, run_id, batch_id, _planned_at(spark, query_id))
         try:
-            return self._call(Epoch(query_id, run_id, batch_id), frame)
+            return self._call(epoch, epoch, self._sessions.frame(frame, query_id, run_id))
         finally:
             # Spark stops a query by its job group, and sets it once per run.
             context.setLocalProperty(JOB_GROUP, run_id)
 
-    def _call(self, epoch: Epoch | _ConnectBatch, frame: "DataFrame") -> Any:
-        token = _current.set(epoch)
+    def _call(self, of: Epoch | ConnectBatch, epoch: Epoch | None, frame: "DataFrame") -> Any:
+        batch, spark = _Batch(of), frame.sparkSession
+        token = _current.set(batch)
         try:
-            return self._fn(frame, epoch.number)
+            with _epoch_set(spark, epoch):
+                result = self._fn(frame, of.number)
+                if batch.has_operators and is_adaptive(spark):
+                    # Without this, Spark would commit the epoch. If adaptive execution has dropped
+                    # the operator's tasks, the next epoch could not open.
+                    raise HoldfastError(
+                        f"{ADAPTIVE} was switched on after an operator was called in epoch "
+                        f"{of.number}, and could have dropped the operator's tasks: set it to "
+                        '"false" before the function returns'
+                    )
+                return result
         finally:
             _current.reset(token)
-
-    def _connect_batch(self, frame: "DataFrame", batch_id: int) -> _ConnectBatch:
-        session = self._starter or frame.sparkSession
-        # Listed once per process, and so once per run: a process that outlives its query must not
-        # use the next run's id.
-        if not self._running:
-            self._running = {str(query.id): str(query.runId) for query in session.streams.active}
-            # The server knows the frame only while its micro-batch runs, so this fails if the list
-            # is of a later run.
-            _ = frame.schema
-        if not self._running:
-            raise HoldfastError(
-                f"hfs.foreach_batch was called with batch {batch_id}, but the session runs no "
-                "streaming query: hand it to writeStream.foreachBatch"
-            )
-        return _ConnectBatch(session, self._running, batch_id)
 
 
 def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:
@@ -162,6 +156,27 @@ def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:
     return _ForeachBatch(fn, SparkSession.getActiveSession())
 
 
+@contextmanager
+def _epoch_set(spark: "SparkSession", epoch: Epoch | None) -> "Iterator[None]":
+    """Sets the epoch in a session, for the tasks of all jobs that are started there."""
+    if epoch is None:
+        yield
+        return
+    spark.conf.set(epoch.setting, epoch.setting_value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(epoch.setting)
+
+
+def _epoch_of_session(spark: "SparkSession", checkpoint: str) -> Epoch | None:
+    """Returns the epoch that is set in a session, for the query that has this checkpoint."""
+    settings: dict[str, str] = spark.conf.getAll
+    if not any(name.startswith(SETTING) for name in settings):
+        return None
+    return Epoch.of_settings(settings.get, query_of(spark, checkpoint))
+
+
 def _run_id(spark: "SparkSession", query_id: str) -> str:
     """Returns the run id of the query whose micro-batch runs in this thread.
 
@@ -173,8 +188,18 @@ def _run_id(spark: "SparkSession", query_id: str) -> str:
     described = run_id_in(spark.sparkContext.getLocalProperty(DESCRIPTION))
     if described is not None:
         return described
+    return str(_running_query(spark, query_id).runId().toString())
+
+
+def _planned_at(spark: "SparkSession", query_id: str) -> int:
+    """Returns the timestamp of the query's micro-batch, in milliseconds, from Spark's memory."""
+    execution = _running_query(spark, query_id).lastExecution()
+    return int(execution.offsetSeqMetadata().batchTimestampMs())
+
+
+def _running_query(spark: "SparkSession", query_id: str) -> Any:
     running: Any = spark._jsparkSession.sharedState().activeStreamingQueries()
     for query in running.values():  # py4j shows the Java map as a dict
         if query.id().toString() == query_id:
-            return str(query.runId().toString())
+            return query
     raise HoldfastError(f"streaming query {query_id} is not running any more")

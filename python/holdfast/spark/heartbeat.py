@@ -1,8 +1,11 @@
 """A stream of clock times, which closes windows where no rows arrive."""
 
-from typing import TYPE_CHECKING, Final
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from holdfast._time import Duration, duration_micros
 
@@ -10,40 +13,95 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HEARTBEAT: Final = "holdfast_heartbeat"
-"""The column that marks a heartbeat, and holds its time."""
-
-_SECOND: Final = 1_000_000
+"""The column that marks a heartbeat, the source, and its time in the offsets."""
 
 
-def heartbeat(spark: "SparkSession", every: Duration) -> "DataFrame":
-    """Returns a stream of clock times, one row per `every`, for a union with an input.
+def heartbeat(
+    spark: "SparkSession", every: Duration, idle_after: Duration = "1 minute"
+) -> "DataFrame":
+    """Returns a stream of clock times, at most one row per `every`, for a union with an input.
 
     ```python
     events.unionByName(hfs.heartbeat(spark, "10 seconds"), allowMissingColumns=True)
     ```
 
-    A heartbeat goes to every partition of the operator. After the micro-batch's rows are processed,
-    it advances the stream time to its own time. For state that waits for newer rows (open windows,
-    `grace`, timers), a heartbeat has the effect of a row with that time. The result has no row for
-    a heartbeat and no column `holdfast_heartbeat`. From then on, rows older than the clock by more
-    than the operator's `grace` are late, so choose a `grace` as long as rows take to arrive.
+    A heartbeat goes to every partition of the operator. Its time is that of the clock less
+    `idle_after`. After the micro-batch's rows are processed, it advances the stream time to its own
+    time. For state that waits for newer rows (open windows, `grace`, timers), a heartbeat has the
+    effect of a row with that time. The result has no row for a heartbeat and no column
+    `holdfast_heartbeat`. From then on, rows older than the heartbeat by more than the operator's
+    `grace` are late, so choose `idle_after` and `grace` so that their sum is as long as rows take
+    to arrive.
 
-    The times are those of Spark's rate source. They are in the checkpoint, so a replay has the same
-    ones. `every` is a whole number of seconds. The source has a new row each second: without a
-    trigger the query runs a micro-batch each second.
+    The times are in the checkpoint, so a replay has the same ones. After a pause there is one
+    heartbeat, not one for each `every` of the pause. Without a trigger the query runs a micro-batch
+    each `every`.
 
     Use it in a union with a stream only: Spark refuses to start a query over the union of a stream
     and a static frame.
 
-    Raises `ValueError` if `every` is not a whole number of seconds above zero, `TypeError` if it is
-    no duration.
+    Raises `ValueError` if `every` is not longer than zero or `idle_after` is negative, `TypeError`
+    if one is no duration.
     """
-    interval = duration_micros(every, "every")
-    if interval == 0 or interval % _SECOND:
-        raise ValueError(f"every={every!r}: give a whole number of seconds, 1 or more")
-    beats = (
-        spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
-    )
-    return beats.where(F.col("value") % (interval // _SECOND) == 0).select(
-        F.col("timestamp").alias(HEARTBEAT)
-    )
+    interval, delay = duration_micros(every, "every"), duration_micros(idle_after, "idle_after")
+    if interval <= 0:
+        raise ValueError(f"every={every!r}: give a duration longer than zero")
+    spark.dataSource.register(HeartbeatSource)
+    beats = spark.readStream.format(HEARTBEAT).option("every", interval).option("idle_after", delay)
+    return beats.load().select(F.timestamp_micros("micros").alias(HEARTBEAT))
+
+
+class HeartbeatSource(DataSource):
+    """Spark's view of the clock. Spark pickles it by name, so it runs with the server's package."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return HEARTBEAT
+
+    def schema(self) -> str:
+        """A heartbeat is its time."""
+        return "micros bigint"
+
+    def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:  # noqa: ARG002, N802
+        """The reader runs in a process beside the driver, one for each run of a query."""
+        return _Clock(int(self.options["every"]), int(self.options["idle_after"]))
+
+
+class _Clock(SimpleDataSourceStreamReader):
+    """Beats at the multiples of `every`.
+
+    An offset has the last beat, `idle_after`, and the time at which the run began, all in
+    microseconds. It is this source's line in Spark's offset log, where the state host finds it: the
+    time during which no query ran does not count as idle.
+    """
+
+    def __init__(self, every: int, idle_after: int) -> None:
+        self._every: Final = every
+        self._idle_after: Final = idle_after
+        self._started: Final = _now()
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return self._offset(self._started // self._every * self._every)
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
+        beat = _now() // self._every * self._every
+        # A clock that is set back does not beat.
+        end = self._offset(beat) if beat > start[HEARTBEAT] else start
+        return self.readBetweenOffsets(start, end), end
+
+    def readBetweenOffsets(  # noqa: N802
+        self, start: dict[str, int], end: dict[str, int]
+    ) -> Iterator[tuple[int]]:
+        beats = [(end[HEARTBEAT] - end["idle_after"],)] if end != start else []
+        return iter(beats)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Spark's offset log is all that is stored."""
+
+    def _offset(self, beat: int) -> dict[str, int]:
+        return {HEARTBEAT: beat, "idle_after": self._idle_after, "started": self._started}
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000

@@ -1,9 +1,11 @@
 """Properties of a Spark session."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 
 
 def is_connect(spark: "SparkSession") -> bool:
@@ -14,3 +16,8 @@ def is_connect(spark: "SparkSession") -> bool:
 def is_true(spark: "SparkSession", setting: str, *, default: str) -> bool:
     """Returns whether a setting is true, in upper or lower case."""
     return str(spark.conf.get(setting, default)).strip().lower() == "true"
+
+
+def is_adaptive(spark: "SparkSession") -> bool:
+    """Returns whether adaptive execution is on."""
+    return is_true(spark, ADAPTIVE, default="true")

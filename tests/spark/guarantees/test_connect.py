@@ -45,10 +45,16 @@ def test_every_operator_works_in_foreach_batch(tmp_path: Path):
 
 @pytest.mark.survive
 def test_every_operator_works_in_every_way(tmp_path: Path):
-    assert run("smoke.py", tmp_path, "--connect").endswith("Connect: 7 operators in 3 ways\n")
+    assert run("smoke.py", tmp_path, "--connect").endswith("Connect: 7 operators in 4 ways\n")
+
+
+def test_operators_above_foreach_batch_work_in_two_queries_of_a_session(tmp_path: Path):
+    assert run("connect.py", tmp_path, "two_above").endswith("two_above: as it must be\n")
 
 
 @pytest.mark.survive
-@pytest.mark.parametrize("case", ["two_queries", "restarted", "unwrapped", "server_killed"])
+@pytest.mark.parametrize(
+    "case", ["above", "two_queries", "outlived", "restarted", "unwrapped", "server_killed"]
+)
 def test_connect_case_passes(tmp_path: Path, case: str):
     assert run("connect.py", tmp_path, case).endswith(f"{case}: as it must be\n")

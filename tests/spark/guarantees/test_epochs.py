@@ -199,6 +199,97 @@ def test_a_result_may_be_evaluated_in_another_thread(stream: Stream):
     assert got == expected
 
 
+@pytest.mark.parametrize("evaluate", [lambda work: work(), in_thread], ids=["here", "in a thread"])
+def test_operators_above_foreach_batch_are_evaluated_in_any_thread(stream: Stream, evaluate):
+    # In another thread this failed with "this job belongs to no micro-batch".
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        got[batch] = evaluate(lambda: rows_of(frame))
+
+    joined = joined_by_sign(stream.source("left"), stream.state())
+    stream.run(joined, each=hfs.foreach_batch(fn))
+    assert got == expected
+    assert stream.log() == {0: 2, 1: 2, 2: 2}
+
+
+def test_operators_above_foreach_batch_ignore_a_user_job_group(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        stream.spark.sparkContext.setJobGroup("mine", "a group of my own")
+        got[batch] = rows_of(frame)
+
+    joined = joined_by_sign(stream.source("left"), stream.state())
+    stream.run(joined, each=hfs.foreach_batch(fn))
+    assert got == expected
+
+
+def test_a_thread_that_outlives_its_micro_batch_gets_an_error(stream: Stream):
+    # Its frame has no rows, so only its session shows that it is of an earlier micro-batch.
+    stream.batch(left=[("a", 1, -1)])
+    stream.batch(left=[])
+    stream.batch(left=[("a", 5, 5)])
+    stream.batch(left=[("a", 6, 6)])
+    frames: list[DataFrame] = []
+    refusals: list[str] = []
+    got: dict[int, Any] = {}
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        # Batch 2 is later than the frames that are still there, batch 3 uses a session again.
+        refusals.extend(refusal(lambda old=old: in_thread(old.collect)) for old in frames)
+        frames[:] = [frame] if batch < 2 else []
+        got[batch] = in_thread(lambda: rows_of(frame))
+
+    joined = joined_by_sign(stream.source("left"), stream.state())
+    stream.run(joined, each=hfs.foreach_batch(fn))
+    assert len(refusals) == 2
+    assert all("join your threads" in message for message in refusals), refusals
+    assert got == {0: {}, 1: {}, 2: {5: -1}, 3: {6: -1}}
+
+
+def test_an_operator_may_be_called_in_another_thread_of_the_wrapper(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        got[batch] = in_thread(lambda: rows_of(joined_by_sign(frame, state)))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+
+
+def test_one_wrapper_serves_two_queries_and_their_restarts(stream: Stream, tmp_path: Path):
+    (tmp_path / "other").mkdir()
+    other = Stream(stream.spark, tmp_path / "other")
+    got: list[tuple[int, Any]] = []
+
+    @hfs.foreach_batch
+    def fn(frame: DataFrame, batch: int) -> None:
+        got.append((batch, in_thread(lambda: rows_of(frame))))
+
+    frames = []
+    for one in (stream, other):
+        expected = three_batches(one)
+        frames.append(joined_by_sign(one.source("left"), one.state()))
+    queries = [
+        frame.writeStream.foreachBatch(fn).option("checkpointLocation", one.checkpoint).start()
+        for one, frame in zip((stream, other), frames, strict=True)
+    ]
+    for query in queries:
+        query.processAllAvailable()
+        query.stop()
+    assert sorted(got, key=lambda found: found[0]) == [
+        (batch, expected[batch]) for batch in range(3) for _ in queries
+    ]
+    stream.batch(left=[("a", 9, 100)])
+    stream.run(frames[0], each=fn)
+    assert len(got) == 7
+
+
 def test_an_operator_called_in_another_thread_is_refused(stream: Stream):
     three_batches(stream)
     state = stream.state()
@@ -272,6 +363,37 @@ def test_a_result_of_another_epoch_is_refused(stream: Stream):
     run(stream, hfs.foreach_batch(fn))
     assert len(refusals) == 1
     assert "call it again in every micro-batch" in refusals[0]
+
+
+def test_adaptive_execution_after_the_call_is_a_named_error_in_its_epoch(stream: Stream):
+    # Spark dropped the operator's tasks, committed the epoch, and the next one failed with "was
+    # not evaluated".
+    three_batches(stream)
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        if batch == 1:
+            frame.sparkSession.conf.set("spark.sql.adaptive.enabled", "true")
+            joined = joined.join(frame.where("x > 1000").select("k"), "k")
+        joined.collect()
+
+    with pytest.raises(StreamingQueryException, match="spark.sql.adaptive.enabled"):
+        run(stream, hfs.foreach_batch(fn))
+    assert stream.numbers("commits") == [0]
+
+
+def test_adaptive_execution_of_an_operator_above_is_a_named_error(stream: Stream):
+    three_batches(stream)
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        frame.sparkSession.conf.set("spark.sql.adaptive.enabled", str(batch == 1))
+        frame.collect()
+
+    joined = joined_by_sign(stream.source("left"), stream.state())
+    with pytest.raises(StreamingQueryException, match=r"is evaluated with spark.sql.adaptive"):
+        stream.run(joined, each=hfs.foreach_batch(fn))
+    assert stream.numbers("commits") == [0]
 
 
 # --- replay

@@ -19,6 +19,7 @@ from streams import LEFT, Stream, seconds
 
 import holdfast.spark as hfs
 from holdfast.errors import UnsupportedOperationError
+from holdfast.spark.heartbeat import HeartbeatSource
 from holdfast.spark.plan.schema import instant
 
 BEAT = LEFT.append(pa.field("holdfast_heartbeat", pa.timestamp("us", "UTC")))
@@ -177,6 +178,7 @@ def test_heartbeats_are_the_same_in_a_replay(stream: Stream):
     )
 
     def run(until: Callable[[], bool]) -> None:
+        # Each run has a process of its own for the clock.
         writer = frame.writeStream.foreachBatch(stream.collect).option(
             "checkpointLocation", str(stream.root / "query")
         )
@@ -199,12 +201,50 @@ def test_heartbeats_are_the_same_in_a_replay(stream: Stream):
     run(lambda: last + 1 in stream.batches)
     assert stream.batches[last] == first
     assert [row[0] for rows in stream.batches.values() for row in rows] == ["a"]
+    offsets = (stream.root / "query" / "offsets" / str(last)).read_text().splitlines()
+    assert sum('"holdfast_heartbeat": ' in line for line in offsets) == 1
 
 
-@pytest.mark.parametrize("every", ["0 seconds", "1500 milliseconds"])
-def test_a_heartbeat_interval_in_part_seconds_is_refused(spark, every: str):
-    with pytest.raises(ValueError, match="give a whole number of seconds"):
-        hfs.heartbeat(spark, every)
+def test_a_heartbeat_is_behind_the_clock_and_comes_once_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    now = 100_000_000
+    monkeypatch.setattr("holdfast.spark.heartbeat._now", lambda: now)
+    source = HeartbeatSource({"every": "10000000", "idle_after": "60000000"})
+    clock = source.simpleStreamReader(source.schema())
+    first = clock.initialOffset()
+    now += 9_999_999
+    assert (*clock.read(first)[0],) == ()
+    assert clock.read(first)[1] == first, "no micro-batch without a beat"
+    now += 1
+    beats, second = clock.read(first)
+    assert [*beats] == [(50_000_000,)]
+    # The rate source had a row for each beat of an outage.
+    now += 3_600_000_000
+    later = HeartbeatSource({"every": "10000000", "idle_after": "1000000"})
+    restarted = later.simpleStreamReader(later.schema())
+    beats, third = restarted.read(second)
+    assert [*beats] == [(3_709_000_000,)]
+    # The line in Spark's offset log, which `rust/host/src/protocol/idle.rs` reads.
+    assert second == {
+        "holdfast_heartbeat": 110_000_000,
+        "idle_after": 60_000_000,
+        "started": 100_000_000,
+    }
+    assert third == {
+        "holdfast_heartbeat": 3_710_000_000,
+        "idle_after": 1_000_000,
+        "started": 3_710_000_000,
+    }
+    # A replay of the first beat after the restart: what was planned counts.
+    assert [*restarted.readBetweenOffsets(first, second)] == [(50_000_000,)]
+    now = 0
+    assert restarted.read(third)[1] == third, "a clock that is set back"
+
+
+def test_a_heartbeat_that_never_beats_is_refused(spark):
+    with pytest.raises(ValueError, match="every='0 seconds': give a duration longer than zero"):
+        hfs.heartbeat(spark, "0 seconds")
 
 
 def test_a_far_future_row_is_left_out_and_expires_no_history(stream: Stream):

@@ -500,6 +500,14 @@ def test_adaptive_execution_is_refused(stream: Stream):
         stream.joined()
 
 
+def test_speculation_is_warned_of(stream: Stream, monkeypatch: pytest.MonkeyPatch):
+    # Spark fixes this setting at the start of the application.
+    monkeypatch.setattr("holdfast.spark.plan.call.is_true", lambda *_, **__: True)
+    with pytest.warns(UserWarning, match="a sink that is not idempotent") as warned:
+        stream.joined()
+    assert warned[0].filename.endswith("streams.py"), "the warning names the caller"
+
+
 def test_adaptive_execution_is_accepted_with_a_scratch_state(spark, frames):
     spark.conf.set("spark.sql.adaptive.enabled", "true")
     assert join(frames).collect() == []

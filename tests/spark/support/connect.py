@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEYS = "abcdefgh"
+_FRAMES: list[DataFrame] = []
+"""Frames of earlier micro-batches, in the process of `foreachBatch`."""
 
 
 def counted(base: Path, spark: SparkSession, batches: int) -> streams.Stream:
@@ -50,6 +52,31 @@ def counting(stream: streams.Stream) -> Callable[[DataFrame, int], None]:
     return write
 
 
+def writing(stream: streams.Stream) -> Callable[[DataFrame, int], None]:
+    """Writes the counts of `counted_in_the_plan`; a job in this thread, one in another."""
+    out = str(stream.base / "out")
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        rows = streams.in_thread(frame.collect)
+        assert sorted(rows) == sorted(frame.collect())
+        frame.write.mode("overwrite").parquet(f"{out}/{batch_id}")
+
+    return write
+
+
+def counted_in_the_plan(stream: streams.Stream) -> DataFrame:
+    """Each key's rows with their counts, by an operator above `foreachBatch`."""
+    return hfs.process(
+        stream.source("left"),
+        Hits(),
+        by="k",
+        on="t",
+        state=stream.state(),
+        schema=OUT,
+        name="hits",
+    )
+
+
 def check(stream: streams.Stream, batches: int) -> None:
     """Checks that micro-batch n has each key once, with the count n + 1."""
     for batch in range(batches):
@@ -57,9 +84,10 @@ def check(stream: streams.Stream, batches: int) -> None:
         assert sorted(map(tuple, rows)) == [(key, batch + 1) for key in KEYS], (batch, rows)
 
 
-def start(stream: streams.Stream, fn: Any) -> Any:
-    """Starts the query over the stream and returns without waiting."""
-    writer = stream.source("left").writeStream.foreachBatch(fn)
+def start(stream: streams.Stream, fn: Any, frame: DataFrame | None = None) -> Any:
+    """Starts the query over the frame, or the stream's rows, and returns without waiting."""
+    frame = stream.source("left") if frame is None else frame
+    writer = frame.writeStream.foreachBatch(fn)
     return writer.option("checkpointLocation", str(stream.root / "query")).start()
 
 
@@ -73,6 +101,54 @@ def two_queries(folder: Path) -> None:
         query.stop()
     for stream in both:
         check(stream, 3)
+
+
+def above(folder: Path) -> None:
+    """The commonest shape of a job: an operator, and a function that writes its result."""
+    spark = session(folder, connect=True)
+    stream = counted(folder / "stream", spark, 2)
+    stream.run(counted_in_the_plan(stream), each=hfs.foreach_batch(writing(stream)))
+    check(stream, 2)
+    # A new run over the same checkpoint.
+    stream.batch(left=[(key, 2, n) for n, key in enumerate(KEYS)])
+    stream.run(counted_in_the_plan(stream), each=hfs.foreach_batch(writing(stream)))
+    check(stream, 3)
+
+
+def two_above(folder: Path) -> None:
+    """Two queries of one session have operators in their plans; one lags behind the other."""
+    spark = session(folder, connect=True)
+    both = [counted(folder / name, spark, batches) for name, batches in (("one", 3), ("other", 5))]
+    queries = [
+        start(stream, hfs.foreach_batch(writing(stream)), counted_in_the_plan(stream))
+        for stream in both
+    ]
+    for query in queries:
+        query.processAllAvailable()
+        query.stop()
+    for stream, batches in zip(both, (3, 5), strict=True):
+        check(stream, batches)
+
+
+def outlived(folder: Path) -> None:
+    """A thread that evaluates a frame in the next micro-batch gets an error."""
+    spark = session(folder, connect=True)
+    stream = counted(folder / "stream", spark, 2)
+    refusal = str(folder / "refusal")
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        writing(stream)(frame, batch_id)
+        _FRAMES.append(frame)
+        if batch_id == 1:
+            try:
+                rows = str(streams.in_thread(_FRAMES[0].collect))
+            except PySparkException as error:
+                rows = f"refused: {error}"
+            Path(refusal).write_text(rows)
+
+    stream.run(counted_in_the_plan(stream), each=hfs.foreach_batch(write))
+    assert Path(refusal).read_text().startswith("refused: ")
+    check(stream, 2)
 
 
 def restarted(folder: Path) -> None:
@@ -126,7 +202,17 @@ def server_dies(folder: Path) -> None:
 
 
 CASES = {
-    case.__name__: case for case in (two_queries, restarted, unwrapped, server_killed, server_dies)
+    case.__name__: case
+    for case in (
+        above,
+        two_above,
+        two_queries,
+        outlived,
+        restarted,
+        unwrapped,
+        server_killed,
+        server_dies,
+    )
 }
 
 if __name__ == "__main__":

@@ -179,6 +179,24 @@ def in_foreach_batch(stream: streams.Stream) -> list[Any]:
     ]
 
 
+def above_foreach_batch(stream: streams.Stream) -> list[Any]:
+    """Before a function that evaluates their result, also in another thread."""
+    out = str(stream.base / "out")
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        rows = streams.in_thread(frame.count)
+        frame.write.parquet(f"{out}/{batch_id}")
+        assert rows == frame.count()
+
+    frame = everything(stream.source("left"), stream.state())
+    stream.run(frame, each=hfs.foreach_batch(write))
+    return [
+        tuple(row)
+        for batch in range(len(BATCHES))
+        for row in stream.spark.read.parquet(f"{out}/{batch}").collect()
+    ]
+
+
 def on_a_static_frame(stream: streams.Stream) -> list[Any]:
     """Runs the operators on a static frame with a scratch state."""
     rows = stream.spark.read.parquet(str(stream.base / "left"))
@@ -188,6 +206,7 @@ def on_a_static_frame(stream: streams.Stream) -> list[Any]:
 WAYS: dict[str, Callable[[streams.Stream], list[Any]]] = {
     "in the plan": in_the_plan,
     "in foreachBatch": in_foreach_batch,
+    "above foreachBatch": above_foreach_batch,
     "static": on_a_static_frame,
 }
 

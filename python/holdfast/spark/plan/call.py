@@ -1,5 +1,6 @@
 """What every operator is called with: the state, its name there, and how its stores are stored."""
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -8,7 +9,8 @@ from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.spark.epoch import Epoch
 from holdfast.spark.foreach_batch import current_epoch
 from holdfast.spark.materialized import Materialized
-from holdfast.spark.spark_session import is_true
+from holdfast.spark.plan.python_workers import check_workers
+from holdfast.spark.spark_session import ADAPTIVE, is_adaptive, is_true
 from holdfast.spark.state import State
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+_SPECULATION: Final = "spark.speculation"
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,14 @@ def checked_call(
 
     `is_timed`: the rows have a time, which `max_ahead` needs. Raises `TypeError` or `ValueError`
     for invalid arguments and while adaptive execution is on, `UnsupportedOperationError` for a
-    stream with `State.scratch()`, `HoldfastError` for a static frame outside of a micro-batch.
+    stream with `State.scratch()`, `HoldfastError` for a static frame outside of a micro-batch and
+    if Spark's Python workers lack this package.
     """
     epoch = _checked_epoch(frames, state)
     name = _operator_name(name, materialized, default_name)
     if max_ahead is not None and not is_timed:
         raise ValueError("max_ahead needs a time: name the rows' timestamp column with on=...")
+    check_workers(frames[0].sparkSession)
     return OperatorCall(
         state=state,
         epoch=epoch,
@@ -104,10 +108,17 @@ def _checked_epoch(frames: "Sequence[DataFrame]", state: State) -> Epoch | None:
             )
         return None
     spark = frames[0].sparkSession
-    if is_true(spark, _ADAPTIVE, default="true"):
+    if is_adaptive(spark):
         raise ValueError(
-            f"{_ADAPTIVE} is on, and could split or drop an operator's tasks: "
-            f'set spark.conf.set("{_ADAPTIVE}", "false") before the operator is called'
+            f"{ADAPTIVE} is on, and could split or drop an operator's tasks: "
+            f'set spark.conf.set("{ADAPTIVE}", "false") before the operator is called'
+        )
+    if is_true(spark, _SPECULATION, default="false"):
+        warnings.warn(
+            f"{_SPECULATION} is on: Spark may run a task twice at the same time. The state counts "
+            "its rows once, but a sink that is not idempotent (Kafka, foreach, a function that "
+            "writes from its tasks) may get them twice",
+            stacklevel=5,
         )
     if is_streaming:
         return None

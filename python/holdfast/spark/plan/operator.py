@@ -142,7 +142,12 @@ class Operator:
         numbered = rows.select(pid.alias("pid"), *rows.columns)
         observed = numbered.observe(f"{OBSERVED}{unique}", *self._observed(rows))
         shuffled = _to_tasks(observed, partitions)
-        return shuffled.mapInArrow(self._make_task(application), self._output)
+        if rows.isStreaming:
+            # In a streaming plan the current time is the micro-batch's timestamp, as the driver has
+            # it in its memory.
+            shuffled = shuffled.withColumn("planned_at", F.unix_millis(F.current_timestamp()))
+        task = self._make_task(application, has_timestamps=rows.isStreaming)
+        return shuffled.mapInArrow(task, self._output)
 
     def _observed(self, rows: "DataFrame") -> "list[Column]":
         metrics = [F.expr(expression).alias(name) for name, expression in self._metrics.items()]
@@ -158,7 +163,7 @@ class Operator:
             metrics.append(F.count_if(ahead).alias("ahead"))
         return metrics
 
-    def _make_task(self, application: str | None) -> "OperatorTask":
+    def _make_task(self, application: str | None, *, has_timestamps: bool) -> "OperatorTask":
         # Imported here: the plan and the code that runs in workers do not depend on each other.
         from holdfast.spark.worker.task import OperatorTask
 
@@ -178,6 +183,7 @@ class Operator:
             epoch=self._call.epoch,
             layout=self._layout,
             output=self._arrow_output,
+            has_timestamps=has_timestamps,
         )
 
 

@@ -6,12 +6,15 @@ starts nothing.
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError
-from holdfast.spark.epoch import BATCH_ID, QUERY_ID, Epoch
+from holdfast.spark.epoch import Epoch
+from holdfast.spark.worker.task_epoch import task_epoch
+from holdfast.spark.worker.task_settings import check_settings
 
 if TYPE_CHECKING:
     from pyspark import TaskContext
@@ -26,12 +29,21 @@ class OperatorTask:
     """
 
     def __init__(
-        self, *, request: dict[str, Any], epoch: Epoch | None, layout: pa.Schema, output: pa.Schema
+        self,
+        *,
+        request: dict[str, Any],
+        epoch: Epoch | None,
+        layout: pa.Schema,
+        output: pa.Schema,
+        has_timestamps: bool = False,
     ) -> None:
+        """`has_timestamps`: a column after those of the layout has the batch timestamp."""
         self.request: Final = request
         self.epoch: Final = epoch
         self.layout: Final = layout
         self.output: Final = output
+        self.has_timestamps: Final = has_timestamps
+        self._columns: Final = list(range(len(layout)))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages one partition of one epoch, and yields its result."""
@@ -46,14 +58,17 @@ class OperatorTask:
         request = self._session(context)
         client = connect()
         try:
+            if self.has_timestamps:
+                request, batches = _planned(request, batches)
             client.open_session(json.dumps(request))
             # An empty batch goes first, even if no rows follow: the host restores the state while
             # Spark computes the first rows.
             client.push(_empty(self.layout))
             for batch in batches:
+                rows = batch.select(self._columns) if self.has_timestamps else batch
                 if not request["scratch"]:
-                    self._check_partition(batch, request["partition"])
-                client.push(_conform(batch, self.layout))
+                    self._check_partition(rows, request["partition"])
+                client.push(_conform(rows, self.layout))
             yield from self._results(client, request)
         finally:
             client.close()
@@ -82,38 +97,19 @@ class OperatorTask:
             raise HoldfastError(
                 self._moved(f"it has {partitions} partitions and runs in task {partition}")
             )
-        epoch = None if self.request["scratch"] else self._epoch_of(context)
+        epoch = None
+        if not self.request["scratch"]:
+            check_settings(context.getLocalProperty, self.request["operator"]["name"])
+            epoch = task_epoch(context.getLocalProperty, self.epoch, self.request)
         return {
             **self.request,
             "query_id": None if epoch is None else epoch.query_id,
             "run_id": None if epoch is None else epoch.run_id,
             "epoch": None if epoch is None else epoch.number,
+            "planned_at": None if epoch is None else epoch.planned_at,
             "partition": partition,
             "attempt": context.taskAttemptId(),
         }
-
-    def _epoch_of(self, context: "TaskContext") -> Epoch:
-        name = self.request["operator"]["name"]
-        captured = self.epoch
-        if captured is not None:
-            query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
-            # Jobs from other threads have no properties. If there are any, they must be those of
-            # the captured epoch.
-            if batch is not None and (query, batch) != (captured.query_id, str(captured.number)):
-                raise HoldfastError(
-                    f"operator {name!r} was called in epoch {captured.number} of query "
-                    f"{captured.query_id} and is evaluated in epoch {batch} of query {query}: call "
-                    "it again in every micro-batch"
-                )
-            return captured
-        epoch = Epoch.of_properties(context.getLocalProperty)
-        if epoch is None:
-            raise HoldfastError(
-                f"operator {name!r} keeps its state in {self.request['root']}, and this job "
-                "belongs to no micro-batch: start it as a streaming query, wrap the function, "
-                "foreachBatch(hfs.foreach_batch(fn)), or give State.scratch()"
-            )
-        return epoch
 
     def _check_partition(self, batch: pa.RecordBatch, partition: int) -> None:
         pids = batch.column(0).unique()
@@ -127,6 +123,27 @@ class OperatorTask:
             "operator moves its tasks: put repartition() between them, or write the two results in "
             "two queries"
         )
+
+
+def _planned(
+    request: dict[str, Any], batches: Iterator[pa.RecordBatch]
+) -> tuple[dict[str, Any], Iterator[pa.RecordBatch]]:
+    """Returns the request with the batch timestamp of the first row, and all rows again.
+
+    Raises `HoldfastError` if the rows are of another micro-batch than the request.
+    """
+    batches = iter(batches)
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return request, batches
+    planned_at = first.column(first.num_columns - 1)[0].as_py()
+    if request["planned_at"] not in (None, planned_at):
+        raise HoldfastError(
+            f"operator {request['operator']['name']!r}: this job belongs to epoch "
+            f"{request['epoch']}, which Spark planned at {request['planned_at']} ms, and its rows "
+            f"were planned at {planned_at} ms: evaluate a frame only in its own micro-batch"
+        )
+    return {**request, "planned_at": planned_at}, chain([first], batches)
 
 
 def _empty(layout: pa.Schema) -> pa.RecordBatch:

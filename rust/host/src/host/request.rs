@@ -32,6 +32,10 @@ pub struct Request {
     pub run_id: Option<String>,
     /// The epoch.
     pub epoch: Option<Epoch>,
+    /// The timestamp of the micro-batch in milliseconds, as Spark's plan has it; `None` if the
+    /// partition has no rows that carry it.
+    #[serde(default)]
+    pub planned_at: Option<i64>,
     /// The partition of the session.
     pub partition: PartitionId,
     /// How many partitions the state has.

@@ -12,11 +12,15 @@
 //!
 //! [`owner_step`] chooses the host of a partition's sessions. It affects speed, never the content
 //! of an epoch.
+//!
+//! The times of an epoch: [`idle_since`] and [`followed_time`] say how far the stream time of a
+//! partition without rows advances. The host does not use them yet.
 
 mod balance;
 mod claim;
 mod decision;
 mod digest;
+mod idle;
 mod number;
 mod object;
 mod open;
@@ -29,6 +33,7 @@ pub use balance::{needs_recount, relieves};
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};
 pub use decision::{Decision, decide, newer_objects, older_whole};
 pub use digest::Digest;
+pub use idle::{Heartbeats, PartitionTimes, followed_time, idle_since, sources_moved};
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;
 pub use open::{OpenFacts, OpenStep, open_step};

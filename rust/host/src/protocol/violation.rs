@@ -44,7 +44,8 @@ pub enum Violation {
     #[error(
         "Spark works on epoch {epoch}, but the state's root holds no offsets of it \
          (query/offsets/{epoch}): the query keeps its checkpoint elsewhere, or this machine \
-         (<machine>) does not see the driver's folder. Start it with \
+         (<machine>) does not see the driver's folder, or the query runs with asynchronous \
+         progress tracking, which Holdfast cannot work with. Start it with \
          .option(\"checkpointLocation\", state.checkpoint_location), and give State a root that \
          driver and executors share"
     )]

@@ -22,6 +22,20 @@ pub fn check_root(
     })
 }
 
+/// Returns the id of the query whose checkpoint is in a root, None if there is no checkpoint.
+#[pyfunction]
+pub fn checkpoint_query(
+    py: Python<'_>,
+    root: &str,
+    storage_options: BTreeMap<String, String>,
+) -> PyResult<Option<String>> {
+    run(py, Process::current(), || {
+        Root::existing(root, &StorageOptions(storage_options))?
+            .spark
+            .query_id()
+    })
+}
+
 /// Runs `holdfast epoch drop`; returns the claimed run and the number of removed objects, or None
 /// if nothing was staged.
 #[pyfunction]

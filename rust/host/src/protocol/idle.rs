@@ -1,0 +1,281 @@
+//! Stream time where no rows arrive: which partitions are idle, and which time they follow.
+//!
+//! A partition with rows follows its own rows only. One without rows follows others only after it
+//! has been idle for `idle_after`, and never further than the slowest partition that had rows
+//! since. So a query that returns after an outage works through its backlog, and no partition's
+//! clock is ahead of rows that are still to come, unless they stay away for longer than
+//! `idle_after` while others run ahead.
+//!
+//! All times are in microseconds. They are batch timestamps and offsets from Spark's checkpoint, so
+//! a replay computes the same. The time between two runs does not count as idle: a run's first
+//! epochs could otherwise make rows late that are next in the backlog.
+
+use serde::Deserialize;
+
+/// What the lines of the heartbeats in an epoch's offsets say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeats {
+    /// The longest `idle_after` of a heartbeat.
+    pub idle_after: i64,
+    /// When the run began that planned the epoch.
+    pub started: i64,
+}
+
+/// The line of a heartbeat (`python/holdfast/spark/heartbeat.py`).
+#[derive(Deserialize)]
+struct HeartbeatLine {
+    #[expect(dead_code, reason = "names the source; the time is in its row")]
+    holdfast_heartbeat: i64,
+    idle_after: i64,
+    started: i64,
+}
+
+impl Heartbeats {
+    /// Reads the heartbeats of an epoch's file of the offset log; none if the query has none, or
+    /// none has begun yet.
+    #[must_use]
+    pub fn of_offsets(offsets: &[u8]) -> Option<Self> {
+        source_lines(offsets)
+            .filter_map(heartbeat)
+            .map(|line| Self {
+                idle_after: line.idle_after,
+                started: line.started,
+            })
+            .reduce(|one, other| Self {
+                idle_after: one.idle_after.max(other.idle_after),
+                started: one.started.max(other.started),
+            })
+    }
+}
+
+/// Whether a source has moved that is no heartbeat, from the files of two epochs in the offset log.
+///
+/// Without the file of the epoch before, all sources have moved.
+#[must_use]
+pub fn sources_moved(before: Option<&[u8]>, now: &[u8]) -> bool {
+    before.is_none_or(|before| {
+        let others = |offsets| source_lines(offsets).filter(|line| heartbeat(line).is_none());
+        !others(before).eq(others(now))
+    })
+}
+
+/// The lines of the sources; the version and the metadata are before them.
+fn source_lines(offsets: &[u8]) -> impl Iterator<Item = &[u8]> {
+    offsets.split(|byte| *byte == b'\n').skip(2)
+}
+
+fn heartbeat(line: &[u8]) -> Option<HeartbeatLine> {
+    serde_json::from_slice(line).ok()
+}
+
+/// A partition as an epoch left it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionTimes {
+    /// The stream time; none if it has had no row with a time.
+    pub stream_time: Option<i64>,
+    /// Since when it is idle; none if it had rows in the epoch.
+    pub idle_since: Option<i64>,
+}
+
+/// Returns since when a partition, or all sources, are idle at the end of an epoch.
+///
+/// `before`: the same at the end of the epoch before. `moved`: it had rows, or a source moved.
+#[must_use]
+pub fn idle_since(
+    before: Option<i64>,
+    moved: bool,
+    batch_time: i64,
+    heartbeats: Option<Heartbeats>,
+) -> Option<i64> {
+    if moved {
+        return None;
+    }
+    // The batch timestamp of the first epoch without rows, not of the last one with rows: there
+    // may be an outage between the two.
+    let since = before.unwrap_or(batch_time);
+    let started = heartbeats.map_or(since, |heartbeats| heartbeats.started);
+    Some(since.max(started).min(batch_time))
+}
+
+/// Returns the time that a partition without rows follows in an epoch; none if it follows none.
+///
+/// `idle_since` and `sources_idle_since` are those of this epoch. `partitions` are all partitions
+/// of the operator, as decided with the epoch before. The new stream time is the greater one of
+/// this and its own.
+#[must_use]
+pub fn followed_time(
+    idle_since: i64,
+    sources_idle_since: Option<i64>,
+    partitions: &[PartitionTimes],
+    batch_time: i64,
+    idle_after: i64,
+) -> Option<i64> {
+    let is_idle = |since: i64| batch_time.saturating_sub(since) >= idle_after;
+    let of_clock = sources_idle_since
+        .filter(|since| is_idle(*since))
+        .map(|_| batch_time.saturating_sub(idle_after));
+    if !is_idle(idle_since) {
+        return of_clock;
+    }
+    let had_rows_since =
+        |other: &&PartitionTimes| other.idle_since.is_none_or(|at| at > idle_since);
+    let of_others = partitions
+        .iter()
+        .filter(had_rows_since)
+        .filter_map(|other| other.stream_time)
+        .min();
+    of_clock.max(of_others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+    const HOUR: i64 = 3_600 * SECOND;
+    const MINUTE: i64 = 60 * SECOND;
+
+    fn times(stream_time: i64, idle_since: Option<i64>) -> PartitionTimes {
+        PartitionTimes {
+            stream_time: Some(stream_time),
+            idle_since,
+        }
+    }
+
+    fn offsets(sources: &[&str]) -> Vec<u8> {
+        let metadata = r#"{"batchWatermarkMs":0,"batchTimestampMs":7,"conf":{}}"#;
+        [&["v1", metadata], sources]
+            .concat()
+            .join("\n")
+            .into_bytes()
+    }
+
+    fn beat(at: i64, idle_after: i64, started: i64) -> String {
+        format!(
+            r#"{{"holdfast_heartbeat": {at}, "idle_after": {idle_after}, "started": {started}}}"#
+        )
+    }
+
+    #[test]
+    fn heartbeats_are_found_by_their_lines() {
+        let (one, other) = (beat(9, 60, 3), beat(9, 10, 4));
+        assert_eq!(
+            Heartbeats::of_offsets(&offsets(&[r#"{"logOffset":0}"#, &one, "-", &other])),
+            Some(Heartbeats {
+                idle_after: 60,
+                started: 4
+            })
+        );
+        assert_eq!(
+            Heartbeats::of_offsets(&offsets(&[r#"{"logOffset":0}"#, "-", "7"])),
+            None
+        );
+        assert_eq!(Heartbeats::of_offsets(b""), None);
+    }
+
+    #[test]
+    fn only_other_sources_move() {
+        let before = offsets(&["3", &beat(1, 60, 0)]);
+        let sources_moved = |now: &[&str]| sources_moved(Some(&before), &offsets(now));
+        assert!(!sources_moved(&["3", &beat(2, 60, 0)]));
+        assert!(sources_moved(&["4", &beat(1, 60, 0)]));
+        assert!(sources_moved(&["3", "0", &beat(1, 60, 0)]), "a new source");
+        assert!(super::sources_moved(None, &before));
+    }
+
+    #[test]
+    fn idle_begins_with_the_first_epoch_without_rows_of_a_run() {
+        let heartbeats = |started| {
+            Some(Heartbeats {
+                idle_after: MINUTE,
+                started,
+            })
+        };
+        assert_eq!(idle_since(None, false, 70, heartbeats(10)), Some(70));
+        assert_eq!(idle_since(Some(70), false, 90, heartbeats(10)), Some(70));
+        assert_eq!(idle_since(Some(70), true, 90, heartbeats(10)), None);
+        // The query stood still from 90 to 200.
+        assert_eq!(idle_since(Some(70), false, 210, heartbeats(200)), Some(200));
+        assert_eq!(idle_since(Some(70), false, 90, None), Some(70));
+    }
+
+    #[test]
+    fn an_idle_partition_follows_the_slowest_that_had_rows_since() {
+        let partitions = [
+            times(500, None),          // had rows in the epoch before
+            times(300, Some(20)),      // became idle after it
+            times(100, Some(10)),      // has been idle as long as it
+            times(50, Some(5)),        // and longer
+            PartitionTimes::default(), // has had no row with a time
+        ];
+        assert_eq!(followed_time(10, None, &partitions, 70, 60), Some(300));
+        assert_eq!(followed_time(10, None, &partitions[..1], 70, 60), Some(500));
+        assert_eq!(
+            followed_time(11, None, &partitions, 70, 60),
+            None,
+            "too early"
+        );
+        assert_eq!(followed_time(10, None, &partitions[2..4], 70, 60), None);
+        assert_eq!(followed_time(10, None, &[], 70, 60), None);
+    }
+
+    #[test]
+    fn the_clock_counts_once_no_source_has_moved_for_as_long() {
+        let partitions = [times(-5, None)];
+        assert_eq!(followed_time(10, Some(10), &partitions, 70, 60), Some(10));
+        assert_eq!(followed_time(10, Some(11), &partitions, 70, 60), Some(-5));
+        assert_eq!(followed_time(70, Some(10), &partitions, 70, 60), Some(10));
+        let ahead = [times(40, None)];
+        assert_eq!(followed_time(10, Some(10), &ahead, 70, 60), Some(40));
+    }
+
+    /// Two partitions whose rows come slice by slice; returns how many rows were late.
+    fn late_rows(slices: &[(usize, i64)], mut batch_time: i64, started: i64) -> usize {
+        let heartbeats = Heartbeats {
+            idle_after: MINUTE,
+            started,
+        };
+        // Partition 1 was idle when the outage began, and the sources with it.
+        let mut partitions = [times(0, None), times(0, Some(-30 * SECOND))];
+        let mut late = 0;
+        for (partition, time) in slices {
+            let before = partitions;
+            for (p, now) in partitions.iter_mut().enumerate() {
+                let had_rows = p == *partition;
+                now.idle_since = idle_since(now.idle_since, had_rows, batch_time, Some(heartbeats));
+                let followed = now.idle_since.and_then(|since| {
+                    followed_time(since, None, &before, batch_time, heartbeats.idle_after)
+                });
+                if had_rows {
+                    late += usize::from(now.stream_time > Some(*time));
+                    now.stream_time = now.stream_time.max(Some(*time));
+                }
+                now.stream_time = now.stream_time.max(followed);
+            }
+            batch_time += 5 * SECOND;
+        }
+        late
+    }
+
+    #[test]
+    fn a_backlog_loses_nothing_after_an_outage() {
+        // Every sixth slice has rows of partition 1, which are ten minutes behind the others.
+        let slices: Vec<(usize, i64)> = (10..70)
+            .map(|n| {
+                if n % 6 == 3 {
+                    (1, (n - 10) * MINUTE)
+                } else {
+                    (0, n * MINUTE)
+                }
+            })
+            .collect();
+        assert_eq!(late_rows(&slices, 2 * HOUR, 2 * HOUR), 0);
+        // If the outage counted as idle, partition 1 would follow in the first epochs.
+        assert_ne!(late_rows(&slices, 2 * HOUR, -HOUR), 0);
+        // Its rows stay away for longer than a minute of processing.
+        let away: Vec<(usize, i64)> = (0..20)
+            .map(|n| (usize::from(n == 19), if n == 19 { 1 } else { n * MINUTE }))
+            .collect();
+        assert_ne!(late_rows(&away, 2 * HOUR, 2 * HOUR), 0);
+    }
+}

@@ -1,0 +1,28 @@
+"""A task that records its request; a module, since Python workers import it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from holdfast.spark.worker.task import OperatorTask
+
+
+class RecordingTask(OperatorTask):
+    """Writes each request into the folder `requests` beside the root."""
+
+    def _results(self, client: Any, request: dict[str, Any]) -> Any:
+        folder = Path(request["root"]).parent / "requests"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{request['epoch']}.{request['partition']}").write_text(json.dumps(request))
+        return super()._results(client, request)
+
+
+def requests_of(root: Path) -> dict[tuple[int, int], dict[str, Any]]:
+    """Returns the last request of each epoch and partition."""
+    found = {}
+    for file in (root.parent / "requests").iterdir():
+        epoch, _, partition = file.name.partition(".")
+        found[int(epoch), int(partition)] = json.loads(file.read_text())
+    return found
