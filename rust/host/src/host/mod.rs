@@ -23,9 +23,8 @@ use crate::host::request::{Request, Settings};
 use crate::host::row_counts::RowCounts;
 use crate::host::unreachable::UnreachableHosts;
 use crate::memory::split::MemorySplit;
-use crate::operator::Counts;
 use crate::partition::PartitionState;
-use crate::protocol::{Epoch, HostId, OperatorName, Owner, RunNumber, Term};
+use crate::protocol::{Counts, Epoch, HostId, OperatorName, Owner, RunNumber, Term};
 use crate::root::{Ownership, OwnershipRequest, Root, StorageOptions};
 
 /// The state that all sessions of a host share.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use holdfast_core::{DatabaseOptions, Durability, Error, ErrorKind, ProcessingGuarantee, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::operator::{Counts, OperatorRequest};
+use crate::operator::OperatorRequest;
 use crate::partition::SnapshotPolicy;
-use crate::protocol::{Attempt, Digest, Epoch, HostId, PartitionId, RunNumber};
+use crate::protocol::{Attempt, Counts, Digest, Epoch, HostId, PartitionId, RunNumber};
 use crate::root::StorageOptions;
 
 /// The request of a session.
@@ -32,6 +32,10 @@ pub struct Request {
     pub run_id: Option<String>,
     /// The epoch.
     pub epoch: Option<Epoch>,
+    /// The batch timestamp in the task's plan, in epoch milliseconds; `None` if the plan does not
+    /// carry it.
+    #[serde(default)]
+    pub planned_at: Option<i64>,
     /// The partition of the session.
     pub partition: PartitionId,
     /// How many partitions the state has.

@@ -4,7 +4,8 @@ use arrow_array::RecordBatch;
 use holdfast_core::{Database, Result, Transaction};
 
 use super::input::{InputRows, Intake};
-use super::outcome::{Counts, Outcome};
+use super::outcome::Outcome;
+use crate::protocol::Counts;
 use super::worker::Worker;
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;

@@ -14,7 +14,7 @@ use super::order::{RowOrder, RowPlace, unordered};
 use super::sorted_run::SortedRun;
 use crate::codec::row::EncodedRows;
 use crate::memory::budget::{Budget, Share};
-use crate::operator::outcome::Counts;
+use crate::protocol::Counts;
 use crate::protocol::Digest;
 
 /// How a session takes rows.

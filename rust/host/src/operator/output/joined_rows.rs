@@ -7,7 +7,8 @@ use super::from_bytes::{JoinedRows, JoinedSide};
 use super::writer::OutputWriter;
 use crate::operator::batch_size::BatchSize;
 use crate::operator::input::{InputLayout, InputRows};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
+use crate::protocol::Counts;
 use crate::operator::worker::Worker;
 
 /// Collects joined rows into batches and sends them to the worker, in order.

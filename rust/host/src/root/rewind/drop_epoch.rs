@@ -23,6 +23,7 @@ impl Root {
             .spark
             .latest_commit()?
             .is_some_and(|latest| latest >= epoch)
+            || self.decisions.recorded(epoch)?.is_some()
         {
             let text = format!(
                 "Spark has committed epoch {epoch}, so its output is in the sink: it cannot be \
@@ -32,7 +33,7 @@ impl Root {
             );
             return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
         }
-        if self.log.has_later(epoch, |_| true)? {
+        if self.log.has_later_files(epoch)? {
             let text = format!(
                 "later epochs are based on epoch {epoch}, so Spark has committed it, although its \
                  commit log (query/commits) does not hold it: it cannot be dropped. Put the \

@@ -10,7 +10,8 @@ use arrow_select::take::take_record_batch;
 use holdfast_core::{Commit, Database, DatabaseOptions, Timestamp, Transaction, VersionRow};
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::operator::input::Intake;
-use holdfast_host::operator::{Counts, OperatorKind, Outcome};
+use holdfast_host::operator::{OperatorKind, Outcome};
+use holdfast_host::protocol::Counts;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -200,13 +200,14 @@ impl Spark {
         files.iter().map(owner).collect()
     }
 
-    /// The names of an epoch's log objects.
+    /// The names of an epoch's heads.
     pub fn objects(&self, epoch: i64) -> Vec<String> {
         let Ok(folder) = std::fs::read_dir(self.path().join(format!("log/{epoch:020}"))) else {
             return Vec::new();
         };
         let mut names: Vec<String> = folder
             .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != "chunks" && !name.starts_with("decided."))
             .collect();
         names.sort();
         names
