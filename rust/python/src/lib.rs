@@ -44,7 +44,7 @@ mod _core {
     #[pymodule_export]
     use crate::host::main::host_main;
     #[pymodule_export]
-    use crate::host::root::{check_root, drop_epoch, rewind};
+    use crate::host::root::{check_root, drop_epoch, read_epochs, rewind};
     #[pymodule_export]
     use crate::serde::Serde;
     #[pymodule_export]

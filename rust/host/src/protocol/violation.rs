@@ -247,8 +247,9 @@ pub enum Violation {
 
     /// An object that decides an epoch is missing.
     #[error(
-        "{object}, epoch {epoch}: the log object is missing. Restore `log/` from a backup, or go \
-         back with `holdfast rewind <root> --epoch {epoch}`"
+        "{object}, epoch {epoch}: the log was damaged, log/{:020}/{}.{}.{} is missing. Restore it \
+         from a backup; do not rewind, because the sink would get epochs again that it has",
+        .epoch.0, .object.operator, .object.partition, .object.run
     )]
     ObjectMissing {
         /// The object.

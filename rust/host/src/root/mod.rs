@@ -43,6 +43,7 @@ mod names;
 mod objects;
 mod operator_catalog;
 mod owner_claims;
+mod progress;
 mod rewind;
 mod rewind_marks;
 mod run_claims;
@@ -67,6 +68,7 @@ pub use operator_catalog::{
     OperatorCatalog, OperatorMeta, PayloadSchema, StoreSerdes, StoredOperator,
 };
 pub use owner_claims::{OwnerClaims, Ownership, OwnershipRequest};
+pub use progress::{EpochProgress, EpochStatus, OperatorProgress};
 pub use rewind::RemovedObjects;
 pub use run_claims::RunClaims;
 pub use snapshot_repository::{KnownDigests, SnapshotRepository, SnapshotTransfer};

@@ -192,7 +192,7 @@ impl Model {
                     ) {
                         ReplayStep::Own => to(Session::Listed(*result)),
                         ReplayStep::Copy => to(Session::Listed(older)),
-                        ReplayStep::NotReproduced => {
+                        ReplayStep::NotReproduced | ReplayStep::OffsetsChanged => {
                             self.refused("an older whole run is not reproduced")?
                         }
                     }
@@ -213,7 +213,9 @@ impl Model {
                     StageStep::Mismatch { .. } if self.world.broken == Broken::AdoptUnseen => {
                         to(Session::Put(mine))
                     }
-                    StageStep::Mismatch { .. } => self.refused("attempts differ")?,
+                    StageStep::Mismatch { .. } | StageStep::OffsetsChanged => {
+                        self.refused("attempts differ")?
+                    }
                 }
             }
             Session::Put(mine) => {

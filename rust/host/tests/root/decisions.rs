@@ -8,7 +8,7 @@ use holdfast_host::root::StageOutcome;
 
 use crate::operator_catalog::operator;
 use crate::support::{
-    EPOCH, OFFSETS, claim, decided, header, name, refused, root, spark, stage,
+    EPOCH, OFFSETS, claim, decided, header, name, refused, root, spark, stage, stage_both,
 };
 
 #[test]
@@ -60,7 +60,7 @@ fn a_whole_run_that_a_newer_partial_one_contradicts_does_not_decide() {
 fn a_recorded_decision_does_not_change() {
     let root = root();
     let first = claim(&root, "a");
-    (0..2).for_each(|p| drop(stage(&root, p, first, "x").expect("stages")));
+    stage_both(&root, first, "x");
     assert_eq!(decided(&root).run, Some(first));
     // Objects of a newer run, put by hand: without the record they would decide.
     let second = claim(&root, "b");
@@ -78,7 +78,7 @@ fn a_recorded_decision_does_not_change() {
 fn an_epoch_without_objects_is_skipped_after_a_decided_one() {
     let root = root();
     let run = claim(&root, "a");
-    (0..2).for_each(|p| drop(stage(&root, p, run, "x").expect("stages")));
+    stage_both(&root, run, "x");
     spark(&root, "offsets/7", "v1");
     // Nothing ran in the epochs 6 and 7. The record of 7 needs that of 6, which needs that of 5.
     let skipped = root.decisions.read_or_decide(Epoch(7), 2).expect("decides");
@@ -105,7 +105,7 @@ fn an_epoch_without_objects_is_skipped_after_a_decided_one() {
 fn an_epoch_that_was_computed_before_a_rewind_is_not_skipped() {
     let root = root();
     let run = claim(&root, "a");
-    (0..2).for_each(|p| drop(stage(&root, p, run, "x").expect("stages")));
+    stage_both(&root, run, "x");
     let put = |name: &str, content: &str| {
         let path = root.files().join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("makes");
@@ -143,7 +143,7 @@ fn an_operator_without_any_log_is_not_skipped() {
 fn changed_offsets_of_a_decided_epoch_are_named() {
     let root = root();
     let run = claim(&root, "a");
-    (0..2).for_each(|p| drop(stage(&root, p, run, "x").expect("stages")));
+    stage_both(&root, run, "x");
     let check = || root.decisions.before_session(run, EPOCH, 2);
     let changed = &["query/offsets/5", "Two drivers", "--epoch 5"];
     refused(check(), ErrorKind::StateMismatch, changed);
@@ -157,14 +157,14 @@ fn changed_offsets_of_a_decided_epoch_are_named() {
 fn a_rewind_begins_a_new_decision() {
     let root = root();
     let first = claim(&root, "a");
-    (0..2).for_each(|p| drop(stage(&root, p, first, "x").expect("stages")));
+    stage_both(&root, first, "x");
     assert_eq!(decided(&root).rewind, RunNumber(0));
     let mark = root.files().join("rewinds/00000000000000000002");
     fs::create_dir_all(mark.parent().expect("a folder")).expect("makes");
     fs::write(mark, r#"{"epoch":5}"#).expect("writes");
     claim(&root, "the rewind");
     let third = claim(&root, "b");
-    (0..2).for_each(|p| drop(stage(&root, p, third, "y").expect("stages")));
+    stage_both(&root, third, "y");
     let decision = decided(&root);
     assert_eq!(
         (decision.rewind, decision.run),

@@ -126,6 +126,13 @@ pub(crate) fn stage(
     )
 }
 
+/// Stages both partitions.
+pub(crate) fn stage_both(root: &Root, run: RunNumber, content: &str) {
+    for partition in 0..2 {
+        stage(root, partition, run, content).expect("stages");
+    }
+}
+
 /// The decision of the epoch of most tests, for two partitions.
 pub(crate) fn decided(root: &Root) -> EpochDecision {
     root.decisions.read_or_decide(EPOCH, 2).expect("decides")

@@ -51,11 +51,12 @@ impl EpochDecisions {
     /// Reads the decision of an epoch, or decides by its objects; none if there are no objects.
     fn decide(&self, epoch: Epoch, partitions: u32) -> Result<Option<EpochDecision>> {
         loop {
-            let rewind = self.log.marks().read()?.newest_of(epoch);
+            let rewinds = self.log.marks().read()?;
+            let rewind = rewinds.newest_of(epoch);
             if let Some(decision) = self.recorded_after(epoch, rewind)? {
                 return Ok(Some(decision));
             }
-            let objects = self.log.files_in_force(epoch)?.heads;
+            let objects = self.log.files_after(epoch, &rewinds)?.heads;
             let mut headers = Headers::new(self, epoch);
             let run = match protocol::decide(&objects, partitions, |object| {
                 Ok::<_, Error>(headers.get(object)?.map(HeadHeader::summary))

@@ -71,9 +71,16 @@ impl EpochLog {
     /// # Errors
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
     pub fn files_in_force(&self, epoch: Epoch) -> Result<EpochFiles> {
-        let rewinds = self.marks.read()?;
+        self.files_after(epoch, &self.marks.read()?)
+    }
+
+    /// As [`EpochLog::files_in_force`], after these rewinds.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn files_after(&self, epoch: Epoch, rewinds: &Rewinds) -> Result<EpochFiles> {
         let mut files = self.files(epoch)?;
-        files.retain_in_force(epoch, &rewinds);
+        files.retain_in_force(epoch, rewinds);
         Ok(files)
     }
 
@@ -167,9 +174,7 @@ impl EpochLog {
     fn any_later(&self, epoch: Epoch, wanted: impl Fn(&EpochFiles) -> bool) -> Result<bool> {
         let rewinds = self.marks.read()?;
         for later in self.epochs()?.into_iter().filter(|later| *later > epoch) {
-            let mut files = self.files(later)?;
-            files.retain_in_force(later, &rewinds);
-            if wanted(&files) {
+            if wanted(&self.files_after(later, &rewinds)?) {
                 return Ok(true);
             }
         }

@@ -18,7 +18,8 @@ impl Root {
     /// [`RootIdentity::query`](crate::root::RootIdentity::query); `Io`.
     pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<RemovedObjects>> {
         let (query, _) = self.identity.query()?;
-        // Spark keeps the commits of its last epochs only, so a later commit is enough.
+        // Spark keeps the commits of its last epochs only, so a later commit is enough. The decision
+        // is enough, too, if the commit log is lost.
         if self
             .spark
             .latest_commit()?
@@ -30,14 +31,6 @@ impl Root {
                  dropped. To compute it again, take the state back with `holdfast rewind {} \
                  --epoch {epoch}`",
                 self.path().display()
-            );
-            return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
-        }
-        if self.log.has_later_files(epoch)? {
-            let text = format!(
-                "later epochs are based on epoch {epoch}, so Spark has committed it, although its \
-                 commit log (query/commits) does not hold it: it cannot be dropped. Put the \
-                 query's checkpoint back first"
             );
             return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
         }

@@ -107,8 +107,12 @@ impl Root {
                 .and_then(|decision| self.check_objects(&decision).map(|()| decision))
                 .map_err(|error| cannot(error.to_string()))
         };
-        // An operator that was not in the query at that epoch is not restored.
-        for operator in decided(epoch)?.operators.keys() {
+        let last = decided(epoch)?;
+        for operator in &self.operators.names()? {
+            // An operator that was not in the query at that epoch is not restored.
+            if !last.operators.contains_key(operator) {
+                continue;
+            }
             let mut from = epoch;
             for number in 0..partitions {
                 let snapshots = self
