@@ -113,7 +113,10 @@ pub fn open_prefix<H: DeserializeOwned>(
 }
 
 fn too_short(name: &str, bytes: usize) -> Error {
-    damaged(name, &format!("it has {bytes} bytes, too few for any object"))
+    damaged(
+        name,
+        &format!("it has {bytes} bytes, too few for any object"),
+    )
 }
 
 /// Returns the error for an object that cannot be used, with advice.

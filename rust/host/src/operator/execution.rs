@@ -5,8 +5,8 @@ use holdfast_core::{Database, Result, Transaction};
 
 use super::input::{InputRows, Intake};
 use super::outcome::Outcome;
-use crate::protocol::Counts;
 use super::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 

@@ -9,9 +9,7 @@ use super::local::{LocalDirectory, OpenDatabase, close, position};
 use super::state::{PartitionInner, PartitionState};
 use super::view::StateView;
 use super::view_request::ViewRequest;
-use crate::protocol::{
-    Digest, Epoch, OpenFacts, OpenStep, PlannedBatch, Violation, open_step,
-};
+use crate::protocol::{Digest, Epoch, OpenFacts, OpenStep, PlannedBatch, Violation, open_step};
 use crate::root::{OffsetsFile, SparkLogs};
 
 impl PartitionState {

@@ -133,12 +133,7 @@ impl PartitionState {
     }
 
     /// Reads the object that decided an epoch, and checks that it is the one that was recorded.
-    fn read_head(
-        &self,
-        epoch: Epoch,
-        run: RunNumber,
-        decided: &PartitionDecision,
-    ) -> Result<Head> {
+    fn read_head(&self, epoch: Epoch, run: RunNumber, decided: &PartitionDecision) -> Result<Head> {
         let object = ObjectId {
             operator: self.operator.clone(),
             partition: self.number,

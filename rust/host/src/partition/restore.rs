@@ -52,8 +52,7 @@ impl PartitionState {
             directory.beside("restore"),
         );
         if let Some(applied) = applied
-            && (applied >= request.epoch
-                || !self.root.log.files_in_force(applied)?.is_empty())
+            && (applied >= request.epoch || !self.root.log.files_in_force(applied)?.is_empty())
         {
             return Ok(());
         }
@@ -134,9 +133,8 @@ impl PartitionState {
         };
         // Without a snapshot the log must be complete.
         let first = applied.unwrap_or(request.first_epoch);
-        let is_log_complete = || -> Result<bool> {
-            Ok(!self.root.log.files_in_force(first)?.is_empty())
-        };
+        let is_log_complete =
+            || -> Result<bool> { Ok(!self.root.log.files_in_force(first)?.is_empty()) };
         let (mut candidates, mut reasons) = (list()?, String::new());
         while !candidates.is_empty() {
             for id in &candidates {

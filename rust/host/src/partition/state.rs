@@ -13,8 +13,8 @@ use super::prepared_epoch::{PreparedEpoch, PreparedEpochs};
 use super::snapshot_history::{SnapshotHistory, SnapshotOrigin};
 use super::view_request::ViewRequest;
 use crate::protocol::{
-    Digest, Epoch, EpochDecision, ObjectId, OperatorName, PartitionDecision, PartitionId, RunNumber,
-    Violation,
+    Digest, Epoch, EpochDecision, ObjectId, OperatorName, PartitionDecision, PartitionId,
+    RunNumber, Violation,
 };
 use crate::root::Root;
 
@@ -170,11 +170,7 @@ impl PartitionState {
     }
 
     /// The chain of this partition after a committed epoch; zero if the operator had not begun.
-    pub(super) fn decided_chain(
-        &self,
-        request: &ViewRequest<'_>,
-        epoch: Epoch,
-    ) -> Result<Digest> {
+    pub(super) fn decided_chain(&self, request: &ViewRequest<'_>, epoch: Epoch) -> Result<Digest> {
         let decision = self.decision(request, epoch)?;
         let decided = decision.of(&self.operator, self.number);
         Ok(decided.map_or(Digest::ZERO, PartitionDecision::chain))

@@ -158,7 +158,10 @@ mod tests {
         let both = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2), ("a", 1, 2)]);
         assert_eq!(highest_whole(&both, 2), Decision::Run(RunNumber(2)));
         let newer_is_partial = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2)]);
-        assert_eq!(highest_whole(&newer_is_partial, 2), Decision::Run(RunNumber(1)));
+        assert_eq!(
+            highest_whole(&newer_is_partial, 2),
+            Decision::Run(RunNumber(1))
+        );
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::counts::Counts;
 use super::digest::Digest;
 use super::number::{Epoch, PartitionId, RunNumber};
 use super::operator::OperatorName;
-use super::counts::Counts;
 
 /// What an epoch is, recorded once by the first host that sees Spark's commit of it.
 ///
@@ -95,7 +95,11 @@ impl EpochDecision {
 
     /// Returns the result of a partition; none if the epoch's decision does not name it.
     #[must_use]
-    pub fn of(&self, operator: &OperatorName, partition: PartitionId) -> Option<&PartitionDecision> {
+    pub fn of(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+    ) -> Option<&PartitionDecision> {
         let index = usize::try_from(partition.0).ok()?;
         self.operators.get(operator)?.get(index)
     }

@@ -129,8 +129,7 @@ impl Root {
     ) -> Result<Copied> {
         let (epoch, object) = (header.epoch, header.id());
         let decided = decision.of(&header.operator, header.partition);
-        let step =
-            protocol::decided_step(decided, decision.offsets, &header.summary(), guarantee);
+        let step = protocol::decided_step(decided, decision.offsets, &header.summary(), guarantee);
         match (step, decision.run) {
             (ReplayStep::Own, _) => Ok(None),
             (ReplayStep::Copy, Some(run)) => {

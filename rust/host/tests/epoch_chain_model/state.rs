@@ -8,15 +8,16 @@ use holdfast_host::protocol::{
 /// How many epochs are computed. The last one only opens.
 pub(crate) const EPOCHS: usize = 3;
 pub(crate) const DRIVERS: usize = 2;
-pub(crate) const MAX_RUNS: u64 = 4;
+pub(crate) const MAX_RUNS: u64 = 3;
 
 /// A rule that a test switches off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// The plan's batch timestamp must be the one in the offsets file.
     PlannedAt,
-    /// The offsets of the epoch before must be those that its decision names.
-    OffsetsOfTheEpochBefore,
+    /// Spark's offsets must be those of the objects when an epoch is decided, and those that the
+    /// decision names when a session of the next epoch opens.
+    OffsetsOfDecidedEpochs,
     /// A session compares its results with the decision of an epoch whose commit was lost.
     DecisionStands,
     /// A decision's name has the run of the newest rewind.
@@ -34,7 +35,7 @@ pub(crate) enum Rule {
 impl Rule {
     pub(crate) const ALL: [Self; 8] = [
         Self::PlannedAt,
-        Self::OffsetsOfTheEpochBefore,
+        Self::OffsetsOfDecidedEpochs,
         Self::DecisionStands,
         Self::RecordAfterRewind,
         Self::MarksAfterPut,
@@ -154,6 +155,17 @@ pub(crate) struct EpochState {
     pub(crate) held: Option<Digest>,
 }
 
+/// What went wrong outside of the protocol, at most once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fault {
+    /// A driver wrote its offsets over those of another.
+    OffsetsOverwritten,
+    /// A loss of power took Spark's last commit.
+    CommitLost,
+    /// The log folder of an epoch was lost.
+    FolderLost,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) runs: u64,
@@ -163,8 +175,7 @@ pub(crate) struct State {
     pub(crate) rewind: Option<(u64, usize)>,
     /// What a host has decided and not recorded: epoch, record.
     pub(crate) listed: Option<(usize, Record)>,
-    pub(crate) commit_was_lost: bool,
-    pub(crate) folder_was_lost: bool,
+    pub(crate) fault: Option<Fault>,
 }
 
 pub(crate) fn operator() -> OperatorName {

@@ -7,8 +7,8 @@ use holdfast_host::protocol::{
 };
 
 use crate::state::{
-    DRIVERS, Driver, EPOCHS, EpochState, MAX_RUNS, Object, Phase, Record, Rule, State, Variant, offsets_digest,
-    operator,
+    DRIVERS, Driver, EPOCHS, EpochState, Fault, MAX_RUNS, Object, Phase, Record, Rule, State,
+    Variant, offsets_digest, operator,
 };
 
 pub(crate) struct Model {
@@ -121,7 +121,7 @@ impl Model {
 
     /// Decides all epochs before this one and returns the chain; none for an error.
     fn state_before(&self, state: &mut State, epoch: usize) -> Result<Option<Digest>, String> {
-        let mut chain = Digest::ZERO;
+        let (mut chain, mut records) = (Digest::ZERO, Vec::new());
         for before in 0..epoch {
             let Some(record) = self.read_or_decide(state, before) else {
                 return Ok(None);
@@ -131,12 +131,15 @@ impl Model {
                 return Ok(None);
             }
             let changed = record.offsets != state.epochs[before].offsets;
-            if changed && before + 1 == epoch && self.has(Rule::OffsetsOfTheEpochBefore) {
+            if changed && before + 1 == epoch && self.has(Rule::OffsetsOfDecidedEpochs) {
                 return Ok(None);
             }
-            check_open(state, before, &record)?;
-            state.epochs[before].held = Some(record.digest);
             chain = record.chain();
+            records.push(record);
+        }
+        for (before, record) in records.iter().enumerate() {
+            check_open(state, before, record)?;
+            state.epochs[before].held = Some(record.digest);
         }
         Ok(Some(chain))
     }
@@ -183,14 +186,19 @@ impl Model {
         });
         let rewind = self.rewind_of(state, epoch);
         match decision {
-            Ok(Decision::Run(run)) => find(run).map(|object| Record {
-                rewind,
-                run: Some(run.0),
-                offsets: object.file,
-                base: object.base,
-                digest: object.digest(),
-                planned: object.planned,
-            }),
+            Ok(Decision::Run(run)) => find(run)
+                .filter(|object| {
+                    object.file == state.epochs[epoch].offsets
+                        || !self.has(Rule::OffsetsOfDecidedEpochs)
+                })
+                .map(|object| Record {
+                    rewind,
+                    run: Some(run.0),
+                    offsets: object.file,
+                    base: object.base,
+                    digest: object.digest(),
+                    planned: object.planned,
+                }),
             Ok(Decision::Nothing) => self.skip(state, epoch, rewind),
             Ok(Decision::Partial { .. }) | Err(()) => None,
         }
@@ -204,7 +212,14 @@ impl Model {
             return None;
         }
         let previous = match epoch.checked_sub(1) {
-            Some(before) => Some(self.recorded(state, before)?.decision(before)),
+            Some(before) => {
+                let record = self.recorded(state, before)?;
+                let changed = record.offsets != state.epochs[before].offsets;
+                if changed && self.has(Rule::OffsetsOfDecidedEpochs) {
+                    return None;
+                }
+                Some(record.decision(before))
+            }
             None => None,
         };
         let offsets = state.epochs[epoch].offsets;
@@ -324,13 +339,20 @@ impl Model {
 
 /// A driver starts: it reads the offsets of its epoch, or writes them.
 fn start(state: &State, d: usize, out: &mut Vec<State>) {
-    let epoch = state.epochs.iter().take_while(|epoch| epoch.committed).count();
+    let epoch = state
+        .epochs
+        .iter()
+        .take_while(|epoch| epoch.committed)
+        .count();
     if state.runs == MAX_RUNS || epoch == EPOCHS {
         return;
     }
     let file = state.epochs[epoch].offsets;
     let mut with = |planned: Variant| {
         let mut next = state.clone();
+        if file != 0 && file != planned {
+            next.fault = Some(Fault::OffsetsOverwritten);
+        }
         next.runs += 1;
         next.epochs[epoch].offsets = planned;
         next.drivers[d] = Driver {
@@ -346,27 +368,42 @@ fn start(state: &State, d: usize, out: &mut Vec<State>) {
     }
     // It looked before the other driver wrote, and writes its own over that.
     let rival = |driver: &Driver| driver.phase != Phase::Dead && driver.epoch == epoch;
-    if file == 0 || state.drivers.iter().any(rival) {
-        (1..=2).filter(|planned| *planned != file).for_each(&mut with);
+    if file == 0 || (state.fault.is_none() && state.drivers.iter().any(rival)) {
+        (1..=2)
+            .filter(|planned| *planned != file)
+            .for_each(&mut with);
     }
 }
 
 /// What happens to the query from outside, each once.
 fn administrate(state: &State, out: &mut Vec<State>) {
-    let committed = state.epochs.iter().take_while(|epoch| epoch.committed).count();
-    let all_dead = state.drivers.iter().all(|driver| driver.phase == Phase::Dead);
-    if !state.commit_was_lost && committed > 0 && all_dead {
+    let committed = state
+        .epochs
+        .iter()
+        .take_while(|epoch| epoch.committed)
+        .count();
+    let all_dead = state
+        .drivers
+        .iter()
+        .all(|driver| driver.phase == Phase::Dead);
+    if state.fault.is_none() && committed > 0 && all_dead {
         let mut next = state.clone();
-        next.commit_was_lost = true;
+        next.fault = Some(Fault::CommitLost);
+        // The host syncs the commit before it records: a loss of power that takes the commit takes
+        // what the host has not recorded, too.
+        next.listed = None;
         next.epochs[committed - 1].committed = false;
         out.push(next);
     }
-    if !state.folder_was_lost && committed > 0 && all_dead {
+    if state.fault.is_none() && committed > 0 && all_dead {
         for epoch in 0..committed {
-            let has_later = state.epochs[epoch + 1..].iter().any(|later| !later.objects.is_empty());
+            let has_later = state.epochs[epoch + 1..]
+                .iter()
+                .any(|later| !later.objects.is_empty());
             if has_later && !state.epochs[epoch].objects.is_empty() {
                 let mut next = state.clone();
-                next.folder_was_lost = true;
+                next.fault = Some(Fault::FolderLost);
+                next.listed = None;
                 next.epochs[epoch].objects.clear();
                 next.epochs[epoch].records.clear();
                 next.epochs[epoch].lost = true;
@@ -376,15 +413,26 @@ fn administrate(state: &State, out: &mut Vec<State>) {
     }
     if state.rewind.is_none() && state.runs < MAX_RUNS {
         for epoch in 0..committed {
+            // The command checks that the state before it can be restored.
+            if state.epochs[..epoch].iter().any(|before| before.lost) {
+                continue;
+            }
             let mut next = state.clone();
             next.runs += 1;
             next.rewind = Some((next.runs, epoch));
+            // The query is stopped. A task may still run, and put its object late.
+            for driver in &mut next.drivers {
+                if !matches!(driver.phase, Phase::Open(..)) {
+                    *driver = Driver::default();
+                }
+            }
             for (taken, taken_back) in next.epochs.iter_mut().enumerate().skip(epoch) {
                 taken_back.committed = false;
                 taken_back.objects.clear();
                 taken_back.records.clear();
                 taken_back.given.clear();
                 taken_back.held = None;
+                taken_back.lost = false;
                 if taken > epoch {
                     taken_back.offsets = 0;
                 }
@@ -406,14 +454,20 @@ fn check_open(state: &State, epoch: usize, record: &Record) -> Result<(), String
     if held.is_some_and(|held| held != record.digest) {
         return Err(format!("epoch {epoch} was decided otherwise before"));
     }
-    if *lost {
-        return Err(format!("epoch {epoch} was lost, and a session opened"));
+    if *lost && record.run.is_none() {
+        return Err(format!(
+            "epoch {epoch} was lost, and a session opened without it"
+        ));
     }
     if given.iter().any(|given| *given != record.digest) {
-        return Err(format!("the sink was given something else in epoch {epoch}"));
+        return Err(format!(
+            "the sink was given something else in epoch {epoch}"
+        ));
     }
     if record.planned != 0 && record.planned != *offsets {
-        return Err(format!("epoch {epoch} was computed from other offsets than Spark's"));
+        return Err(format!(
+            "epoch {epoch} was computed from other offsets than Spark's"
+        ));
     }
     Ok(())
 }

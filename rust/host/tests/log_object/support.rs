@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use holdfast_core::Timestamp;
 use holdfast_host::log::{HeadHeader, Record, Records, RecordsWriter, encode_head};
-use holdfast_host::protocol::{Attempt, Counts, Digest, Epoch, OperatorName, PartitionId, RunNumber};
+use holdfast_host::protocol::{
+    Attempt, Counts, Digest, Epoch, OperatorName, PartitionId, RunNumber,
+};
 use xxhash_rust::xxh3::xxh3_128;
 
 pub(crate) fn header(records: u64, digest: Digest) -> HeadHeader {

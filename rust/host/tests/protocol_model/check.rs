@@ -28,7 +28,8 @@ impl Model {
             None => self.decided(state).map(|run| state.objects[run]),
         };
         let Some(decided) = candidate else {
-            return if state.whole {
+            // A job that is not joined may leave an epoch in part, which is an error.
+            return if state.whole && !self.world.outlives {
                 Err("a committed output is refused".into())
             } else {
                 Ok(())
@@ -70,13 +71,18 @@ impl Model {
             .drivers
             .iter()
             .find(|driver| driver.run == state.committer);
-        for (slot, sessions) in committer.iter().flat_map(|driver| driver.sessions.iter().enumerate()) {
+        for (slot, sessions) in committer
+            .iter()
+            .flat_map(|driver| driver.sessions.iter().enumerate())
+        {
             let acknowledged = sessions.iter().find_map(|session| match session {
                 Session::Acknowledged(content) => Some(*content),
                 _ => None,
             });
             if acknowledged.is_some_and(|content| content != recorded[slot]) {
-                return Err(format!("slot {slot} was acknowledged and is not in the decision"));
+                return Err(format!(
+                    "slot {slot} was acknowledged and is not in the decision"
+                ));
             }
         }
         Ok(())

@@ -222,8 +222,8 @@ impl Model {
                 let claims = &self.claims[usize::from(state.claimed)];
                 let fenced = protocol::fence(RunNumber(run.into()), claims).is_err();
                 // After Spark's commit the decision must name the object. The session waits for it.
-                let ended = state.committed
-                    && state.recorded.is_none_or(|recorded| recorded[slot] != mine);
+                let ended =
+                    state.committed && state.recorded.is_none_or(|recorded| recorded[slot] != mine);
                 if (!fenced || self.world.broken == Broken::NoReadAfterPut)
                     && (!ended || self.world.broken == Broken::NoCommitCheck)
                 {

@@ -146,6 +146,15 @@ fn changed_offsets_of_a_decided_epoch_are_named() {
     stage_both(&root, run, "x");
     let check = || root.decisions.before_session(run, EPOCH, 2);
     let changed = &["query/offsets/5", "Two drivers", "--epoch 5"];
+    // Another driver has written the file before the epoch is decided.
+    spark(&root, "offsets/5", "v1\n{}");
+    refused(
+        root.decisions.of(run, EPOCH, 2),
+        ErrorKind::StateMismatch,
+        changed,
+    );
+    assert_eq!(root.decisions.recorded(EPOCH).expect("reads"), None);
+    fs::remove_file(root.files().join("query/offsets/5")).expect("removes");
     refused(check(), ErrorKind::StateMismatch, changed);
     spark(&root, "offsets/5", "v1\n{}");
     refused(check(), ErrorKind::StateMismatch, changed);
@@ -166,10 +175,7 @@ fn a_rewind_begins_a_new_decision() {
     let third = claim(&root, "b");
     stage_both(&root, third, "y");
     let decision = decided(&root);
-    assert_eq!(
-        (decision.rewind, decision.run),
-        (RunNumber(2), Some(third))
-    );
+    assert_eq!((decision.rewind, decision.run), (RunNumber(2), Some(third)));
 }
 
 #[test]

@@ -57,9 +57,7 @@ fn sparks_logs_are_read_beside_the_state() {
         ),
         (Some(7), false, true)
     );
-    root.spark
-        .sync_offsets(RunNumber(1), EPOCH)
-        .expect("syncs");
+    root.spark.sync_offsets(RunNumber(1), EPOCH).expect("syncs");
     root.spark.sync_commit(Epoch(4)).expect("syncs");
     root.spark
         .sync_commit(Epoch(1))

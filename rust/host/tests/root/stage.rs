@@ -80,14 +80,12 @@ fn chunks_of_concurrent_attempts_do_not_mix_and_the_second_ones_are_removed() {
         ..header("join", 0, run, "x")
     };
     assert_eq!(
-        root
-            .stage(&head(2, &second), &[], 2, ExactlyOnce)
+        root.stage(&head(2, &second), &[], 2, ExactlyOnce)
             .expect("stages"),
         StageOutcome::Written
     );
     assert_eq!(
-        root
-            .stage(&head(1, &first), &[], 2, ExactlyOnce)
+        root.stage(&head(1, &first), &[], 2, ExactlyOnce)
             .expect("adopts"),
         StageOutcome::Adopted
     );
@@ -244,9 +242,7 @@ fn a_copy_of_an_older_runs_head_names_that_runs_chunks() {
             ..header("join", 0, run, content)
         };
         (
-            root
-                .stage(&head, &payload, 1, AtLeastOnce)
-                .expect("stages"),
+            root.stage(&head, &payload, 1, AtLeastOnce).expect("stages"),
             head.chunks,
         )
     };
@@ -342,7 +338,10 @@ fn an_epoch_whose_commit_was_lost_must_be_reproduced() {
             ErrorKind::StateMismatch,
             &["query/offsets/5", "--epoch 5"],
         );
-        assert_eq!(stage(0, OFFSETS, "x").expect("stages"), StageOutcome::Written);
+        assert_eq!(
+            stage(0, OFFSETS, "x").expect("stages"),
+            StageOutcome::Written
+        );
         if guarantee == ExactlyOnce {
             let error = stage(1, OFFSETS, "y");
             refused(

@@ -9,7 +9,8 @@ use holdfast_core::ProcessingGuarantee::ExactlyOnce;
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::log::HeadHeader;
 use holdfast_host::protocol::{
-    Attempt, Counts, Digest, Epoch, EpochDecision, HostId, OperatorName, Owner, PartitionId, RunNumber, Term,
+    Attempt, Counts, Digest, Epoch, EpochDecision, HostId, OperatorName, Owner, PartitionId,
+    RunNumber, Term,
 };
 use holdfast_host::root::{Ownership, OwnershipRequest, Root, StageOutcome, StorageOptions};
 use tempfile::TempDir;

@@ -4,7 +4,9 @@ use fastrand::Rng;
 use holdfast_core::Timestamp;
 use holdfast_host::log;
 use holdfast_host::log::{HeadHeader, Record, RecordsWriter};
-use holdfast_host::protocol::{Attempt, Counts, Digest, Epoch, OperatorName, PartitionId, RunNumber};
+use holdfast_host::protocol::{
+    Attempt, Counts, Digest, Epoch, OperatorName, PartitionId, RunNumber,
+};
 use std::collections::BTreeMap;
 
 use crate::feed::{bytes, feed_made, rng, sealed, text, times};

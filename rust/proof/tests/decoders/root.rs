@@ -10,7 +10,8 @@ use holdfast_core::Result;
 use holdfast_host::executor::Executor;
 use holdfast_host::log::HeadHeader;
 use holdfast_host::protocol::{
-    Attempt, Counts, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, PartitionId, RunNumber, Term,
+    Attempt, Counts, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, PartitionId, RunNumber,
+    Term,
 };
 use holdfast_host::root::{
     Column, KnownDigests, OperatorMeta, OwnershipRequest, PayloadSchema, Root, SnapshotId,

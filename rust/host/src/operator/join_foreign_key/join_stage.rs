@@ -18,11 +18,11 @@ use crate::operator::input::{
 };
 use crate::operator::join_table::{JoinTableKind, LEFT, RIGHT, table_stores};
 use crate::operator::outcome::Outcome;
-use crate::protocol::Counts;
 use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumn, OutputColumns};
 use crate::operator::spec::OperatorSpec;
 use crate::operator::table_timeline::{TimelineInterval, intervals_from};
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 

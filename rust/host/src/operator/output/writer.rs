@@ -8,8 +8,8 @@ use super::digest::digest_input_rows;
 use super::from_input::MatchedRight;
 use crate::operator::input::{InputRows, RowPlace};
 use crate::operator::outcome::Outcome;
-use crate::protocol::Counts;
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::Digest;
 use arrow_array::RecordBatch;
 

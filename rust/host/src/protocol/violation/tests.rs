@@ -1,6 +1,7 @@
 //! Each message names what it is about and a way out.
 
 use super::*;
+use crate::protocol::OffsetsDifference;
 
 #[test]
 fn every_message_names_the_thing_and_the_way_out() {

@@ -31,7 +31,12 @@ impl EpochDecisions {
             .filter(|other| *other < epoch)
             .max();
         let mut decision = match before {
-            Some(before) => Some(self.read_or_decide(before, partitions)?),
+            Some(before) => {
+                let decision = self.read_or_decide(before, partitions)?;
+                // No session has compared them: none ran since.
+                self.check_offsets_if_any(before, decision.offsets)?;
+                Some(decision)
+            }
             None => {
                 self.check_none_has_begun(epoch)?;
                 None
@@ -72,6 +77,7 @@ impl EpochDecisions {
                 Decision::Run(run) => run,
             };
             let (offsets, operators) = headers.results(&objects, run)?;
+            self.check_offsets_if_any(epoch, offsets)?;
             let decision = EpochDecision {
                 epoch,
                 rewind,
@@ -82,6 +88,14 @@ impl EpochDecisions {
             if let Some(decision) = self.record(decision)? {
                 return Ok(Some(decision));
             }
+        }
+    }
+
+    /// Checks Spark's offsets of an epoch, unless Spark has removed the file because it is old.
+    fn check_offsets_if_any(&self, epoch: Epoch, recorded: Digest) -> Result<()> {
+        match self.spark.offsets(epoch)? {
+            Some(file) => self.check_offsets(epoch, recorded, Some(file.digest)),
+            None => Ok(()),
         }
     }
 

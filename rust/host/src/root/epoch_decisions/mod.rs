@@ -17,7 +17,7 @@ use super::epoch_log::EpochLog;
 use super::objects::Objects;
 use super::operator_catalog::OperatorCatalog;
 use super::spark_checkpoint::SparkCheckpoint;
-use crate::protocol::{Epoch, EpochDecision, OffsetsDifference, RunNumber, Violation};
+use crate::protocol::{Digest, Epoch, EpochDecision, OffsetsDifference, RunNumber, Violation};
 
 /// How many decisions a host holds in memory.
 const CACHED: usize = 64;
@@ -102,7 +102,8 @@ impl EpochDecisions {
         };
         let cached = slot.insert(cached);
         if check_offsets && !cached.offsets_checked {
-            self.check_offsets(&cached.decision)?;
+            let file = self.spark.offsets(epoch)?.map(|file| file.digest);
+            self.check_offsets(epoch, cached.decision.offsets, file)?;
             cached.offsets_checked = true;
         }
         Ok(Arc::clone(&cached.decision))
@@ -117,18 +118,16 @@ impl EpochDecisions {
         slot
     }
 
-    fn check_offsets(&self, decision: &EpochDecision) -> Result<()> {
-        let file = self.spark.offsets(decision.epoch)?.map(|file| file.digest);
-        if file == Some(decision.offsets) {
+    /// Checks that Spark's offsets of a committed epoch have the digest that its objects or its
+    /// decision name.
+    fn check_offsets(&self, epoch: Epoch, recorded: Digest, file: Option<Digest>) -> Result<()> {
+        if file == Some(recorded) {
             return Ok(());
         }
         Err(self.objects.violation(Violation::OffsetsChanged {
-            epoch: decision.epoch,
-            rewind: decision.epoch,
-            difference: OffsetsDifference::Content {
-                recorded: decision.offsets,
-                file,
-            },
+            epoch,
+            rewind: epoch,
+            difference: OffsetsDifference::Content { recorded, file },
         }))
     }
 }

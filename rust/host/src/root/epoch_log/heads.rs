@@ -146,7 +146,11 @@ impl EpochLog {
             )
         };
         // The run is not compared: a copy of an older run's head names that run's chunks.
-        if !name.starts_with(&names::chunks_of(head.epoch, &head.operator, head.partition)) {
+        if !name.starts_with(&names::chunks_of(
+            head.epoch,
+            &head.operator,
+            head.partition,
+        )) {
             return Err(lost("is named by the head of another object"));
         }
         let bytes = self.objects.get(name)?.ok_or_else(|| lost("is missing"))?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use holdfast_core::Result;
-use object_store::{ObjectStore, ObjectStoreExt};
 use object_store::path::Path as Name;
+use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::errors;
 use super::runtime::block_on;

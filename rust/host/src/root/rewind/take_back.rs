@@ -119,7 +119,8 @@ impl Root {
                     .snapshots
                     .list(operator, PartitionId(number.cast_signed()))?;
                 let newest = snapshots.into_iter().find(|id| id.epoch <= epoch);
-                from = from.min(newest.map_or(self.operators.first_epoch(operator)?, |id| id.epoch));
+                from =
+                    from.min(newest.map_or(self.operators.first_epoch(operator)?, |id| id.epoch));
             }
             while from <= epoch {
                 decided(from)?;
@@ -232,8 +233,7 @@ mod tests {
             chunks: Vec::new(),
         };
         let head = |root: &Root, run| {
-            root
-                .stage(&header(run), &[], 1, ExactlyOnce)
+            root.stage(&header(run), &[], 1, ExactlyOnce)
                 .expect_err("fenced")
         };
         let head_name = names::head(epoch, &header(RunNumber(1)).id());

@@ -14,7 +14,9 @@ use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::faulty_store::{Fault, FaultyStore};
 use crate::log::{HeadHeader, RecordsWriter};
-use crate::protocol::{Attempt, Counts, Digest, Epoch, ObjectId, OperatorName, PartitionId, RunNumber};
+use crate::protocol::{
+    Attempt, Counts, Digest, Epoch, ObjectId, OperatorName, PartitionId, RunNumber,
+};
 use crate::root::objects::block_on;
 use crate::root::{ChunkName, Root, StageOutcome};
 
