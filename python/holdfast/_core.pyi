@@ -42,6 +42,7 @@ __all__ = [
     "drop_epoch",
     "host_main",
     "open_database",
+    "read_epochs",
     "read_offsets",
     "remove_offsets",
     "rewind",
@@ -528,6 +529,16 @@ def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tup
     Returns the claimed run and the number of objects, or None if nothing was staged. Raises
     `HoldfastError` if Spark has committed the epoch, `StateMismatchError` for a root without state,
     `FormatVersionError` or `RestoreError` for one that cannot be read; otherwise as `check_root`.
+    """
+
+def read_epochs(
+    root: str, storage_options: Mapping[str, str], epoch: int | None, last: int
+) -> str:
+    """Returns what happened in the newest `last` epochs, oldest first, as a JSON array.
+
+    With `epoch`, only in that one. Raises `StateMismatchError` for a missing folder,
+    `FormatVersionError` or `RestoreError` for objects that cannot be read; otherwise as
+    `check_root`.
     """
 
 def rewind(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int]:

@@ -1,12 +1,14 @@
-"""The command line `holdfast`: maintenance of a stopped query's state."""
+"""The command line `holdfast`: maintenance of a query's state."""
 
 import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from holdfast import _core
+from holdfast._progress import read_progress
 from holdfast.errors import HoldfastError
 
 
@@ -47,6 +49,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     rewind.add_argument("--epoch", type=_epoch, required=True, help="the epoch to compute next")
 
+    epochs = commands.add_parser(
+        "epochs",
+        help="what happened in the newest epochs",
+        description="Show the newest epochs of a query: their rows by operator, with those that "
+        "had no effect. The query may run meanwhile.",
+    )
+    _add_root(epochs)
+    epochs.add_argument(
+        "--last", type=_count, default=10, metavar="N", help="how many epochs (default: 10)"
+    )
+    epochs.set_defaults(run=_epochs)
+
     epoch = commands.add_parser("epoch", help="one epoch of a query").add_subparsers(
         required=True, metavar="COMMAND"
     )
@@ -65,9 +79,37 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_root_options(
-    command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int] | None], nothing: str
-) -> None:
+def _epochs(asked: Any) -> None:
+    found = read_progress(asked.root, dict(asked.storage_option), last=asked.last)
+    if asked.json:
+        print(json.dumps([asdict(epoch) for epoch in found]))
+        return
+    titles = ("epoch", "status", "run", "operator", "input", "output", "late", "dropped", "expired", "ahead")
+    rows: list[tuple[object, ...]] = []
+    for epoch in found:
+        head = (epoch.epoch, epoch.status, "" if epoch.run is None else epoch.run)
+        for name, operator in epoch.operators.items() or [("", None)]:
+            counts = (
+                ("",) * 6
+                if operator is None
+                else (
+                    operator.input_rows,
+                    operator.output_rows,
+                    operator.late,
+                    operator.dropped,
+                    operator.expired,
+                    operator.ahead,
+                )
+            )
+            rows.append((*head, name, *counts))
+    table = [titles, *rows]
+    widths = [max(len(str(row[i])) for row in table) for i in range(len(titles))]
+    for row in table:
+        cells = (str(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def _add_root(command: argparse.ArgumentParser) -> None:
     command.add_argument("root", help="the state's root, as given to State(...)")
     command.add_argument(
         "--storage-option",
@@ -77,7 +119,13 @@ def _add_root_options(
         type=_option,
         help="as in State(storage_options=...)",
     )
-    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_root_options(
+    command: argparse.ArgumentParser, take_back: Callable[..., tuple[int, int] | None], nothing: str
+) -> None:
+    _add_root(command)
 
     def run(asked: Any) -> None:
         number, objects = take_back(asked.root, asked.epoch, dict(asked.storage_option)) or (
@@ -106,6 +154,12 @@ def _epoch(text: str) -> int:
     # Spark's batch ids have 64 bits.
     if not text.isdecimal() or int(text) >= 2**63:
         raise argparse.ArgumentTypeError(f"{text!r} is not an epoch: give Spark's batch id")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
     return int(text)
 
 

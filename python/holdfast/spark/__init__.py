@@ -19,6 +19,7 @@ The docstring of a function lists what its call raises. An error in a task ends 
 about each.
 """
 
+from holdfast._progress import EpochProgress, OperatorProgress
 from holdfast._time import Duration
 from holdfast.spark.foreach_batch import foreach_batch
 from holdfast.spark.heartbeat import heartbeat
@@ -45,7 +46,9 @@ from holdfast.spark.worker.processor.context import ProcessorContext
 __all__ = [
     "Aggregator",
     "Duration",
+    "EpochProgress",
     "Materialized",
+    "OperatorProgress",
     "Processor",
     "ProcessorContext",
     "SessionWindow",

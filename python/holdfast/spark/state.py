@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from holdfast import _core
 from holdfast._options import IsolationLevel, rocksdb_option_rows
+from holdfast._progress import EpochProgress, read_progress
 from holdfast._time import Duration, duration_micros
 from holdfast.errors import UnsupportedOperationError
 from holdfast.spark.epoch import Epoch
@@ -160,6 +161,22 @@ class State:
                 "State.scratch() keeps nothing and has no checkpoint: give State(root)"
             )
         return self._checkpoint or str(Path(self.root) / "query")
+
+    def progress(self, epoch: int | None = None) -> EpochProgress | None:
+        """Returns what happened in an epoch: rows by operator, late and dropped ones included.
+
+        Without `epoch`, in the newest one. None if nothing is known of it: no task has staged
+        anything, or its log was removed. It is read from the root, so it works anywhere and while
+        the query runs.
+
+        Raises `UnsupportedOperationError` for `State.scratch()`, otherwise as `holdfast epochs`:
+        `StateMismatchError` if the root does not exist, `RestoreError` for an object that cannot be
+        read, `HoldfastError` if the object store refuses.
+        """
+        if self.root is None:
+            raise UnsupportedOperationError("State.scratch() keeps nothing: give State(root)")
+        found = read_progress(self.root, self.storage_options, epoch=epoch)
+        return found[-1] if found else None
 
     def claim(self, operators: Sequence[str], epoch: Epoch | None) -> None:
         """Takes operators' names, all or none.

@@ -25,9 +25,8 @@ use crate::host::others::OtherHosts;
 use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
 use crate::memory::split::MemorySplit;
-use crate::operator::Counts;
 use crate::partition::PartitionState;
-use crate::protocol::{Epoch, HostId, OperatorName, RunNumber};
+use crate::protocol::{Counts, Epoch, HostId, OperatorName, RunNumber};
 use crate::root::{Root, RootPresence};
 
 /// How long a session waits for another one that uses a database that must be closed.

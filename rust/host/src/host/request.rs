@@ -7,9 +7,9 @@ use std::time::Duration;
 use holdfast_core::{DatabaseOptions, Durability, Error, ErrorKind, ProcessingGuarantee, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::operator::{Counts, OperatorRequest};
+use crate::operator::OperatorRequest;
 use crate::partition::{FlushPolicy, SnapshotPolicy};
-use crate::protocol::{Attempt, Digest, Epoch, HostId, PartitionId, RunNumber};
+use crate::protocol::{Attempt, Counts, Digest, Epoch, HostId, PartitionId, RunNumber};
 use crate::root::StorageOptions;
 
 /// The request of a session.
@@ -32,8 +32,8 @@ pub struct Request {
     pub run_id: Option<String>,
     /// The epoch.
     pub epoch: Option<Epoch>,
-    /// The timestamp of the micro-batch in milliseconds, as Spark's plan has it; `None` if the
-    /// partition has no rows that carry it.
+    /// The batch timestamp in the task's plan, in epoch milliseconds; `None` if the partition has no
+    /// rows that carry it.
     #[serde(default)]
     pub planned_at: Option<i64>,
     /// The partition of the session.

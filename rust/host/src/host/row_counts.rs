@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::operator::Counts;
-use crate::protocol::{Epoch, OperatorName};
+use crate::protocol::{Counts, Epoch, OperatorName};
 
 /// The minimum time between two lines of an operator.
 const INTERVAL: Duration = Duration::from_secs(60);

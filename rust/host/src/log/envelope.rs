@@ -1,4 +1,5 @@
-//! The envelope of a header and a payload: magic, version, lengths, checksum.
+//! The envelope of a header and a payload: magic, version, length, header, payload, and a checksum
+//! after each of the two.
 
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -6,7 +7,7 @@ use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 /// The version that this code writes, and the only one that it reads.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const FIXED: usize = 4 + 2 + 4;
 const CHECKSUM: usize = 16;
 
@@ -23,14 +24,17 @@ pub fn seal(magic: [u8; 4], header: &impl Serialize, payload: &[u8]) -> Result<V
     };
     let json = serde_json::to_vec(header).map_err(|error| cannot(&error))?;
     let length = u32::try_from(json.len()).map_err(|error| cannot(&error))?;
-    let mut bytes = Vec::with_capacity(FIXED + json.len() + payload.len() + CHECKSUM);
+    let mut bytes = Vec::with_capacity(FIXED + json.len() + payload.len() + 2 * CHECKSUM);
     bytes.extend_from_slice(&magic);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(&json);
-    bytes.extend_from_slice(payload);
     let mut hasher = Xxh3Default::new();
     hasher.update(&bytes);
+    bytes.extend_from_slice(&hasher.digest128().to_be_bytes());
+    hasher.update(&bytes[bytes.len() - CHECKSUM..]);
+    hasher.update(payload);
+    bytes.extend_from_slice(payload);
     bytes.extend_from_slice(&hasher.digest128().to_be_bytes());
     Ok(bytes)
 }
@@ -50,10 +54,7 @@ pub fn open<'a, H: DeserializeOwned>(
         .checked_sub(CHECKSUM)
         .filter(|end| *end >= FIXED)
     else {
-        return Err(damaged(
-            name,
-            &format!("it has {} bytes, too few for any object", bytes.len()),
-        ));
+        return Err(too_short(name, bytes.len()));
     };
     let (body, checksum) = bytes.split_at(end);
     if xxh3_128(body).to_be_bytes() != checksum {
@@ -62,10 +63,29 @@ pub fn open<'a, H: DeserializeOwned>(
             "its checksum differs: it was cut or changed after it was written",
         ));
     }
-    if body[..4] != magic {
+    match open_prefix(name, magic, body)? {
+        Some((header, length)) => Ok((header, &body[length..])),
+        None => Err(damaged(name, "its header is longer than the object")),
+    }
+}
+
+/// Decodes the header from the first bytes of an object, and verifies these. Also returns how many
+/// bytes are before the payload. None if the bytes have only a part of the header.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_prefix<H: DeserializeOwned>(
+    name: &str,
+    magic: [u8; 4],
+    prefix: &[u8],
+) -> Result<Option<(H, usize)>> {
+    if prefix.len() < FIXED {
+        return Err(too_short(name, prefix.len()));
+    }
+    if prefix[..4] != magic {
         return Err(damaged(name, "it is not an object of this kind"));
     }
-    let version = u16::from_le_bytes([body[4], body[5]]);
+    let version = u16::from_le_bytes([prefix[4], prefix[5]]);
     if version != VERSION {
         return Err(Error::new(
             ErrorKind::FormatVersion,
@@ -75,15 +95,28 @@ pub fn open<'a, H: DeserializeOwned>(
             ),
         ));
     }
-    let length = u32::from_le_bytes([body[6], body[7], body[8], body[9]]) as usize;
-    let rest = &body[FIXED..];
-    if length > rest.len() {
-        return Err(damaged(name, "its header is longer than the object"));
+    let length = u32::from_le_bytes([prefix[6], prefix[7], prefix[8], prefix[9]]) as usize;
+    let needed = FIXED + length + CHECKSUM;
+    if prefix.len() < needed {
+        return Ok(None);
     }
-    let (json, payload) = rest.split_at(length);
-    let header = serde_json::from_slice(json)
+    let (sealed, checksum) = prefix[..needed].split_at(FIXED + length);
+    if xxh3_128(sealed).to_be_bytes() != checksum {
+        return Err(damaged(
+            name,
+            "its header's checksum differs: it was changed after it was written",
+        ));
+    }
+    let header = serde_json::from_slice(&sealed[FIXED..])
         .map_err(|error| damaged(name, &format!("its header cannot be read ({error})")))?;
-    Ok((header, payload))
+    Ok(Some((header, needed)))
+}
+
+fn too_short(name: &str, bytes: usize) -> Error {
+    damaged(
+        name,
+        &format!("it has {bytes} bytes, too few for any object"),
+    )
 }
 
 /// Returns the error for an object that cannot be used, with advice.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::records::Records;
 use super::{envelope, payload};
 use crate::protocol::{
-    Attempt, Digest, Epoch, HeadSummary, ObjectId, OperatorName, PartitionId, RunNumber,
+    Attempt, Counts, Digest, Epoch, HeadSummary, ObjectId, OperatorName, PartitionDecision,
+    PartitionId, RunNumber,
 };
 
 const MAGIC: [u8; 4] = *b"HFLG";
@@ -32,10 +33,13 @@ pub struct HeadHeader {
     pub digest: Digest,
     /// The digest of the input, independent of its order.
     pub input: Digest,
-    /// Input rows.
-    pub input_rows: u64,
-    /// Output rows.
-    pub output_rows: u64,
+    /// The digest of Spark's offsets of the epoch, as the session read them when it opened.
+    pub offsets: Digest,
+    /// The batch timestamp in the task's plan, in epoch milliseconds; none if the plan does not
+    /// carry it.
+    pub planned_at: Option<i64>,
+    /// The epoch's rows.
+    pub counts: Counts,
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
     /// Records, in this object and its chunks.
@@ -52,14 +56,20 @@ impl HeadHeader {
             base: self.base,
             digest: self.digest,
             input: self.input,
-            input_rows: self.input_rows,
+            input_rows: self.counts.input_rows,
+            offsets: self.offsets,
         }
     }
 
-    /// The chain after this epoch.
+    /// The object's part of its epoch's decision.
     #[must_use]
-    pub fn chain(&self) -> Digest {
-        self.base.chain(self.digest)
+    pub fn decision(&self) -> PartitionDecision {
+        PartitionDecision {
+            base: self.base,
+            digest: self.digest,
+            stream_times: self.stream_times.clone(),
+            counts: self.counts,
+        }
     }
 
     /// The object's id.
@@ -81,18 +91,19 @@ pub fn encode_head(header: &HeadHeader, payload: &[u8]) -> Result<Vec<u8>> {
     envelope::seal(MAGIC, header, payload)
 }
 
-/// Decodes a head without its records. All bytes are verified.
+/// Decodes a header from the first bytes of a head, and verifies these; none if they have only a
+/// part of the header.
 ///
 /// # Errors
-/// `Restore` for a damaged object, `FormatVersion` for another version's.
-pub fn decode_header(name: &str, bytes: &[u8]) -> Result<HeadHeader> {
-    envelope::open(name, MAGIC, bytes).map(|(header, _)| header)
+/// `Restore` for a damaged header, `FormatVersion` for another version's.
+pub fn decode_header(name: &str, prefix: &[u8]) -> Result<Option<HeadHeader>> {
+    Ok(envelope::open_prefix(name, MAGIC, prefix)?.map(|(header, _)| header))
 }
 
 /// Decodes a head and returns its payload undecoded. All bytes are verified.
 ///
 /// # Errors
-/// As [`decode_header`].
+/// `Restore` for a damaged object, `FormatVersion` for another version's.
 pub fn decode_payload<'a>(name: &str, bytes: &'a [u8]) -> Result<(HeadHeader, &'a [u8])> {
     envelope::open(name, MAGIC, bytes)
 }
@@ -100,7 +111,7 @@ pub fn decode_payload<'a>(name: &str, bytes: &'a [u8]) -> Result<(HeadHeader, &'
 /// Decodes a head with its own records. `name` is the object's, for messages.
 ///
 /// # Errors
-/// As [`decode_header`]; `Restore` too if there are fewer or more records than the header says.
+/// As [`decode_payload`]; `Restore` too if there are fewer or more records than the header says.
 pub fn decode_head(name: &str, bytes: &[u8]) -> Result<(HeadHeader, Records)> {
     let (header, rest): (HeadHeader, _) = envelope::open(name, MAGIC, bytes)?;
     let records = payload::read(name, rest)?;

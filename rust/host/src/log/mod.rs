@@ -1,18 +1,22 @@
 //! The format of log objects: what one task staged for one epoch.
 //!
 //! ```text
-//! magic "HFLG" | u16 version | u32 length | header, JSON | Arrow IPC stream, lz4 | xxh3-128
+//! magic "HFLG" | u16 version | u32 length | header, JSON | xxh3-128
+//!              | Arrow IPC stream, lz4 | xxh3-128
 //! ```
 //!
-//! Numbers are little-endian. The checksum (16 bytes, big-endian) covers everything before it. The
-//! payload has the columns `store` (dictionary of utf8), `key` (binary), `value` (binary, null for
+//! Numbers are little-endian. Each checksum (16 bytes, big-endian) covers everything before it, so
+//! the header can be read without the payload. The payload has the columns `store` (dictionary of utf8), `key` (binary), `value` (binary, null for
 //! a deletion), `timestamp` (int64 microseconds, null for a plain store).
 //!
 //! Records beyond 16 MiB are in chunks: objects of the same format with the magic "HFLC", which the
 //! head names. The head holds the remaining records. Records are logical, so the log does not
 //! depend on the database's layout, and a replay may apply them in any order.
+//!
+//! The decision of an epoch is an object of the same format with the magic "HFLD" and no payload.
 
 mod chunk;
+mod decision;
 mod envelope;
 mod head;
 mod payload;
@@ -20,6 +24,7 @@ mod records;
 mod writer;
 
 pub use chunk::{ChunkHeader, decode_chunk, encode_chunk};
+pub use decision::{decode_decision, encode_decision};
 pub use head::{HeadHeader, decode_head, decode_header, decode_payload, encode_head};
 pub use records::{Record, Records};
 pub use writer::{CHUNK_BYTES, CollectedRecords, RecordsWriter};

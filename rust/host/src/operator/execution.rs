@@ -4,8 +4,9 @@ use arrow_array::RecordBatch;
 use holdfast_core::{Database, Result, Transaction};
 
 use super::input::{InputRows, Intake};
-use super::outcome::{Counts, Outcome};
+use super::outcome::Outcome;
 use super::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 

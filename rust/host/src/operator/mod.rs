@@ -30,7 +30,7 @@ mod waiting_rows;
 mod worker;
 
 pub use execution::Operator;
-pub use outcome::{Counts, Outcome};
+pub use outcome::Outcome;
 pub use output::{ColumnSource, OutputColumn};
 pub use registry::{OperatorKind, OperatorRequest};
 pub use spec::OperatorSpec;

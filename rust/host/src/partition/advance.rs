@@ -9,8 +9,8 @@ use super::local::{LocalDirectory, OpenDatabase, close, position};
 use super::state::{PartitionInner, PartitionState};
 use super::view::StateView;
 use super::view_request::ViewRequest;
-use crate::protocol::{Digest, Epoch, OpenFacts, OpenStep, Violation, open_step};
-use crate::root::SparkLogs;
+use crate::protocol::{Digest, Epoch, OpenFacts, OpenStep, PlannedBatch, Violation, open_step};
+use crate::root::{OffsetsFile, SparkLogs};
 
 impl PartitionState {
     /// Makes the previous epoch final, and opens a view of the state after it.
@@ -22,9 +22,9 @@ impl PartitionState {
     /// disk fails.
     pub fn view(self: &Arc<Self>, request: &ViewRequest<'_>) -> Result<StateView> {
         let mut inner = self.inner.lock();
-        let result = self
-            .advance(&mut inner, request)
-            .and_then(|()| StateView::new(Arc::clone(inner.db()?), request.memory));
+        let result = self.advance(&mut inner, request).and_then(|offsets| {
+            StateView::new(Arc::clone(inner.db()?), request.memory, Some(offsets))
+        });
         if result.is_ok() {
             self.snapshot_if_due(&mut inner, request);
         }
@@ -48,7 +48,7 @@ impl PartitionState {
     pub fn prepare(&self, request: &ViewRequest<'_>) -> Result<Option<Epoch>> {
         let mut inner = self.inner.lock();
         match self.advance(&mut inner, request) {
-            Ok(()) => {}
+            Ok(_) => {}
             // The epoch was committed during the restore.
             Err(error) if error.kind() == ErrorKind::Fenced && inner.open.is_some() => {}
             Err(error) => {
@@ -59,19 +59,36 @@ impl PartitionState {
         self.applied(inner.db()?)
     }
 
-    /// Takes the protocol's steps until the database is at the previous epoch.
-    fn advance(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<()> {
+    /// Takes the protocol's steps until the database is at the previous epoch. Returns Spark's
+    /// offsets of the session's epoch.
+    fn advance(
+        &self,
+        inner: &mut PartitionInner,
+        request: &ViewRequest<'_>,
+    ) -> Result<OffsetsFile> {
         self.check_lookahead(inner, request)?;
         let is_new = self.open(inner, request)?;
         if !is_new && (inner.opened()?.checked.is_none() || self.was_away(inner, request)?) {
             self.catch_up(inner, request)?;
         }
-        let mut facts = self.facts(inner, request)?;
+        let (mut facts, mut offsets) = self.facts(inner, request)?;
         loop {
-            match open_step(&facts) {
-                OpenStep::Ready => return Ok(()),
+            let step = open_step(&facts);
+            if let (OpenStep::Ready | OpenStep::Apply { .. }, Some(previous)) =
+                (&step, request.epoch.previous())
+            {
+                self.root
+                    .decisions
+                    .before_session(request.run, previous, request.partitions)?;
+            }
+            match step {
+                OpenStep::Ready => {
+                    return offsets.ok_or_else(|| {
+                        let epoch = request.epoch;
+                        self.root.violation(Violation::NoOffsets { epoch })
+                    });
+                }
                 OpenStep::Apply { from, to } => {
-                    self.root.spark.sync(request.run, request.epoch)?;
                     self.roll_forward(inner, request, from, to)?;
                     inner.opened()?.flush_if_due(request.flushes)?;
                     if from == to {
@@ -97,7 +114,7 @@ impl PartitionState {
                 }
                 OpenStep::Error(violation) => return Err(self.root.violation(violation)),
             }
-            facts = self.facts(inner, request)?;
+            (facts, offsets) = self.facts(inner, request)?;
         }
     }
 
@@ -184,23 +201,29 @@ impl PartitionState {
         Ok(is_new)
     }
 
-    fn facts(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<OpenFacts> {
+    /// Reads the facts of the protocol, and Spark's offsets of the session's epoch.
+    fn facts(
+        &self,
+        inner: &mut PartitionInner,
+        request: &ViewRequest<'_>,
+    ) -> Result<(OpenFacts, Option<OffsetsFile>)> {
         // The order matters, see `OpenFacts`: `applied` first, then Spark's logs.
         let applied = self.applied(inner.db()?)?;
         let logs = self.root.spark.logs(request.epoch)?;
         let SparkLogs {
-            has_offsets,
+            offsets,
             committed,
             previous_committed,
         } = logs;
         let behind = applied.filter(|applied| {
-            *applied < request.epoch && previous_committed && !committed && has_offsets
+            *applied < request.epoch && previous_committed && !committed && offsets.is_some()
         });
         let applied_decided = match behind {
             Some(applied) => self.holds_the_decided(inner, request, applied)?,
             None => true,
         };
-        Ok(self.facts_of(request, applied, logs, applied_decided))
+        let facts = self.facts_of(request, applied, logs, applied_decided);
+        Ok((facts, offsets))
     }
 
     fn facts_of(
@@ -219,7 +242,11 @@ impl PartitionState {
             applied_decided,
             previous_committed: logs.previous_committed,
             committed: logs.committed,
-            has_offsets: logs.has_offsets,
+            has_offsets: logs.offsets.is_some(),
+            planned: PlannedBatch {
+                plan: request.planned_at,
+                file: logs.offsets.and_then(|file| file.batch_timestamp),
+            },
         }
     }
 
@@ -238,7 +265,7 @@ impl PartitionState {
             return Ok(true);
         }
         let chain = position::chain(&open.db)?;
-        let same = self.decided_header(request, applied)?.chain() == chain;
+        let same = self.decided_chain(request, applied)? == chain;
         if same {
             open.checked = Some(request.run);
         }

@@ -39,19 +39,11 @@ impl PreparedEpochs {
         }
     }
 
-    /// Whether an epoch with this base is prepared, by any run.
-    pub fn has(&self, epoch: Epoch, base: Digest) -> bool {
+    /// Whether `run` has staged this epoch here.
+    pub fn has_of_run(&self, epoch: Epoch, run: RunNumber) -> bool {
         self.0
             .iter()
-            .any(|prepared| prepared.epoch == epoch && prepared.base == base)
-    }
-
-    /// Returns the digest of an epoch with this base that `run` has staged.
-    pub fn digest_of(&self, epoch: Epoch, base: Digest, run: RunNumber) -> Option<Digest> {
-        self.0
-            .iter()
-            .find(|prepared| (prepared.epoch, prepared.base, prepared.run) == (epoch, base, run))
-            .map(|prepared| prepared.digest)
+            .any(|prepared| (prepared.epoch, prepared.run) == (epoch, run))
     }
 
     /// Takes the prepared epoch with this base and digest. Drops all others with this number or an

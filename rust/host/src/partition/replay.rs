@@ -11,8 +11,8 @@ use super::prepared_epoch::PreparedEpoch;
 use super::progress::{ProgressPace, epochs_so_far};
 use super::state::{PartitionInner, PartitionState};
 use super::view_request::ViewRequest;
-use crate::log::{CHUNK_BYTES, HeadHeader, Records};
-use crate::protocol::{Digest, Epoch, Violation};
+use crate::log::{CHUNK_BYTES, Records};
+use crate::protocol::{Digest, Epoch, ObjectId, PartitionDecision, RunNumber, Violation};
 use crate::root::{Head, Root};
 
 /// How many epochs are read ahead of the one that is applied, if there is memory for them.
@@ -60,13 +60,13 @@ impl PartitionState {
                 });
                 read
             };
-            let read: Vec<mpsc::Receiver<Result<Head>>> = (0..lanes).map(lane).collect();
+            let read: Vec<mpsc::Receiver<Result<DecidedEpoch>>> = (0..lanes).map(lane).collect();
             for done in 0..count {
                 self.root.check_running()?;
-                let head = read[done % lanes]
+                let epoch = read[done % lanes]
                     .recv()
                     .map_err(|_| Error::new(ErrorKind::Restore, "the log's reader has ended"))?;
-                records += self.apply_head(inner, &head?)?;
+                records += self.apply_read(inner, epoch?)?;
                 if let Some(elapsed) = pace.due() {
                     log::info!(
                         "{self}: replayed {}",
@@ -93,31 +93,25 @@ impl PartitionState {
     ) -> Result<()> {
         let db = Arc::clone(inner.db()?);
         let base = position::chain(&db)?;
-        if inner.prepared.has(epoch, base) {
-            let decided = self.decided(request, epoch)?;
-            let digest = match inner.prepared.digest_of(epoch, base, decided.run) {
-                // The decided object is known to be the prepared one, so it is not read.
-                Some(digest) => digest,
-                None => {
-                    let header = self
-                        .root
-                        .log
-                        .head_header(epoch, &decided)?
-                        .ok_or_else(|| self.missing(decided.clone(), epoch))?;
-                    self.check_base(&header, base)?;
-                    header.digest
-                }
-            };
-            if let Some(prepared) = inner.prepared.take(epoch, base, digest) {
-                let bytes = prepared.transaction.uncommitted_bytes() as u64;
-                if self.apply_prepared(&db, prepared)? {
-                    inner.snapshots.log_bytes += bytes;
-                    return Ok(());
-                }
+        let decision = self.decision(request, epoch)?;
+        if let Some(decided) = decision.of(&self.operator, self.number)
+            && let Some(prepared) = inner.prepared.take(epoch, base, decided.digest)
+        {
+            let bytes = prepared.transaction.uncommitted_bytes() as u64;
+            if self.apply_prepared(&db, prepared)? {
+                inner.snapshots.log_bytes += bytes;
+                return Ok(());
             }
         }
+        // A task of this run was acknowledged, so the object was durable.
+        if decision.run.is_none() && inner.prepared.has_of_run(epoch, request.run) {
+            return Err(self.root.violation(Violation::LogLost {
+                epoch,
+                lost: format!("the object of {self}"),
+            }));
+        }
         let (pace, restarted) = (ProgressPace::start(), inner.opened()?.checked.is_none());
-        let records = self.apply_head(inner, &self.read(request, epoch)?)?;
+        let records = self.apply_read(inner, self.read(request, epoch)?)?;
         if restarted || pace.due().is_some() {
             log::info!(
                 "{self}: epoch {epoch} restored in {:.2} s, {records} records",
@@ -127,34 +121,74 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Reads the object that decided an epoch.
-    fn read(&self, request: &ViewRequest<'_>, epoch: Epoch) -> Result<Head> {
-        let decided = self.decided(request, epoch)?;
-        self.root
-            .log
-            .head(epoch, &decided)?
-            .ok_or_else(|| self.missing(decided, epoch))
+    /// Reads what an epoch is for this partition.
+    fn read(&self, request: &ViewRequest<'_>, epoch: Epoch) -> Result<DecidedEpoch> {
+        let decision = self.decision(request, epoch)?;
+        let decided = decision.of(&self.operator, self.number).cloned();
+        let head = match (&decided, decision.run) {
+            (Some(decided), Some(run)) => Some(self.read_head(epoch, run, decided)?),
+            _ => None,
+        };
+        Ok(DecidedEpoch {
+            epoch,
+            decided,
+            head,
+        })
     }
 
-    /// Applies an object of the log; returns how many records it has.
-    fn apply_head(&self, inner: &mut PartitionInner, head: &Head) -> Result<u64> {
-        let db = inner.db()?;
-        self.check_base(&head.header, position::chain(db)?)?;
-        let mut tx = db.begin()?;
-        let bytes = apply_object(&self.root, db, &mut tx, head)?;
-        db.commit_transaction(tx, self.commit(head.header.epoch, head.header.chain()))?;
-        inner.snapshots.log_bytes += bytes;
-        Ok(head.header.records)
-    }
-
-    fn check_base(&self, header: &HeadHeader, base: Digest) -> Result<()> {
-        if header.base == base {
-            return Ok(());
+    /// Reads the object that decided an epoch, and checks that it is the one that was recorded.
+    fn read_head(&self, epoch: Epoch, run: RunNumber, decided: &PartitionDecision) -> Result<Head> {
+        let object = ObjectId {
+            operator: self.operator.clone(),
+            partition: self.number,
+            run,
+        };
+        match self.root.log.head(epoch, &object)? {
+            Some(head) if head.header.decision() == *decided => Ok(head),
+            Some(_) => Err(self
+                .root
+                .violation(Violation::BrokenChain { object, epoch })),
+            None => Err(self.missing(object, epoch)),
         }
-        Err(self.root.violation(Violation::BrokenChain {
-            object: header.id(),
-            epoch: header.epoch,
-        }))
+    }
+
+    /// Applies an epoch that was read; returns how many records it has.
+    fn apply_read(&self, inner: &mut PartitionInner, read: DecidedEpoch) -> Result<u64> {
+        let DecidedEpoch {
+            epoch,
+            decided,
+            head,
+        } = read;
+        let db = inner.db()?;
+        let base = position::chain(db)?;
+        let Some(decided) = decided else {
+            if base != Digest::ZERO {
+                return Err(self.not_evaluated(epoch));
+            }
+            // The operator begins later.
+            db.commit_transaction(db.begin()?, self.commit(epoch, base))?;
+            return Ok(0);
+        };
+        if decided.base != base {
+            let run = head.map_or(RunNumber(0), |head| head.header.run);
+            return Err(self.root.violation(Violation::BrokenChain {
+                object: ObjectId {
+                    operator: self.operator.clone(),
+                    partition: self.number,
+                    run,
+                },
+                epoch,
+            }));
+        }
+        let mut tx = db.begin()?;
+        let (mut records, mut bytes) = (0, 0);
+        if let Some(head) = &head {
+            bytes = apply_object(&self.root, db, &mut tx, head)?;
+            records = head.header.records;
+        }
+        db.commit_transaction(tx, self.commit(epoch, decided.chain()))?;
+        inner.snapshots.log_bytes += bytes;
+        Ok(records)
     }
 
     /// Commits a prepared epoch; false if it cannot be committed, and must be read from the log.
@@ -166,6 +200,15 @@ impl PartitionState {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What a committed epoch is for one partition.
+struct DecidedEpoch {
+    epoch: Epoch,
+    /// None if the decision does not name the operator.
+    decided: Option<PartitionDecision>,
+    /// None if no operator ran in the epoch.
+    head: Option<Head>,
 }
 
 /// Stages everything in an object of the log; returns the bytes of its keys and values.

@@ -12,8 +12,7 @@ use super::local::{LocalDirectory, OpenDatabase, close, position, remove_directo
 use super::progress::{ProgressPace, bytes, bytes_so_far};
 use super::state::{PartitionInner, PartitionState};
 use super::view_request::ViewRequest;
-use crate::log::HeadHeader;
-use crate::protocol::Epoch;
+use crate::protocol::{Digest, Epoch};
 use crate::root::{SnapshotId, SnapshotTransfer};
 
 impl PartitionState {
@@ -53,12 +52,7 @@ impl PartitionState {
             directory.beside("restore"),
         );
         if let Some(applied) = applied
-            && (applied >= request.epoch
-                || !self
-                    .root
-                    .log
-                    .list(Some(&self.operator), applied)?
-                    .is_empty())
+            && (applied >= request.epoch || !self.root.log.files_in_force(applied)?.is_empty())
         {
             return Ok(());
         }
@@ -140,25 +134,19 @@ impl PartitionState {
         };
         // Without a snapshot the log must be complete.
         let first = applied.unwrap_or(request.first_epoch);
-        let is_log_complete = || -> Result<bool> {
-            Ok(self
-                .root
-                .log
-                .list(Some(&self.operator), first)?
-                .iter()
-                .any(|object| object.partition == self.number))
-        };
+        let is_log_complete =
+            || -> Result<bool> { Ok(!self.root.log.files_in_force(first)?.is_empty()) };
         let (mut candidates, mut reasons) = (list()?, String::new());
         while !candidates.is_empty() {
             for id in &candidates {
                 if self.suspect_rank(id).is_some() && is_log_complete()? {
                     return Ok(None);
                 }
-                let (header, is_log) = match self.decided_header(request, id.epoch) {
-                    Ok(header) => (Ok(header), false),
+                let (chain, is_log) = match self.decided_chain(request, id.epoch) {
+                    Ok(chain) => (Ok(chain), false),
                     Err(error) => (Err(error), true),
                 };
-                match header.and_then(|header| self.restore(id, &header, fetched, &mut adopt)) {
+                match chain.and_then(|chain| self.restore(id, chain, fetched, &mut adopt)) {
                     Ok(db) => {
                         self.origin.lock().set_newest(Some(id.clone()));
                         return Ok(Some(db));
@@ -209,13 +197,13 @@ impl PartitionState {
     fn restore(
         &self,
         id: &SnapshotId,
-        header: &HeadHeader,
+        decided: Digest,
         fetched: &Path,
         adopt: &mut impl FnMut() -> Result<Arc<Database>>,
     ) -> Result<Arc<Database>> {
         let pace = ProgressPace::start();
         let other = |what: &str| Error::new(ErrorKind::Restore, format!("it holds {what}"));
-        if header.chain() != id.chain {
+        if decided != id.chain {
             return Err(other("another state than the one that was decided"));
         }
         remove_directory(fetched)?;

@@ -13,8 +13,10 @@ use super::local::{LocalDirectory, OpenDatabase, close, position};
 use super::prepared_epoch::{PreparedEpoch, PreparedEpochs};
 use super::snapshot_history::{SnapshotHistory, SnapshotOrigin};
 use super::view_request::ViewRequest;
-use crate::log::HeadHeader;
-use crate::protocol::{Digest, Epoch, ObjectId, OperatorName, PartitionId, RunNumber, Violation};
+use crate::protocol::{
+    Digest, Epoch, EpochDecision, ObjectId, OperatorName, PartitionDecision, PartitionId,
+    RunNumber, Violation,
+};
 use crate::root::Root;
 
 /// The state of one partition on this host.
@@ -170,28 +172,43 @@ impl PartitionState {
         position::commit(&self.query_id, self.number, epoch, chain)
     }
 
-    /// The object that decided an epoch.
-    pub(super) fn decided(&self, request: &ViewRequest<'_>, epoch: Epoch) -> Result<ObjectId> {
-        let run = self
-            .root
-            .log
-            .decided_for(&self.operator, epoch, request.partitions)?;
-        Ok(ObjectId {
-            operator: self.operator.clone(),
-            partition: self.number,
-            run,
-        })
-    }
-
-    /// The header of the object that decided an epoch.
-    pub(super) fn decided_header(
+    /// The decision of a committed epoch.
+    pub(super) fn decision(
         &self,
         request: &ViewRequest<'_>,
         epoch: Epoch,
-    ) -> Result<HeadHeader> {
-        let decided = self.decided(request, epoch)?;
-        let header = self.root.log.head_header(epoch, &decided)?;
-        header.ok_or_else(|| self.missing(decided, epoch))
+    ) -> Result<Arc<EpochDecision>> {
+        self.root
+            .decisions
+            .of(request.run, epoch, request.partitions)
+    }
+
+    /// The chain of this partition after a committed epoch; zero if the operator had not begun.
+    pub(super) fn decided_chain(&self, request: &ViewRequest<'_>, epoch: Epoch) -> Result<Digest> {
+        let decision = self.decision(request, epoch)?;
+        let decided = decision.of(&self.operator, self.number);
+        Ok(decided.map_or(Digest::ZERO, PartitionDecision::chain))
+    }
+
+    /// The error for an epoch whose decision does not name this operator, although an earlier one
+    /// does.
+    pub(super) fn not_evaluated(&self, epoch: Epoch) -> Error {
+        let violation = match self
+            .root
+            .log
+            .has_later(epoch, |other| *other == self.operator)
+        {
+            Ok(true) => Violation::LogLost {
+                epoch,
+                lost: format!("the part of operator {}", self.operator),
+            },
+            Ok(false) => Violation::NotEvaluated {
+                epoch,
+                operator: self.operator.clone(),
+            },
+            Err(error) => return error,
+        };
+        self.root.violation(violation)
     }
 
     /// The error for a missing object that decided an epoch.

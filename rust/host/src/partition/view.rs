@@ -7,6 +7,7 @@ use holdfast_core::{Database, Result, Transaction};
 use super::local::position;
 use crate::memory::budget::{Budget, Share};
 use crate::protocol::Digest;
+use crate::root::OffsetsFile;
 
 /// Minimum memory of a transaction; with less it would spill too early.
 const MIN_TRANSACTION_BYTES: usize = 1 << 20;
@@ -21,14 +22,22 @@ pub struct StateView {
     pub memory: Share,
     /// The chain's digest of the state.
     pub base: Digest,
+    /// Spark's offsets of the session's epoch; none in a scratch session.
+    pub offsets: Option<OffsetsFile>,
 }
 
 impl StateView {
-    /// Opens a view of the present state of a database. `memory`: the budget of what is staged.
+    /// Opens a view of the present state of a database.
+    ///
+    /// `memory`: the budget of what is staged. `offsets`: Spark's offsets of the session's epoch.
     ///
     /// # Errors
     /// `StoreClosed`, and `StoreCorrupted` for a chain that is not a digest.
-    pub fn new(db: Arc<Database>, memory: &Arc<Budget>) -> Result<Self> {
+    pub fn new(
+        db: Arc<Database>,
+        memory: &Arc<Budget>,
+        offsets: Option<OffsetsFile>,
+    ) -> Result<Self> {
         let (mut transaction, base, mut memory) =
             (db.begin()?, position::chain(&db)?, memory.share());
         let room = memory.room().max(MIN_TRANSACTION_BYTES);
@@ -41,6 +50,7 @@ impl StateView {
             transaction,
             memory,
             base,
+            offsets,
         })
     }
 }

@@ -15,6 +15,9 @@ pub struct ViewRequest<'a> {
     pub run: RunNumber,
     /// The session's epoch.
     pub epoch: Epoch,
+    /// The batch timestamp in the task's plan, in epoch milliseconds; none if the plan does not
+    /// carry it.
+    pub planned_at: Option<i64>,
     /// The epoch in which the operator first took part.
     pub first_epoch: Epoch,
     /// How many partitions the state has.

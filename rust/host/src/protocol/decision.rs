@@ -5,24 +5,65 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::number::{PartitionId, RunNumber};
 use super::object::ObjectId;
 use super::operator::OperatorName;
+use super::stage::{HeadSummary, reproduces};
 
 /// The decision that an epoch's objects allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// This run decides, for all operators and partitions, if it and the [`newer_objects`] agree.
+    /// This run decides, for all operators and partitions.
     Run(RunNumber),
-    /// There are objects, but no run is whole: the plan was evaluated in part.
+    /// The plan was evaluated in part: no run is whole, or a newer run contradicts the whole one.
     Partial {
-        /// The highest run that has objects.
+        /// The highest run that has objects, or the one that contradicts.
         run: RunNumber,
-        /// The operators and partitions that it lacks.
+        /// The operators and partitions that it lacks; empty if it contradicts.
         missing: Vec<(OperatorName, PartitionId)>,
     },
-    /// There are no objects: the plan was not evaluated.
+    /// There are no objects: no operator was evaluated.
     Nothing,
 }
 
-/// Decides an epoch: the highest whole run wins.
+/// Decides an epoch by its objects.
+///
+/// The highest whole run wins ([`highest_whole`]). Each object of a run above it must have the same
+/// digest as its own object of the same operator and partition, which must exist. Otherwise the
+/// epoch was evaluated in part.
+///
+/// The reason: a run whose tasks all succeeded was whole before any newer run claimed, so every
+/// newer object reproduces it. If a newer object differs, the lower run became whole only when one
+/// of its tasks, already fenced, put the last object. No sink has that run's output. But the newer
+/// run, which was evaluated in part (`take`), may be committed.
+///
+/// `summary` reads an object; none if it does not exist.
+///
+/// # Errors
+/// Those of `summary`.
+pub fn decide<E>(
+    objects: &[ObjectId],
+    partitions: u32,
+    mut summary: impl FnMut(&ObjectId) -> Result<Option<HeadSummary>, E>,
+) -> Result<Decision, E> {
+    let decision = highest_whole(objects, partitions);
+    let Decision::Run(run) = decision else {
+        return Ok(decision);
+    };
+    for newer in objects.iter().filter(|object| object.run > run) {
+        let decided = ObjectId {
+            run,
+            ..newer.clone()
+        };
+        let (ours, theirs) = (summary(&decided)?, summary(newer)?);
+        if !matches!((ours, theirs), (Some(ours), Some(theirs)) if reproduces(&ours, &theirs)) {
+            return Ok(Decision::Partial {
+                run: newer.run,
+                missing: Vec::new(),
+            });
+        }
+    }
+    Ok(decision)
+}
+
+/// Returns the highest whole run, by the names of the objects alone.
 ///
 /// A run is whole if each operator with objects of that run has all `partitions`, and it has every
 /// operator of a whole run below it. Without the second condition, a run that was killed between
@@ -30,7 +71,7 @@ pub enum Decision {
 /// output may have reached the sink, and the next run would not have to reproduce that one
 /// (`tests/protocol_model/`, `ForgetsOperators`).
 #[must_use]
-pub fn decide(objects: &[ObjectId], partitions: u32) -> Decision {
+pub fn highest_whole(objects: &[ObjectId], partitions: u32) -> Decision {
     let mut runs: BTreeMap<RunNumber, PartitionsByOperator<'_>> = BTreeMap::new();
     for object in objects {
         runs.entry(object.run)
@@ -79,24 +120,6 @@ fn missing(
     missing
 }
 
-/// Returns the objects of runs above the deciding one.
-///
-/// Each must have the same digest as the deciding run's object of the same operator and partition,
-/// which must exist. Otherwise the epoch was evaluated in part.
-///
-/// The reason: a run whose tasks all succeeded was whole before any newer run claimed, so every
-/// newer object reproduces it. If a newer object differs, the lower run became whole only when one
-/// of its tasks, already fenced, put the last object. No sink has that run's output. But the newer
-/// run, which was evaluated in part (`take`), may be committed.
-#[must_use]
-pub fn newer_objects(objects: &[ObjectId], decided: RunNumber) -> Vec<ObjectId> {
-    objects
-        .iter()
-        .filter(|object| object.run > decided)
-        .cloned()
-        .collect()
-}
-
 /// Returns the whole run below `mine`, which `mine` must reproduce: its output may have reached a
 /// sink.
 #[must_use]
@@ -106,7 +129,7 @@ pub fn older_whole(objects: &[ObjectId], partitions: u32, mine: RunNumber) -> Op
         .filter(|object| object.run < mine)
         .cloned()
         .collect();
-    match decide(&older, partitions) {
+    match highest_whole(&older, partitions) {
         Decision::Run(run) => Some(run),
         Decision::Partial { .. } | Decision::Nothing => None,
     }
@@ -115,6 +138,7 @@ pub fn older_whole(objects: &[ObjectId], partitions: u32, mine: RunNumber) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Digest;
 
     fn name(text: &str) -> OperatorName {
         OperatorName::new(text).expect("a name")
@@ -132,13 +156,39 @@ mod tests {
     #[test]
     fn the_highest_whole_run_decides() {
         let both = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2), ("a", 1, 2)]);
-        assert_eq!(decide(&both, 2), Decision::Run(RunNumber(2)));
+        assert_eq!(highest_whole(&both, 2), Decision::Run(RunNumber(2)));
         let newer_is_partial = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2)]);
-        assert_eq!(decide(&newer_is_partial, 2), Decision::Run(RunNumber(1)));
         assert_eq!(
-            newer_objects(&newer_is_partial, RunNumber(1)),
-            objects(&[("a", 0, 2)])
+            highest_whole(&newer_is_partial, 2),
+            Decision::Run(RunNumber(1))
         );
+    }
+
+    #[test]
+    fn a_newer_object_must_reproduce_the_whole_run() {
+        let list = objects(&[("a", 0, 1), ("a", 1, 1), ("a", 0, 2)]);
+        let decide = |newer: &[u8]| {
+            decide(&list, 2, |object| {
+                let content = if object.run == RunNumber(2) {
+                    newer
+                } else {
+                    b"first"
+                };
+                Ok::<_, ()>(Some(HeadSummary {
+                    base: Digest::ZERO,
+                    digest: Digest::of(content),
+                    input: Digest::ZERO,
+                    input_rows: 1,
+                    offsets: Digest::ZERO,
+                }))
+            })
+        };
+        assert_eq!(decide(b"first"), Ok(Decision::Run(RunNumber(1))));
+        let contradicted = Decision::Partial {
+            run: RunNumber(2),
+            missing: Vec::new(),
+        };
+        assert_eq!(decide(b"other"), Ok(contradicted));
     }
 
     #[test]
@@ -146,7 +196,7 @@ mod tests {
         let second_operator_lacks_one = objects(&[("a", 0, 1), ("a", 1, 1), ("b", 0, 1)]);
         let missing = vec![(name("b"), PartitionId(1))];
         assert_eq!(
-            decide(&second_operator_lacks_one, 2),
+            highest_whole(&second_operator_lacks_one, 2),
             Decision::Partial {
                 run: RunNumber(1),
                 missing
@@ -158,7 +208,7 @@ mod tests {
     fn a_run_without_an_operator_of_a_whole_run_below_is_not_whole() {
         let killed_between_stages = objects(&[("a", 0, 1), ("b", 0, 1), ("a", 0, 2)]);
         assert_eq!(
-            decide(&killed_between_stages, 1),
+            highest_whole(&killed_between_stages, 1),
             Decision::Run(RunNumber(1))
         );
         assert_eq!(
@@ -176,9 +226,9 @@ mod tests {
             ("a", 0, 2),
             ("a", 1, 2),
         ]);
-        assert_eq!(decide(&removed, 2), Decision::Run(RunNumber(2)));
+        assert_eq!(highest_whole(&removed, 2), Decision::Run(RunNumber(2)));
         let added = objects(&[("a", 0, 1), ("a", 0, 2), ("b", 0, 2)]);
-        assert_eq!(decide(&added, 1), Decision::Run(RunNumber(2)));
+        assert_eq!(highest_whole(&added, 1), Decision::Run(RunNumber(2)));
     }
 
     #[test]
@@ -186,13 +236,13 @@ mod tests {
         let partial = objects(&[("a", 0, 1), ("a", 2, 4)]);
         let missing = vec![(name("a"), PartitionId(0)), (name("a"), PartitionId(1))];
         assert_eq!(
-            decide(&partial, 3),
+            highest_whole(&partial, 3),
             Decision::Partial {
                 run: RunNumber(4),
                 missing
             }
         );
-        assert_eq!(decide(&[], 3), Decision::Nothing);
+        assert_eq!(highest_whole(&[], 3), Decision::Nothing);
     }
 
     #[test]

@@ -6,9 +6,10 @@
 //! in `docs/design/epochs.md`.
 //!
 //! The life of an epoch: a run claims its number ([`next_claim`]). A session opens ([`open_step`])
-//! once the epoch before is final ([`decide`], [`newer_objects`]). It stages its object
-//! ([`older_whole`], [`replay_step`], [`stage_step`]), and reads the claims again ([`fence`])
-//! before it acknowledges the task to Spark.
+//! once the epoch before is final: the first host that sees Spark's commit of it decides it
+//! ([`decide`]) and records that ([`EpochDecision`]). The session stages its object
+//! ([`older_whole`], [`replay_step`], [`decided_step`], [`stage_step`]), and reads the claims again
+//! ([`fence`]) before it acknowledges the task to Spark.
 //!
 //! [`owner_step`] chooses the host of a partition's sessions. It affects speed, never the content
 //! of an epoch.
@@ -18,11 +19,14 @@
 
 mod balance;
 mod claim;
+mod counts;
 mod decision;
 mod digest;
+mod epoch_decision;
 mod idle;
 mod number;
 mod object;
+mod offsets_difference;
 mod open;
 mod operator;
 mod owner;
@@ -31,13 +35,18 @@ mod violation;
 
 pub use balance::{needs_recount, relieves};
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};
-pub use decision::{Decision, decide, newer_objects, older_whole};
+pub use counts::Counts;
+pub use decision::{Decision, decide, highest_whole, older_whole};
 pub use digest::Digest;
+pub use epoch_decision::{EpochDecision, PartitionDecision};
 pub use idle::{Heartbeats, PartitionTimes, followed_time, idle_since, sources_moved};
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;
-pub use open::{OpenFacts, OpenStep, open_step};
+pub use offsets_difference::OffsetsDifference;
+pub use open::{OpenFacts, OpenStep, PlannedBatch, open_step};
 pub use operator::OperatorName;
 pub use owner::{HostId, NEWEST_OWNERS, Owner, OwnerStep, Term, owner_step};
-pub use stage::{HeadSummary, ReplayStep, StageStep, replay_step, reproduces, stage_step};
+pub use stage::{
+    HeadSummary, ReplayStep, StageStep, decided_step, replay_step, reproduces, stage_step,
+};
 pub use violation::Violation;

@@ -1,6 +1,7 @@
 //! The steps that bring a partition to exactly the epoch before a session's.
 
 use super::number::{Epoch, PartitionId};
+use super::offsets_difference::OffsetsDifference;
 use super::operator::OperatorName;
 use super::violation::Violation;
 
@@ -30,6 +31,20 @@ pub struct OpenFacts {
     pub committed: bool,
     /// Spark's offset log holds the epoch.
     pub has_offsets: bool,
+    /// When Spark planned the epoch.
+    pub planned: PlannedBatch,
+}
+
+/// The time at which Spark planned an epoch, in epoch milliseconds, from two sources.
+///
+/// They differ if two drivers wrote the offsets of the epoch: Spark checks that the file is absent
+/// and then renames, which is not atomic in every object store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlannedBatch {
+    /// In the task's plan, from the memory of its driver; none if the plan does not carry it.
+    pub plan: Option<i64>,
+    /// In the file of the offset log; none if the file has no timestamp.
+    pub file: Option<i64>,
 }
 
 /// The next step of a host before a session opens.
@@ -64,6 +79,16 @@ pub fn open_step(facts: &OpenFacts) -> OpenStep {
     }
     if !facts.has_offsets {
         return OpenStep::Error(Violation::NoOffsets { epoch });
+    }
+    let PlannedBatch { plan, file } = facts.planned;
+    if let Some(plan) = plan
+        && file != Some(plan)
+    {
+        return OpenStep::Error(Violation::OffsetsChanged {
+            epoch,
+            rewind: epoch,
+            difference: OffsetsDifference::BatchTime { plan, file },
+        });
     }
     if let (false, Some(previous)) = (facts.previous_committed, epoch.previous()) {
         return OpenStep::Error(Violation::PreviousNotCommitted { epoch, previous });
@@ -111,6 +136,7 @@ mod tests {
             previous_committed: true,
             committed: false,
             has_offsets: true,
+            planned: PlannedBatch::default(),
         }
     }
 
@@ -189,6 +215,22 @@ mod tests {
                 open_step(&stale),
                 OpenStep::Error(Violation::AlreadyCommitted { epoch: Epoch(7) })
             );
+        }
+    }
+
+    #[test]
+    fn a_task_of_a_driver_that_did_not_write_the_offsets_does_not_open() {
+        let planned = |plan, file| OpenFacts {
+            planned: PlannedBatch { plan, file },
+            ..facts(7, Some(6))
+        };
+        assert_eq!(open_step(&planned(Some(5), Some(5))), OpenStep::Ready);
+        assert_eq!(open_step(&planned(None, Some(5))), OpenStep::Ready);
+        for file in [Some(6), None] {
+            let OpenStep::Error(error) = open_step(&planned(Some(5), file)) else {
+                panic!("another driver planned the epoch")
+            };
+            assert!(matches!(error, Violation::OffsetsChanged { .. }), "{error}");
         }
     }
 

@@ -3,6 +3,7 @@
 use holdfast_core::ProcessingGuarantee;
 
 use super::digest::Digest;
+use super::epoch_decision::PartitionDecision;
 
 /// The parts of an object that are compared between sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct HeadSummary {
     pub input: Digest,
     /// How many rows the input has.
     pub input_rows: u64,
+    /// The digest of Spark's offsets of the epoch, as the session read them.
+    pub offsets: Digest,
 }
 
 /// The step of a session with regard to other sessions of its run.
@@ -25,6 +28,8 @@ pub enum StageStep {
     /// Another session of the run was first, and its object counts. Under exactly-once both have
     /// the same content.
     Adopt,
+    /// Another session of the run was first, and read other offsets of the epoch.
+    OffsetsChanged,
     /// Another session of the run was first, with other content.
     Mismatch {
         /// Both started from the same state.
@@ -46,6 +51,7 @@ pub fn stage_step(
 ) -> StageStep {
     match existing {
         None => StageStep::Write,
+        Some(first) if first.offsets != mine.offsets => StageStep::OffsetsChanged,
         Some(first) if counts_for(first, mine, guarantee) => StageStep::Adopt,
         Some(first) => StageStep::Mismatch {
             base_same: first.base == mine.base,
@@ -62,41 +68,72 @@ pub fn reproduces(older: &HeadSummary, mine: &HeadSummary) -> bool {
     older.base == mine.base && older.digest == mine.digest
 }
 
-/// What a session stages if an older run is whole, so that the sink may have that run's output.
+/// What a session stages if the sink may have the output of an earlier evaluation: an older run is
+/// whole, or the epoch was decided before Spark lost its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayStep {
-    /// Its own object: the results are the same.
+    /// Its own object.
     Own,
-    /// A copy of the older run's object, so that the epoch's result does not depend on which of the
-    /// two runs decides.
+    /// A copy of the earlier object, so that the epoch's result does not depend on which of the two
+    /// decides.
     Copy,
-    /// Nothing: the results differ, which only at-least-once accepts.
+    /// Nothing: Spark's offsets of the epoch are not those of the earlier evaluation.
+    OffsetsChanged,
+    /// Nothing: the results differ.
     NotReproduced,
 }
 
 /// Compares a session's object with that of an older whole run.
 ///
-/// The older run is reproduced, or copied under at-least-once. Its records may already be in the
-/// state of some host, since its driver may have committed the epoch meanwhile.
+/// Under exactly-once the older run must be reproduced from the same offsets. Its records may
+/// already be in the state of some host, since its driver may have committed the epoch meanwhile.
+/// At-least-once copies the older object if it started from the same state and the same offsets.
+/// With other offsets the older evaluation is of other rows, so the session's own object counts.
 #[must_use]
 pub fn replay_step(
     older: &HeadSummary,
     mine: &HeadSummary,
     guarantee: ProcessingGuarantee,
 ) -> ReplayStep {
-    if reproduces(older, mine) {
-        ReplayStep::Own
-    } else if counts_for(older, mine, guarantee) {
-        ReplayStep::Copy
-    } else {
-        ReplayStep::NotReproduced
+    let same_offsets = older.offsets == mine.offsets;
+    match guarantee {
+        _ if same_offsets && reproduces(older, mine) => ReplayStep::Own,
+        ProcessingGuarantee::ExactlyOnce if same_offsets => ReplayStep::NotReproduced,
+        ProcessingGuarantee::ExactlyOnce => ReplayStep::OffsetsChanged,
+        ProcessingGuarantee::AtLeastOnce if same_offsets && older.base == mine.base => {
+            ReplayStep::Copy
+        }
+        ProcessingGuarantee::AtLeastOnce => ReplayStep::Own,
     }
 }
 
-/// Whether an earlier session's object may stand for a later session's.
+/// Compares a session's object with the recorded decision of its epoch, whose commit Spark has
+/// lost.
 ///
-/// Under exactly-once the results must be equal. Under at-least-once only the state before must be:
-/// a replay of an epoch may have other results there.
+/// The decision stands. `decided` is its part for the session's operator and partition; none if it
+/// does not name them. `offsets`: the offsets that it names.
+#[must_use]
+pub fn decided_step(
+    decided: Option<&PartitionDecision>,
+    offsets: Digest,
+    mine: &HeadSummary,
+    guarantee: ProcessingGuarantee,
+) -> ReplayStep {
+    if offsets != mine.offsets {
+        return ReplayStep::OffsetsChanged;
+    }
+    match decided {
+        Some(decided) if decided.base != mine.base => ReplayStep::NotReproduced,
+        Some(decided) if decided.digest == mine.digest => ReplayStep::Own,
+        Some(_) if guarantee == ProcessingGuarantee::AtLeastOnce => ReplayStep::Copy,
+        _ => ReplayStep::NotReproduced,
+    }
+}
+
+/// Whether an object of a session counts for another one with this content.
+///
+/// Under exactly-once their results must be equal. Under at-least-once only the state before must
+/// be: a replay of an epoch may have other results there.
 fn counts_for(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGuarantee) -> bool {
     match guarantee {
         ProcessingGuarantee::ExactlyOnce => reproduces(earlier, mine),
@@ -117,6 +154,7 @@ mod tests {
             digest: digest_of(digest),
             input: digest_of(input),
             input_rows: 5,
+            offsets: Digest::of(b"offsets"),
         }
     }
 
@@ -176,16 +214,27 @@ mod tests {
     }
 
     #[test]
+    fn a_second_attempt_that_read_other_offsets_is_an_error() {
+        let first = HeadSummary {
+            offsets: Digest::of(b"other"),
+            ..head("b", "d", "i")
+        };
+        for guarantee in [ExactlyOnce, AtLeastOnce] {
+            assert_eq!(step(&first, guarantee), StageStep::OffsetsChanged);
+        }
+    }
+
+    #[test]
     fn an_older_run_is_reproduced_or_copied() {
         let replay =
             |older: &HeadSummary, guarantee| replay_step(older, &head("b", "d", "i"), guarantee);
         for guarantee in [ExactlyOnce, AtLeastOnce] {
             assert_eq!(replay(&head("b", "d", "other"), guarantee), ReplayStep::Own);
-            assert_eq!(
-                replay(&head("other", "d", "i"), guarantee),
-                ReplayStep::NotReproduced
-            );
         }
+        assert_eq!(
+            replay(&head("other", "d", "i"), ExactlyOnce),
+            ReplayStep::NotReproduced
+        );
         assert_eq!(
             replay(&head("b", "other", "i"), ExactlyOnce),
             ReplayStep::NotReproduced
@@ -194,5 +243,52 @@ mod tests {
             replay(&head("b", "other", "i"), AtLeastOnce),
             ReplayStep::Copy
         );
+        assert_eq!(
+            replay(&head("other", "d", "i"), AtLeastOnce),
+            ReplayStep::Own
+        );
+    }
+
+    #[test]
+    fn an_older_run_over_other_offsets_is_an_error_or_does_not_count() {
+        let older = HeadSummary {
+            offsets: Digest::of(b"other"),
+            ..head("b", "d", "i")
+        };
+        let mine = head("b", "d", "i");
+        assert_eq!(
+            replay_step(&older, &mine, ExactlyOnce),
+            ReplayStep::OffsetsChanged
+        );
+        assert_eq!(replay_step(&older, &mine, AtLeastOnce), ReplayStep::Own);
+    }
+
+    #[test]
+    fn a_decision_stands() {
+        let mine = head("b", "d", "i");
+        let decided = |base: &str, digest: &str| PartitionDecision {
+            base: Digest::of(base.as_bytes()),
+            digest: Digest::of(digest.as_bytes()),
+            ..PartitionDecision::default()
+        };
+        let step = |decided: Option<&PartitionDecision>, guarantee| {
+            decided_step(decided, mine.offsets, &mine, guarantee)
+        };
+        for guarantee in [ExactlyOnce, AtLeastOnce] {
+            assert_eq!(step(Some(&decided("b", "d")), guarantee), ReplayStep::Own);
+            assert_eq!(
+                step(Some(&decided("other", "d")), guarantee),
+                ReplayStep::NotReproduced
+            );
+            assert_eq!(step(None, guarantee), ReplayStep::NotReproduced);
+            let other_offsets = Digest::of(b"other");
+            assert_eq!(
+                decided_step(Some(&decided("b", "d")), other_offsets, &mine, guarantee),
+                ReplayStep::OffsetsChanged
+            );
+        }
+        let other = decided("b", "other");
+        assert_eq!(step(Some(&other), ExactlyOnce), ReplayStep::NotReproduced);
+        assert_eq!(step(Some(&other), AtLeastOnce), ReplayStep::Copy);
     }
 }

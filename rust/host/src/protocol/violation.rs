@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::claim::{Claim, Fenced};
 use super::number::{Epoch, PartitionId, RunNumber};
 use super::object::ObjectId;
+use super::offsets_difference::OffsetsDifference;
 use super::operator::OperatorName;
 
 /// A rule of the protocol that would be broken by continuing.
@@ -110,6 +111,48 @@ pub enum Violation {
         epoch: Epoch,
     },
 
+    /// Spark's offsets of an epoch are not those that the epoch was computed from.
+    #[error(
+        "Spark's offsets of epoch {epoch} (query/offsets/{epoch}) have changed: {difference}. Two \
+         drivers wrote the checkpoint, or it was restored from a backup. Stop the other driver, \
+         and put the checkpoint back that belongs to the state; or compute the epoch again with \
+         `holdfast rewind <root> --epoch {rewind}`"
+    )]
+    OffsetsChanged {
+        /// The epoch.
+        epoch: Epoch,
+        /// The epoch to rewind to.
+        rewind: Epoch,
+        /// What differs.
+        difference: OffsetsDifference,
+    },
+
+    /// A job of an epoch that ended before the job did.
+    #[error(
+        "{object}, epoch {epoch}: the micro-batch ended before this job did, and its result is \
+         without this job: join your threads before the foreachBatch function returns"
+    )]
+    EpochEnded {
+        /// The object.
+        object: ObjectId,
+        /// The epoch.
+        epoch: Epoch,
+    },
+
+    /// A session has other results than the decision of an epoch whose commit Spark lost.
+    #[error(
+        "{object}, epoch {epoch}: Spark committed this epoch before, its output is in the sink, \
+         and this run's results differ from it (changed code, or results that depend on the \
+         clock, on random numbers or on row order). Start the old code once, or compute the epoch \
+         again with `holdfast rewind <root> --epoch {epoch}` if the sink may get it twice"
+    )]
+    DecisionNotReproduced {
+        /// This run's object.
+        object: ObjectId,
+        /// The epoch.
+        epoch: Epoch,
+    },
+
     /// Spark committed an epoch of which only some partitions were computed.
     #[error(
         "epoch {epoch} was committed by Spark, but its plan was evaluated only in part (run \
@@ -205,8 +248,9 @@ pub enum Violation {
 
     /// An object that decides an epoch is missing.
     #[error(
-        "{object}, epoch {epoch}: the log object is missing. Restore `log/` from a backup, or go \
-         back with `holdfast rewind <root> --epoch {epoch}`"
+        "{object}, epoch {epoch}: the log was damaged, log/{:020}/{}.{}.{} is missing. Restore it \
+         from a backup; do not rewind, because the sink would get epochs again that it has",
+        .epoch.0, .object.operator, .object.partition, .object.run
     )]
     ObjectMissing {
         /// The object.
@@ -224,7 +268,7 @@ impl Violation {
             Self::Fenced(_) | Self::ClaimRefused { .. } | Self::AlreadyCommitted { .. } => {
                 ErrorKind::Fenced
             }
-            Self::NotRepeatable { .. } => ErrorKind::InvalidState,
+            Self::NotRepeatable { .. } | Self::EpochEnded { .. } => ErrorKind::InvalidState,
             Self::LogLost { .. } | Self::BrokenChain { .. } | Self::ObjectMissing { .. } => {
                 ErrorKind::Restore
             }
@@ -233,6 +277,8 @@ impl Violation {
             | Self::StateMissing { .. }
             | Self::PreviousNotCommitted { .. }
             | Self::StateAhead { .. }
+            | Self::OffsetsChanged { .. }
+            | Self::DecisionNotReproduced { .. }
             | Self::EvaluatedInPart { .. }
             | Self::NotEvaluated { .. }
             | Self::NotReproduced { .. } => ErrorKind::StateMismatch,

@@ -32,10 +32,8 @@ impl Lookahead {
         (run, epoch): (RunNumber, Epoch),
     ) -> Result<Self> {
         let mut later_commit = None;
-        // If epoch e + 2 is staged, e + 1 was committed durably: a session opens only after the
-        // commit of the epoch before, and a stage syncs that commit.
-        if log.newest(run)?.is_some_and(|newest| newest > epoch.next()) {
-            later_commit = log.newest_staged(epoch.next())?.and_then(Epoch::previous);
+        if log.newest(run)?.is_some_and(|newest| newest > epoch) {
+            later_commit = log.newest_commit(epoch.next())?;
         }
         let found = snapshots.list(operator, partition)?;
         for id in found.iter().filter(|id| id.epoch > epoch) {

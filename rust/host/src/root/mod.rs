@@ -9,8 +9,10 @@
 //! runs/ids/<digest of the run id>      which claims come before that run's
 //! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>
 //!                                      which host serves a partition (`owner_claims.rs`)
-//! log/<epoch, 20 digits>/<operator>.<partition>.<run>                          heads
-//! log/<epoch, 20 digits>/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks
+//! log/<epoch, 20 digits>/<operator>.<partition>.<run>                                 heads
+//! log/<epoch, 20 digits>/decided.<run of the newest rewind, or 0>                     the decision
+//!                                      (`epoch_decisions/`)
+//! log/<epoch, 20 digits>/chunks/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks
 //!                                      (`epoch_log/`)
 //! snapshots/<operator>/<partition>/…   databases after some epoch (`snapshot_repository.rs`)
 //! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow
@@ -32,6 +34,7 @@
 //! All calls block. Objects are written once and never changed: put if absent, then read what
 //! exists.
 
+mod epoch_decisions;
 mod epoch_log;
 mod far_future_rows;
 mod garbage_collection;
@@ -41,17 +44,20 @@ mod names;
 mod objects;
 mod operator_catalog;
 mod owner_claims;
+mod progress;
 mod rewind;
 mod rewind_marks;
 mod run_claims;
 mod snapshot_repository;
 mod spark_checkpoint;
+mod stage;
 mod state_root;
 #[cfg(test)]
 pub(crate) mod testing;
 
 pub use crate::codec::column::{Column, type_name};
-pub use epoch_log::{EpochLog, Head, StageOutcome};
+pub use epoch_decisions::EpochDecisions;
+pub use epoch_log::{EpochLog, Head};
 pub use far_future_rows::FarFutureRows;
 pub use garbage_collection::GarbageCollection;
 pub use identity::{RootIdentity, RootPresence};
@@ -63,8 +69,10 @@ pub use operator_catalog::{
     OperatorCatalog, OperatorMeta, PayloadSchema, StoreSerdes, StoredOperator,
 };
 pub use owner_claims::{OwnerClaims, Ownership, OwnershipRequest};
+pub use progress::{EpochProgress, EpochStatus, OperatorProgress};
 pub use rewind::RemovedObjects;
 pub use run_claims::RunClaims;
 pub use snapshot_repository::{KnownDigests, SnapshotRepository, SnapshotTransfer};
-pub use spark_checkpoint::{SparkCheckpoint, SparkLogs};
+pub use spark_checkpoint::{OffsetsFile, SparkCheckpoint, SparkLogs};
+pub use stage::StageOutcome;
 pub use state_root::Root;

@@ -28,8 +28,9 @@ impl fmt::Display for ChunkName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}.{}-{}.{}",
-            head(self.epoch, &self.object),
+            "{}{}.{}-{}.{}",
+            chunks_of(self.epoch, &self.object.operator, self.object.partition),
+            self.object.run,
             self.attempt,
             self.nonce,
             self.index
@@ -178,17 +179,35 @@ pub fn snapshot_file(
     format!("{}/{digest}-{bytes}", snapshot_files(operator, partition))
 }
 
-/// The prefix of all heads and chunks of one partition and epoch.
-pub fn staged(at: Epoch, operator: &OperatorName, partition: PartitionId) -> String {
-    format!("{}/{operator}.{partition}.", epoch(at))
+/// The folder of an epoch's chunks, apart from the heads: a listing of the epoch has only these.
+pub fn chunks(at: Epoch) -> String {
+    format!("{}/chunks", epoch(at))
+}
+
+/// The prefix of all chunks of one partition and epoch.
+pub fn chunks_of(at: Epoch, operator: &OperatorName, partition: PartitionId) -> String {
+    format!("{}/{operator}.{partition}.", chunks(at))
 }
 
 pub fn head(at: Epoch, object: &ObjectId) -> String {
     format!(
-        "{}{}",
-        staged(at, &object.operator, object.partition),
+        "{}/{}.{}.{}",
+        epoch(at),
+        object.operator,
+        object.partition,
         object.run
     )
+}
+
+/// The decision of an epoch; `rewind` is the run of the newest rewind that covers it.
+pub fn decision(at: Epoch, rewind: RunNumber) -> String {
+    format!("{}/decided.{rewind}", epoch(at))
+}
+
+/// Parses the file name of a decision; none for any other file.
+pub fn parse_decision(file: &str) -> Option<RunNumber> {
+    let rewind = file.strip_prefix("decided.")?;
+    rewind.parse().ok().map(RunNumber)
 }
 
 /// Parses the file name of a head; none for a chunk or any other file.
@@ -234,7 +253,9 @@ mod tests {
             Some(term)
         );
         assert_eq!(parse_owner("join#1"), None);
+        assert_eq!(parse_decision("decided.12"), Some(RunNumber(12)));
         for other in [
+            "decided.0",
             "join.15.3.7-ab.0",
             "join.15",
             "join.x.3",
@@ -243,6 +264,9 @@ mod tests {
             "notes.txt",
         ] {
             assert_eq!(parse_head(other), None, "{other}");
+        }
+        for other in ["decided.0.1", "decided.", "decided.x", "join.15.3"] {
+            assert_eq!(parse_decision(other), None, "{other}");
         }
     }
 }

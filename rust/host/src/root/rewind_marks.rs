@@ -30,9 +30,15 @@ impl Rewinds {
             .any(|(rewind, from)| run < *rewind && epoch >= *from)
     }
 
-    /// Whether any rewind took this epoch back.
-    pub fn include_epoch(&self, epoch: Epoch) -> bool {
-        self.include(RunNumber(0), epoch)
+    /// Returns the run of the newest rewind that took this epoch back; 0 if there is none.
+    pub fn newest_of(&self, epoch: Epoch) -> RunNumber {
+        self.covering(epoch).max().unwrap_or(RunNumber(0))
+    }
+
+    /// Returns the runs of the rewinds that took this epoch back.
+    pub fn covering(&self, epoch: Epoch) -> impl Iterator<Item = RunNumber> {
+        let covering = move |(_, from): &&(RunNumber, Epoch)| epoch >= *from;
+        self.0.iter().filter(covering).map(|(rewind, _)| *rewind)
     }
 }
 

@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::names;
 use super::objects::Objects;
-use crate::protocol::{Epoch, RunNumber, Violation};
+use crate::protocol::{Digest, Epoch, RunNumber, Violation};
 
 /// The number of newest micro-batches whose pauses are compared.
 const PAUSES_OF: usize = 5;
@@ -29,11 +28,32 @@ struct EpochOffsets {
     batch_timestamp: i64,
 }
 
+/// An epoch's file of Spark's offset log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetsFile {
+    /// The digest of the file.
+    pub digest: Digest,
+    /// The batch's timestamp in epoch milliseconds; none if the file has none.
+    pub batch_timestamp: Option<i64>,
+}
+
+impl OffsetsFile {
+    /// Parses the file's lines: the version, the metadata, then one for each source.
+    fn parse(bytes: &[u8]) -> Self {
+        let metadata = bytes.split(|byte| *byte == b'\n').nth(1);
+        let parsed = metadata.and_then(|line| serde_json::from_slice::<EpochOffsets>(line).ok());
+        Self {
+            digest: Digest::of(bytes),
+            batch_timestamp: parsed.map(|offsets| offsets.batch_timestamp),
+        }
+    }
+}
+
 /// What Spark's logs hold of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SparkLogs {
-    /// The offset log holds the epoch: it may be computed.
-    pub has_offsets: bool,
+    /// The epoch in the offset log; none if it is not there, and then it must not be computed.
+    pub offsets: Option<OffsetsFile>,
     /// The commit log holds the epoch.
     pub committed: bool,
     /// The commit log holds the epoch before; true for epoch 0.
@@ -44,7 +64,7 @@ pub struct SparkLogs {
 #[derive(Debug)]
 pub struct SparkCheckpoint {
     objects: Arc<Objects>,
-    /// The last run and epoch whose files were made durable.
+    /// The last run and epoch whose offsets were made durable.
     synced: Mutex<Option<(RunNumber, Epoch)>>,
 }
 
@@ -62,16 +82,16 @@ impl SparkCheckpoint {
     /// # Errors
     /// `Io` if the disk fails.
     pub fn logs(&self, epoch: Epoch) -> Result<SparkLogs> {
-        let names: Vec<String> = [offsets_name(epoch), commit_name(epoch)]
+        let commits: Vec<String> = [commit_name(epoch)]
             .into_iter()
             .chain(epoch.previous().map(commit_name))
             .collect();
-        let found = self.objects.exist(&names)?;
+        let (offsets, found) = self.objects.get_and_exist(&offsets_name(epoch), &commits)?;
         let exists = |n: usize| found.get(n).copied().unwrap_or(true);
         Ok(SparkLogs {
-            has_offsets: exists(0),
-            committed: exists(1),
-            previous_committed: exists(2),
+            offsets: offsets.map(|bytes| OffsetsFile::parse(&bytes)),
+            committed: exists(0),
+            previous_committed: exists(1),
         })
     }
 
@@ -83,38 +103,32 @@ impl SparkCheckpoint {
         self.objects.exists(&commit_name(epoch))
     }
 
-    /// Reads an epoch's file of the offset log, which also holds the batch's timestamp.
+    /// Reads an epoch's file of the offset log; none if it does not exist.
     ///
     /// # Errors
     /// `Io` if the disk fails.
-    pub fn offsets(&self, epoch: Epoch) -> Result<Option<Bytes>> {
-        self.objects.get(&offsets_name(epoch))
+    pub fn offsets(&self, epoch: Epoch) -> Result<Option<OffsetsFile>> {
+        let bytes = self.objects.get(&offsets_name(epoch))?;
+        Ok(bytes.map(|bytes| OffsetsFile::parse(&bytes)))
     }
 
-    /// Returns the batch timestamp of an epoch, in microseconds.
+    /// Returns the batch time of an epoch in microseconds, from its file of the offset log.
     ///
     /// It is the only wall clock that may change a result, because a replay reads the same value.
     ///
     /// # Errors
-    /// `Restore` if the epoch's offsets are missing, or have no timestamp.
-    pub fn batch_time(&self, epoch: Epoch) -> Result<i64> {
-        let offsets = self.offsets(epoch)?.unwrap_or_default();
-        // The lines: the version, the metadata, then one for each source.
-        let metadata = offsets
-            .split(|byte| *byte == b'\n')
-            .nth(1)
-            .unwrap_or_default();
-        let EpochOffsets { batch_timestamp } =
-            serde_json::from_slice(metadata).map_err(|error| {
-                let place = self.objects.place(&offsets_name(epoch));
-                let text = format!(
-                    "Spark's checkpoint: {} has no batch timestamp, which max_ahead is measured \
-                     from ({error}): restore it from a backup",
-                    place.display()
-                );
-                Error::new(ErrorKind::Restore, text)
-            })?;
-        Ok(batch_timestamp.saturating_mul(1_000))
+    /// `Restore` if the file has no timestamp.
+    pub fn batch_time(&self, epoch: Epoch, offsets: OffsetsFile) -> Result<i64> {
+        let timestamp = offsets.batch_timestamp.ok_or_else(|| {
+            let place = self.objects.place(&offsets_name(epoch));
+            let text = format!(
+                "Spark's checkpoint: {} has no batch timestamp, which max_ahead is measured from: \
+                 restore it from a backup",
+                place.display()
+            );
+            Error::new(ErrorKind::Restore, text)
+        })?;
+        Ok(timestamp.saturating_mul(1_000))
     }
 
     /// Returns the id of the checkpoint's query; none if there is no checkpoint.
@@ -165,23 +179,33 @@ impl SparkCheckpoint {
             .max())
     }
 
-    /// Makes the offsets of an epoch and the commit of the epoch before durable, once a run.
+    /// Makes the offsets of an epoch durable, once a run.
     ///
-    /// Spark itself does not sync them. Call it before a stage is acknowledged and before an epoch
-    /// is applied.
+    /// Spark itself does not sync them. Call it before a stage is acknowledged.
     ///
     /// # Errors
-    /// `Io` if one of the files is missing or cannot be synced.
-    pub fn sync(&self, run: RunNumber, epoch: Epoch) -> Result<()> {
+    /// `Io` if the file is missing or cannot be synced.
+    pub fn sync_offsets(&self, run: RunNumber, epoch: Epoch) -> Result<()> {
         let mut synced = self.synced.lock();
         if *synced == Some((run, epoch)) {
             return Ok(());
         }
         self.objects.sync(&offsets_name(epoch))?;
-        if let Some(previous) = epoch.previous() {
-            self.objects.sync(&commit_name(previous))?;
-        }
         *synced = Some((run, epoch));
+        Ok(())
+    }
+
+    /// Makes the commit of an epoch durable. Call it before the epoch's decision is recorded.
+    ///
+    /// A commit that Spark has removed since, because it is old, is not needed.
+    ///
+    /// # Errors
+    /// `Io` if the file cannot be synced.
+    pub fn sync_commit(&self, epoch: Epoch) -> Result<()> {
+        let name = commit_name(epoch);
+        if self.objects.is_local() && self.objects.exists(&name)? {
+            self.objects.sync(&name)?;
+        }
         Ok(())
     }
 
@@ -196,17 +220,16 @@ impl SparkCheckpoint {
         epochs.sort_unstable_by_key(|epoch| std::cmp::Reverse(*epoch));
         let mut times = Vec::new();
         for epoch in epochs.into_iter().take(PAUSES_OF) {
-            match self.batch_time(Epoch(epoch)) {
-                Ok(time) => times.push(time),
-                Err(error) if error.kind() == ErrorKind::Restore => log::debug!("{error}"),
-                Err(error) => return Err(error),
-            }
+            times.extend(
+                self.offsets(Epoch(epoch))?
+                    .and_then(|file| file.batch_timestamp),
+            );
         }
         let pauses = times
             .windows(2)
             .map(|two| two[0].saturating_sub(two[1]))
             .max();
-        Ok(Duration::from_micros(
+        Ok(Duration::from_millis(
             pauses.unwrap_or(0).max(0).unsigned_abs(),
         ))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
 
+use super::epoch_decisions::EpochDecisions;
 use super::epoch_log::EpochLog;
 use super::far_future_rows::FarFutureRows;
 use super::garbage_collection::GarbageCollection;
@@ -35,10 +36,12 @@ pub struct Root {
     pub owners: Arc<OwnerClaims>,
     /// `log/`: the staged epochs.
     pub log: Arc<EpochLog>,
+    /// `log/<epoch>/decided.<r>`: what each epoch is.
+    pub decisions: EpochDecisions,
     /// `snapshots/`: copies of the partitions' databases.
     pub snapshots: Arc<SnapshotRepository>,
     /// `operators/`: what the operators store.
-    pub operators: OperatorCatalog,
+    pub operators: Arc<OperatorCatalog>,
     /// `ahead/`: far-future rows.
     pub far_future: FarFutureRows,
     /// Removes old snapshots and epochs.
@@ -110,14 +113,21 @@ impl Root {
         let owners = Arc::new(OwnerClaims::new(share(), Arc::clone(&runs)));
         let log = Arc::new(EpochLog::new(share(), Arc::clone(&marks)));
         let snapshots = Arc::new(SnapshotRepository::new(share(), marks));
+        let operators = Arc::new(OperatorCatalog::new(
+            share(),
+            Arc::clone(&runs),
+            Arc::clone(&log),
+            Arc::clone(&snapshots),
+        ));
         Self {
             identity: RootIdentity::new(share(), Arc::clone(&spark)),
-            operators: OperatorCatalog::new(
+            decisions: EpochDecisions::new(
                 share(),
-                Arc::clone(&runs),
                 Arc::clone(&log),
-                Arc::clone(&snapshots),
+                Arc::clone(&spark),
+                Arc::clone(&operators),
             ),
+            operators,
             far_future: FarFutureRows::new(share()),
             garbage: GarbageCollection::new(
                 share(),

@@ -68,7 +68,7 @@ impl SessionPipeline {
             // A static frame has no micro-batch whose time could limit its rows.
             admission: Admission::default(),
             stores,
-            view: StateView::new(db, host.memory().uncommitted())?,
+            view: StateView::new(db, host.memory().uncommitted(), None)?,
             partition: None,
             intake: Intake {
                 partition: None,
@@ -104,6 +104,7 @@ impl SessionPipeline {
         let view = partition.view(&ViewRequest {
             run: *run,
             epoch: query.epoch,
+            planned_at: request.planned_at,
             first_epoch: stored.first_epoch,
             partitions: request.partitions,
             stores: &stores,
@@ -114,9 +115,10 @@ impl SessionPipeline {
             memory: host.memory().uncommitted(),
         })?;
         let latest = max_ahead
-            .map(|ahead| {
+            .zip(view.offsets)
+            .map(|(ahead, offsets)| {
                 root.spark
-                    .batch_time(query.epoch)
+                    .batch_time(query.epoch, offsets)
                     .map(|now| now.saturating_add(ahead))
             })
             .transpose()?;

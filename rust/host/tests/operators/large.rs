@@ -16,7 +16,8 @@ use holdfast_host::operator::input::{
     InputLayout, InputRows, Intake, RowOrder, RowPlace, RowsSpec,
 };
 use holdfast_host::operator::process::OutputDigest;
-use holdfast_host::operator::{Counts, OperatorKind, Worker};
+use holdfast_host::operator::{OperatorKind, Worker};
+use holdfast_host::protocol::Counts;
 use serde_json::{Value, json};
 
 use crate::support::{self, Job};

@@ -4,27 +4,16 @@
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 
 use crate::model::Model;
-use crate::state::{Content, SLOTS, State};
+use crate::state::{Content, SLOTS, Session, State};
 
 impl Model {
-    /// What a host applies in this state.
-    pub(crate) fn applied(&mut self, state: &State) -> Option<[Content; SLOTS]> {
-        let run = if state.committed {
-            self.decided(state)
-        } else {
-            None
-        };
-        run.map(|run| state.objects[run])
-    }
-
-    /// Whether no job gave all of an operator to the sink, and the deciding run has none of it:
-    /// then the operator's next session fails.
-    fn left_out(&self, state: &State, run: usize, slot: usize) -> bool {
+    /// Whether the decision has nothing of an operator, and no job gave all of it to the sink.
+    fn left_out(&self, state: &State, decided: &[Content; SLOTS], slot: usize) -> bool {
         let first = slot / self.world.partitions * self.world.partitions;
-        let none = state.objects[run][first..first + self.world.partitions]
+        let none = decided[first..first + self.world.partitions]
             .iter()
             .all(|content| *content == 0);
-        none && !state.whole
+        none && (!state.whole || (self.world.outlives && first > 0))
     }
 
     /// Checks the invariants of a state.
@@ -32,16 +21,23 @@ impl Model {
         if !state.committed {
             return Ok(());
         }
-        let Some(run) = self.decided(state) else {
-            return if state.whole {
+        self.check_acknowledged(state)?;
+        // Until a host has recorded the decision, it must be right at any moment.
+        let candidate = match state.recorded {
+            Some(recorded) => Some(recorded),
+            None => self.decided(state).map(|run| state.objects[run]),
+        };
+        let Some(decided) = candidate else {
+            // A job that is not joined may leave an epoch in part, which is an error.
+            return if state.whole && !self.world.outlives {
                 Err("a committed output is refused".into())
             } else {
                 Ok(())
             };
         };
         for slot in 0..self.slots() {
-            let content = state.objects[run][slot];
-            if content == 0 && self.left_out(state, run, slot) {
+            let content = decided[slot];
+            if content == 0 && self.left_out(state, &decided, slot) {
                 continue;
             }
             if content == 0 {
@@ -65,11 +61,36 @@ impl Model {
         }
         Ok(())
     }
+
+    /// Checks that each task that the committing driver's hosts acknowledged is in the decision.
+    fn check_acknowledged(&self, state: &State) -> Result<(), String> {
+        let (Some(recorded), true) = (state.recorded, self.world.outlives) else {
+            return Ok(());
+        };
+        let committer = state
+            .drivers
+            .iter()
+            .find(|driver| driver.run == state.committer);
+        for (slot, sessions) in committer
+            .iter()
+            .flat_map(|driver| driver.sessions.iter().enumerate())
+        {
+            let acknowledged = sessions.iter().find_map(|session| match session {
+                Session::Acknowledged(content) => Some(*content),
+                _ => None,
+            });
+            if acknowledged.is_some_and(|content| content != recorded[slot]) {
+                return Err(format!(
+                    "slot {slot} was acknowledged and is not in the decision"
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Checks that what a host may have applied is not decided differently later.
 ///
-/// It may be refused later; `check` says when.
 pub(crate) fn stays(
     before: &Option<[Content; SLOTS]>,
     after: &Option<[Content; SLOTS]>,

@@ -66,10 +66,13 @@ impl Model {
                 .filter(|object| object.run == *run)
                 .cloned()
                 .collect();
-            protocol::decide(&one, partitions) == Decision::Run(*run)
+            protocol::highest_whole(&one, partitions) == Decision::Run(*run)
         };
         let mut runs = (1..=RUNS as u64).map(RunNumber);
-        let run = match (self.world.broken, protocol::decide(&objects, partitions)) {
+        let run = match (
+            self.world.broken,
+            protocol::highest_whole(&objects, partitions),
+        ) {
             (Broken::LowestWholeDecides, _) => runs.find(alone)?,
             (Broken::ForgetsOperators, _) => runs.rfind(alone)?,
             (_, Decision::Run(run)) => run,
@@ -97,21 +100,22 @@ impl Model {
             return Some(run);
         }
         let higher = (run + 1..RUNS).any(|above| state.objects[above] != [0; SLOTS]);
-        if higher {
-            for newer in protocol::newer_objects(&self.listing(state), RunNumber(run as u64 + 1)) {
-                let above = newer.run.0 as usize - 1;
-                let slot = (0..SLOTS)
-                    .find(|slot| self.objects[above][*slot] == newer)
-                    .expect("an object of the model");
-                if !protocol::reproduces(
-                    &summary(state.objects[run][slot]),
-                    &summary(state.objects[above][slot]),
-                ) {
-                    return None;
-                }
-            }
+        if !higher || self.world.broken == Broken::ForgetsOperators {
+            return Some(run);
         }
-        Some(run)
+        let decision = protocol::decide(
+            &self.listing(state),
+            self.world.partitions as u32,
+            |object| Ok::<_, ()>(self.summary_of(state, object)),
+        );
+        (decision == Ok(Decision::Run(RunNumber(run as u64 + 1)))).then_some(run)
+    }
+
+    fn summary_of(&self, state: &State, object: &ObjectId) -> Option<HeadSummary> {
+        let run = object.run.0 as usize - 1;
+        let slot = self.objects[run].iter().position(|other| other == object)?;
+        let content = state.objects[run][slot];
+        (content != 0).then(|| summary(content))
     }
 
     /// The content of an older whole run in a slot.
@@ -155,6 +159,7 @@ pub(crate) fn summary(content: Content) -> HeadSummary {
         digest: Digest([content; 16]),
         input: Digest::ZERO,
         input_rows: 1,
+        offsets: Digest::ZERO,
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum Broken {
     NoNewerObjects,
     AdoptUnseen,
     ForgetsOperators,
+    RecordIsOverwritten,
+    NoCommitCheck,
 }
 
 /// The drivers, operators and sink that the model explores.
@@ -31,6 +33,8 @@ pub(crate) struct World {
     pub(crate) repeatable: bool,
     pub(crate) guarantee: ProcessingGuarantee,
     pub(crate) file_sink: bool,
+    /// Whether the second operator's job runs in a thread that `foreachBatch` does not join.
+    pub(crate) outlives: bool,
     /// What `foreachBatch` may do: for each job, whether it evaluates all partitions.
     pub(crate) plans: &'static [&'static [bool]],
     pub(crate) broken: Broken,
@@ -94,6 +98,10 @@ pub(crate) struct State {
     pub(crate) committer: u8,
     /// What that driver's partial jobs gave to the sink.
     pub(crate) given_in_part: [u8; SLOTS],
+    /// What a host found by a listing, and has not recorded yet.
+    pub(crate) listed: Option<[Content; SLOTS]>,
+    /// The recorded decision.
+    pub(crate) recorded: Option<[Content; SLOTS]>,
 }
 
 impl State {
@@ -120,11 +128,18 @@ impl State {
         drivers: &[Driver; RUNS],
         order: &[usize; SLOTS],
         names: &[u8; 4],
-    ) -> [u8; 8 + 3 * RUNS + SLOTS * (2 + 5 * RUNS)] {
-        let mut code = [0; 8 + 3 * RUNS + SLOTS * (2 + 5 * RUNS)];
+    ) -> [u8; 10 + 3 * RUNS + SLOTS * (4 + 5 * RUNS)] {
+        let mut code = [0; 10 + 3 * RUNS + SLOTS * (4 + 5 * RUNS)];
         let mut bytes = code.iter_mut();
         let mut push = |byte: u8| bytes.next().map_or((), |place| *place = byte);
-        let flags = [self.sink_has_epoch, self.committed, self.whole].map(u8::from);
+        let flags = [
+            self.sink_has_epoch,
+            self.committed,
+            self.whole,
+            self.listed.is_some(),
+            self.recorded.is_some(),
+        ]
+        .map(u8::from);
         flags
             .into_iter()
             .chain([self.claimed, self.committer])
@@ -138,6 +153,8 @@ impl State {
         for &slot in order {
             push(name(self.given[slot]));
             push(name(self.given_in_part[slot]));
+            push(name(self.listed.map_or(0, |listed| listed[slot])));
+            push(name(self.recorded.map_or(0, |recorded| recorded[slot])));
             (0..RUNS).for_each(|run| push(name(self.objects[run][slot])));
             for driver in drivers {
                 driver.sessions[slot]

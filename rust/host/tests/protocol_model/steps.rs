@@ -4,7 +4,7 @@ use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 use holdfast_host::protocol::{self, Claim, ClaimStep, Epoch, ReplayStep, RunNumber, StageStep};
 
 use crate::model::{Model, claim, summary};
-use crate::state::{Broken, Content, Phase, Session, State, TWINS};
+use crate::state::{Broken, Content, Phase, SLOTS, Session, State, TWINS};
 
 impl Model {
     /// Returns all states that can follow.
@@ -13,7 +13,34 @@ impl Model {
         for d in 0..self.world.drivers {
             self.drive(state, d, &mut out)?;
         }
+        self.record(state, &mut out);
         Ok(out)
+    }
+
+    /// Hosts that see Spark's commit list, decide and record, in one step or in two.
+    fn record(&mut self, state: &State, out: &mut Vec<State>) {
+        let overwrites = self.world.broken == Broken::RecordIsOverwritten;
+        if !state.committed || (state.recorded.is_some() && !overwrites) {
+            return;
+        }
+        let mut to = |recorded: [Content; SLOTS]| {
+            out.push(State {
+                recorded: Some(recorded),
+                listed: None,
+                ..*state
+            });
+        };
+        state.listed.into_iter().for_each(&mut to);
+        let Some(run) = self.decided(state) else {
+            return;
+        };
+        to(state.objects[run]);
+        if state.listed.is_none() && state.recorded.is_none() {
+            out.push(State {
+                listed: Some(state.objects[run]),
+                ..*state
+            });
+        }
     }
 
     fn drive(&mut self, state: &State, d: usize, out: &mut Vec<State>) -> Result<(), String> {
@@ -36,8 +63,12 @@ impl Model {
             }
             Phase::Running(job) => {
                 let whole = self.world.plans[usize::from(driver.plan)][usize::from(job)];
-                let wanted = if whole { self.slots() } else { 1 };
-                for slot in 0..wanted {
+                let wanted = match (whole, self.world.outlives) {
+                    (true, true) => self.world.partitions,
+                    (true, false) => self.slots(),
+                    (false, _) => 1,
+                };
+                for slot in 0..wanted.max(self.outliving().end) {
                     for attempt in 0..self.world.twins {
                         self.session(state, d, slot, attempt, out)?;
                     }
@@ -66,7 +97,23 @@ impl Model {
             }
             Phase::Committed | Phase::Dead => {}
         }
+        if matches!(driver.phase, Phase::Delivered(_) | Phase::Committed) {
+            for slot in self.outliving() {
+                for attempt in 0..self.world.twins {
+                    self.session(state, d, slot, attempt, out)?;
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// The slots of a job that `foreachBatch` does not wait for.
+    fn outliving(&self) -> std::ops::Range<usize> {
+        if self.world.outlives {
+            self.world.partitions..self.slots()
+        } else {
+            0..0
+        }
     }
 
     fn start(&mut self, state: &State, d: usize, out: &mut Vec<State>) {
@@ -145,7 +192,7 @@ impl Model {
                     ) {
                         ReplayStep::Own => to(Session::Listed(*result)),
                         ReplayStep::Copy => to(Session::Listed(older)),
-                        ReplayStep::NotReproduced => {
+                        ReplayStep::NotReproduced | ReplayStep::OffsetsChanged => {
                             self.refused("an older whole run is not reproduced")?
                         }
                     }
@@ -166,13 +213,20 @@ impl Model {
                     StageStep::Mismatch { .. } if self.world.broken == Broken::AdoptUnseen => {
                         to(Session::Put(mine))
                     }
-                    StageStep::Mismatch { .. } => self.refused("attempts differ")?,
+                    StageStep::Mismatch { .. } | StageStep::OffsetsChanged => {
+                        self.refused("attempts differ")?
+                    }
                 }
             }
             Session::Put(mine) => {
                 let claims = &self.claims[usize::from(state.claimed)];
                 let fenced = protocol::fence(RunNumber(run.into()), claims).is_err();
-                if !fenced || self.world.broken == Broken::NoReadAfterPut {
+                // After Spark's commit the decision must name the object. The session waits for it.
+                let ended =
+                    state.committed && state.recorded.is_none_or(|recorded| recorded[slot] != mine);
+                if (!fenced || self.world.broken == Broken::NoReadAfterPut)
+                    && (!ended || self.world.broken == Broken::NoCommitCheck)
+                {
                     to(Session::Acknowledged(mine));
                 }
             }
@@ -199,7 +253,10 @@ impl Model {
             return next;
         }
         next.drivers[d].phase = Phase::Delivered(job);
-        next.drivers[d].sessions = Default::default();
+        let outliving = self.outliving();
+        (0..SLOTS)
+            .filter(|slot| !outliving.contains(slot))
+            .for_each(|slot| next.drivers[d].sessions[slot] = Default::default());
         next.sink_has_epoch = true;
         for (slot, result) in results.iter().enumerate() {
             let to = if whole {

@@ -17,8 +17,7 @@ fn costs_of_a_micro_batch() {
     spark(&root, "commits/4", "v1");
     let run = claim(&root, "a");
     for partition in 0..16 {
-        root.log
-            .stage(&header("join", partition, run, "x"), &[], 16, ExactlyOnce)
+        root.stage(&header("join", partition, run, "x"), &[], 16, ExactlyOnce)
             .expect("stages");
     }
     filler(root.files());
@@ -31,18 +30,17 @@ fn costs_of_a_micro_batch() {
     time("commits, offsets", &|| {
         assert!(root.spark.is_committed(Epoch(4)).is_ok() && root.spark.offsets(EPOCH).is_ok())
     });
-    time("decided, 16 objects", &|| {
-        assert!(root.log.decided(EPOCH, 16).is_ok())
+    time("recorded decision, 16 objects", &|| {
+        assert!(root.decisions.read_or_decide(EPOCH, 16).is_ok())
     });
     time("fsync of Spark's files", &|| {
-        root.spark.sync(RunNumber(2), EPOCH).expect("syncs");
-        root.spark.sync(RunNumber(1), EPOCH).expect("syncs");
+        root.spark.sync_offsets(RunNumber(2), EPOCH).expect("syncs");
+        root.spark.sync_offsets(RunNumber(1), EPOCH).expect("syncs");
     });
     let next = std::cell::Cell::new(16);
     time("stage", &|| {
         next.set(next.get() + 1);
-        root.log
-            .stage(&header("join", next.get(), run, "x"), &[], 200, ExactlyOnce)
+        root.stage(&header("join", next.get(), run, "x"), &[], 200, ExactlyOnce)
             .expect("stages");
     });
 }

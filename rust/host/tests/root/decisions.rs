@@ -3,24 +3,21 @@
 use std::fs;
 
 use holdfast_core::ErrorKind;
-use holdfast_host::protocol::{Epoch, ObjectId, PartitionId};
+use holdfast_host::protocol::{Digest, Epoch, ObjectId, PartitionId, RunNumber};
 use holdfast_host::root::StageOutcome;
 
-use crate::support::{EPOCH, claim, header, name, refused, root, stage};
+use crate::operator_catalog::operator;
+use crate::support::{
+    EPOCH, OFFSETS, claim, decided, header, name, refused, root, spark, stage, stage_both,
+};
 
 #[test]
-fn an_epoch_evaluated_in_part_or_not_at_all_is_an_error() {
+fn an_epoch_evaluated_in_part_is_an_error_and_is_not_recorded() {
     let root = root();
     let run = claim(&root, "a");
-    assert_eq!(root.log.decided(EPOCH, 2).expect("nothing there"), None);
-    refused(
-        root.log.decided_for(&name("join"), EPOCH, 2),
-        ErrorKind::StateMismatch,
-        &["epoch 5", "operator join was not evaluated"],
-    );
     stage(&root, 1, run, "x").expect("stages");
     refused(
-        root.log.decided(EPOCH, 2),
+        root.decisions.of(run, EPOCH, 2),
         ErrorKind::StateMismatch,
         &[
             "epoch 5",
@@ -28,18 +25,19 @@ fn an_epoch_evaluated_in_part_or_not_at_all_is_an_error() {
             "holdfast rewind",
         ],
     );
+    assert_eq!(root.decisions.recorded(EPOCH).expect("reads"), None);
     stage(&root, 0, run, "x").expect("stages");
+    let decision = root.decisions.of(run, EPOCH, 2).expect("decides");
     assert_eq!(
-        root.log
-            .decided_for(&name("join"), EPOCH, 2)
-            .expect("decides"),
-        run
+        (decision.run, decision.offsets),
+        (Some(run), Digest::of(OFFSETS))
     );
-    refused(
-        root.log.decided_for(&name("other"), EPOCH, 2),
-        ErrorKind::StateMismatch,
-        &["operator other was not evaluated"],
+    let head = header("join", 1, run, "x");
+    assert_eq!(
+        decision.of(&name("join"), PartitionId(1)),
+        Some(&head.decision())
     );
+    assert_eq!(decision.of(&name("other"), PartitionId(0)), None);
 }
 
 #[test]
@@ -52,10 +50,132 @@ fn a_whole_run_that_a_newer_partial_one_contradicts_does_not_decide() {
     // The stale run's last task puts its object, but is not acknowledged.
     refused(stage(&root, 1, first, "x"), ErrorKind::Fenced, &["run 2"]);
     refused(
-        root.log.decided(EPOCH, 2),
+        root.decisions.of(second, EPOCH, 2),
         ErrorKind::StateMismatch,
         &["evaluated only in part", "run 2"],
     );
+}
+
+#[test]
+fn a_recorded_decision_does_not_change() {
+    let root = root();
+    let first = claim(&root, "a");
+    stage_both(&root, first, "x");
+    assert_eq!(decided(&root).run, Some(first));
+    // Objects of a newer run, put by hand: without the record they would decide.
+    let second = claim(&root, "b");
+    for partition in 0..2 {
+        let late = header("join", partition, second, "y");
+        root.log.put_head(&late, &[]).expect("puts");
+    }
+    assert_eq!(decided(&root).run, Some(first));
+    let folder = root.files().join("log/00000000000000000005");
+    fs::remove_file(folder.join("decided.0")).expect("removes the record");
+    assert_eq!(decided(&root).run, Some(second));
+}
+
+#[test]
+fn an_epoch_without_objects_is_skipped_after_a_decided_one() {
+    let root = root();
+    let run = claim(&root, "a");
+    stage_both(&root, run, "x");
+    spark(&root, "offsets/7", "v1");
+    // Nothing ran in the epochs 6 and 7. The record of 7 needs that of 6, which needs that of 5.
+    let skipped = root.decisions.read_or_decide(Epoch(7), 2).expect("decides");
+    assert_eq!((skipped.run, skipped.offsets), (None, Digest::of(b"v1")));
+    let chain = |epoch: i64| {
+        let decision = root.decisions.recorded(Epoch(epoch)).expect("reads");
+        let decision = decision.expect("is recorded");
+        let partition = decision.of(&name("join"), PartitionId(0));
+        partition.map(|partition| (partition.base, partition.chain()))
+    };
+    let [five, six, seven] = [5, 6, 7].map(|epoch| chain(epoch).expect("is named"));
+    assert_eq!((five.1, six.1), (six.0, seven.0));
+    // An epoch without objects that later epochs are based on was lost.
+    let folder = |epoch: i64| root.files().join(format!("log/{epoch:020}"));
+    fs::remove_dir_all(folder(6)).expect("removes it");
+    refused(
+        root.decisions.read_or_decide(Epoch(6), 2),
+        ErrorKind::Restore,
+        &["epoch 6", "was damaged"],
+    );
+}
+
+#[test]
+fn an_epoch_that_was_computed_before_a_rewind_is_not_skipped() {
+    let root = root();
+    let run = claim(&root, "a");
+    stage_both(&root, run, "x");
+    let put = |name: &str, content: &str| {
+        let path = root.files().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("makes");
+        fs::write(path, content).expect("writes");
+    };
+    put("rewinds/00000000000000000002", r#"{"epoch":6}"#);
+    put("removed/2/log/00000000000000000006/join.0.1", "its head");
+    refused(
+        root.decisions.read_or_decide(Epoch(6), 2),
+        ErrorKind::StateMismatch,
+        &["operator join was not evaluated", "after a rewind"],
+    );
+    fs::remove_dir_all(root.files().join("removed")).expect("removes");
+    let decision = root.decisions.read_or_decide(Epoch(6), 2).expect("decides");
+    assert_eq!((decision.run, decision.rewind), (None, RunNumber(2)));
+}
+
+#[test]
+fn an_operator_without_any_log_is_not_skipped() {
+    let root = root();
+    let run = claim(&root, "a");
+    root.operators
+        .register(&name("join"), &operator(), run, 2)
+        .expect("registers");
+    refused(
+        root.decisions.read_or_decide(EPOCH, 2),
+        ErrorKind::StateMismatch,
+        &["operator join was not evaluated", "restore `log/"],
+    );
+    let before = root.decisions.read_or_decide(Epoch(2), 2).expect("decides");
+    assert_eq!(before.run, None, "the operator begins later");
+}
+
+#[test]
+fn changed_offsets_of_a_decided_epoch_are_named() {
+    let root = root();
+    let run = claim(&root, "a");
+    stage_both(&root, run, "x");
+    let check = || root.decisions.before_session(run, EPOCH, 2);
+    let changed = &["query/offsets/5", "Two drivers", "--epoch 5"];
+    // Another driver has written the file before the epoch is decided.
+    spark(&root, "offsets/5", "v1\n{}");
+    refused(
+        root.decisions.of(run, EPOCH, 2),
+        ErrorKind::StateMismatch,
+        changed,
+    );
+    assert_eq!(root.decisions.recorded(EPOCH).expect("reads"), None);
+    fs::remove_file(root.files().join("query/offsets/5")).expect("removes");
+    refused(check(), ErrorKind::StateMismatch, changed);
+    spark(&root, "offsets/5", "v1\n{}");
+    refused(check(), ErrorKind::StateMismatch, changed);
+    spark(&root, "offsets/5", str::from_utf8(OFFSETS).expect("text"));
+    assert_eq!(check().expect("reads").run, Some(run));
+}
+
+#[test]
+fn a_rewind_begins_a_new_decision() {
+    let root = root();
+    let first = claim(&root, "a");
+    stage_both(&root, first, "x");
+    assert_eq!(decided(&root).rewind, RunNumber(0));
+    let mark = root.files().join("rewinds/00000000000000000002");
+    fs::create_dir_all(mark.parent().expect("a folder")).expect("makes");
+    fs::write(mark, r#"{"epoch":5}"#).expect("writes");
+    claim(&root, "the rewind");
+    let third = claim(&root, "b");
+    stage_both(&root, third, "y");
+    let decision = decided(&root);
+    assert_eq!((decision.rewind, decision.run), (RunNumber(2), Some(third)));
 }
 
 #[test]

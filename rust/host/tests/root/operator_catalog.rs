@@ -15,7 +15,8 @@ fn column(name: &str, data_type: DataType) -> Column {
     Column::from(&Field::new(name, data_type, true))
 }
 
-fn operator() -> OperatorMeta {
+/// The description of an operator that begins in epoch 3.
+pub(crate) fn operator() -> OperatorMeta {
     OperatorMeta {
         kind: "join_asof".into(),
         key: vec![column("currency", DataType::Utf8)],

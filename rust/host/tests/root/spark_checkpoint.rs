@@ -3,7 +3,7 @@
 use std::fs;
 
 use holdfast_core::ErrorKind;
-use holdfast_host::protocol::{Epoch, RunNumber};
+use holdfast_host::protocol::{Digest, Epoch, RunNumber};
 
 use crate::support::{EPOCH, refused, root, spark};
 
@@ -37,15 +37,35 @@ fn sparks_logs_are_read_beside_the_state() {
         root.spark.is_committed(Epoch(4)).expect("reads")
             && !root.spark.is_committed(EPOCH).expect("reads")
     );
+    let offsets = root.spark.offsets(EPOCH).expect("reads").expect("is there");
     assert_eq!(
-        root.spark.offsets(EPOCH).expect("reads").as_deref(),
-        Some(&b"v1\n{}"[..])
+        (offsets.digest, offsets.batch_timestamp),
+        (Digest::of(b"v1\n{}"), None)
     );
-    root.spark.sync(RunNumber(1), EPOCH).expect("syncs");
+    refused(
+        root.spark.batch_time(EPOCH, offsets),
+        ErrorKind::Restore,
+        &["offsets/5", "batch timestamp"],
+    );
+    spark(&root, "offsets/5", "v1\n{\"batchTimestampMs\":7}\n0");
+    let logs = root.spark.logs(EPOCH).expect("reads");
+    assert_eq!(
+        (
+            logs.offsets.and_then(|file| file.batch_timestamp),
+            logs.committed,
+            logs.previous_committed
+        ),
+        (Some(7), false, true)
+    );
+    root.spark.sync_offsets(RunNumber(1), EPOCH).expect("syncs");
+    root.spark.sync_commit(Epoch(4)).expect("syncs");
+    root.spark
+        .sync_commit(Epoch(1))
+        .expect("Spark has removed it");
     // An object store's objects are durable, so nothing is synced there.
     if root.path() == root.files() {
         refused(
-            root.spark.sync(RunNumber(1), Epoch(6)),
+            root.spark.sync_offsets(RunNumber(1), Epoch(6)),
             ErrorKind::Io,
             &["offsets/6"],
         );

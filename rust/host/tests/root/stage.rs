@@ -9,7 +9,9 @@ use holdfast_host::log::{HeadHeader, RecordsWriter};
 use holdfast_host::protocol::{Attempt, Digest, PartitionId, RunNumber};
 use holdfast_host::root::{ChunkName, StageOutcome};
 
-use crate::support::{EPOCH, claim, header, refused, root, stage};
+use crate::support::{
+    EPOCH, OFFSETS, claim, decided, header, refused, root, spark, stage, stage_both,
+};
 
 /// Returns the data of a chunk with one record.
 fn payload(value: &[u8]) -> Vec<u8> {
@@ -34,7 +36,7 @@ fn a_retry_adopts_an_equal_object_and_an_unequal_one_is_refused() {
         ..header("join", 0, run, "x")
     };
     assert_eq!(
-        root.log.stage(&retry, &[], 2, ExactlyOnce).expect("adopts"),
+        root.stage(&retry, &[], 2, ExactlyOnce).expect("adopts"),
         StageOutcome::Adopted
     );
     refused(
@@ -47,7 +49,7 @@ fn a_retry_adopts_an_equal_object_and_an_unequal_one_is_refused() {
         ..header("join", 0, run, "y")
     };
     refused(
-        root.log.stage(&input, &[], 2, ExactlyOnce),
+        root.stage(&input, &[], 2, ExactlyOnce),
         ErrorKind::InvalidState,
         &["persist()"],
     );
@@ -78,14 +80,12 @@ fn chunks_of_concurrent_attempts_do_not_mix_and_the_second_ones_are_removed() {
         ..header("join", 0, run, "x")
     };
     assert_eq!(
-        root.log
-            .stage(&head(2, &second), &[], 2, ExactlyOnce)
+        root.stage(&head(2, &second), &[], 2, ExactlyOnce)
             .expect("stages"),
         StageOutcome::Written
     );
     assert_eq!(
-        root.log
-            .stage(&head(1, &first), &[], 2, ExactlyOnce)
+        root.stage(&head(1, &first), &[], 2, ExactlyOnce)
             .expect("adopts"),
         StageOutcome::Adopted
     );
@@ -166,9 +166,8 @@ fn an_older_whole_run_must_be_reproduced() {
         stage(&root, 0, second, "x").expect("the same"),
         StageOutcome::Written
     );
-    assert_eq!(root.log.decided(EPOCH, 2).expect("decides"), Some(first));
     stage(&root, 1, second, "x").expect("the same");
-    assert_eq!(root.log.decided(EPOCH, 2).expect("decides"), Some(second));
+    assert_eq!(decided(&root).run, Some(second));
 }
 
 #[test]
@@ -179,7 +178,7 @@ fn under_at_least_once_what_was_staged_first_counts() {
             attempt: Attempt(attempt),
             ..header("join", partition, run, content)
         };
-        root.log.stage(&head, &[], 2, AtLeastOnce).expect("stages")
+        root.stage(&head, &[], 2, AtLeastOnce).expect("stages")
     };
     let digest = |run| {
         root.log
@@ -208,18 +207,18 @@ fn under_at_least_once_what_was_staged_first_counts() {
         (stage(0, second, 5, "x"), stage(0, second, 6, "z")),
         (StageOutcome::Adopted, StageOutcome::Differing(x))
     );
-    assert_eq!(root.log.decided(EPOCH, 2).expect("decides"), Some(second));
     assert_eq!((digest(first), digest(second)), (x, x));
-    // Another state before the epoch is a fault under either guarantee.
+    // Another state before the epoch is a fault within a run.
     let base = HeadHeader {
         base: Digest::of(b"other"),
         ..header("join", 0, second, "y")
     };
     refused(
-        root.log.stage(&base, &[], 2, AtLeastOnce),
-        ErrorKind::StateMismatch,
-        &["earlier run (1)"],
+        root.stage(&base, &[], 2, AtLeastOnce),
+        ErrorKind::InvalidState,
+        &["different states"],
     );
+    assert_eq!(decided(&root).run, Some(second));
 }
 
 #[test]
@@ -243,9 +242,7 @@ fn a_copy_of_an_older_runs_head_names_that_runs_chunks() {
             ..header("join", 0, run, content)
         };
         (
-            root.log
-                .stage(&head, &payload, 1, AtLeastOnce)
-                .expect("stages"),
+            root.stage(&head, &payload, 1, AtLeastOnce).expect("stages"),
             head.chunks,
         )
     };
@@ -288,4 +285,99 @@ fn a_copy_of_an_older_runs_head_names_that_runs_chunks() {
         ErrorKind::Restore,
         &["another object"],
     );
+}
+
+#[test]
+fn a_run_that_read_other_offsets_does_not_stage_over_an_older_whole_run() {
+    let root = root();
+    let first = claim(&root, "a");
+    stage_both(&root, first, "x");
+    let second = claim(&root, "b");
+    let other = |content| HeadHeader {
+        offsets: Digest::of(b"other offsets"),
+        ..header("join", 0, second, content)
+    };
+    refused(
+        root.stage(&other("x"), &[], 2, ExactlyOnce),
+        ErrorKind::StateMismatch,
+        &["query/offsets/5", "Two drivers", "--epoch 5"],
+    );
+    // The older run computed other rows, so under at-least-once it is not copied.
+    assert_eq!(
+        root.stage(&other("y"), &[], 2, AtLeastOnce)
+            .expect("stages"),
+        StageOutcome::Written
+    );
+    // Within a run both sessions must have read the same offsets.
+    refused(
+        root.stage(&header("join", 0, second, "y"), &[], 2, AtLeastOnce),
+        ErrorKind::StateMismatch,
+        &["query/offsets/5"],
+    );
+}
+
+#[test]
+fn an_epoch_whose_commit_was_lost_must_be_reproduced() {
+    for guarantee in [ExactlyOnce, AtLeastOnce] {
+        let root = root();
+        let first = claim(&root, "a");
+        stage_both(&root, first, "x");
+        spark(&root, "commits/5", "v1");
+        assert_eq!(decided(&root).run, Some(first));
+        fs::remove_file(root.files().join("query/commits/5")).expect("loses the commit");
+        let second = claim(&root, "b");
+        let stage = |partition, offsets: &[u8], content| {
+            let head = HeadHeader {
+                offsets: Digest::of(offsets),
+                ..header("join", partition, second, content)
+            };
+            root.stage(&head, &[], 2, guarantee)
+        };
+        refused(
+            stage(0, b"other", "x"),
+            ErrorKind::StateMismatch,
+            &["query/offsets/5", "--epoch 5"],
+        );
+        assert_eq!(
+            stage(0, OFFSETS, "x").expect("stages"),
+            StageOutcome::Written
+        );
+        if guarantee == ExactlyOnce {
+            let error = stage(1, OFFSETS, "y");
+            refused(
+                error,
+                ErrorKind::StateMismatch,
+                &["committed this epoch before", "--epoch 5"],
+            );
+        } else {
+            let copied = StageOutcome::Differing(Digest::of(b"x"));
+            assert_eq!(stage(1, OFFSETS, "y").expect("a copy"), copied);
+        }
+        assert_eq!(decided(&root).run, Some(first), "the decision stands");
+    }
+}
+
+#[test]
+fn a_job_that_outlives_its_epoch_is_an_error() {
+    let root = root();
+    let run = claim(&root, "a");
+    stage_both(&root, run, "x");
+    spark(&root, "commits/5", "v1");
+    // A second attempt at a task of the epoch has the decided content.
+    let retry = HeadHeader {
+        attempt: Attempt(2),
+        ..header("join", 0, run, "x")
+    };
+    assert_eq!(
+        root.stage(&retry, &[], 2, ExactlyOnce).expect("adopts"),
+        StageOutcome::Adopted
+    );
+    let late = root.stage(&header("other", 0, run, "x"), &[], 2, ExactlyOnce);
+    refused(
+        late,
+        ErrorKind::InvalidState,
+        &["operator other", "micro-batch ended", "join your threads"],
+    );
+    let decision = decided(&root);
+    assert_eq!(decision.operators.len(), 1, "a late object changes nothing");
 }

@@ -9,10 +9,14 @@ use holdfast_core::ProcessingGuarantee::ExactlyOnce;
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::log::HeadHeader;
 use holdfast_host::protocol::{
-    Attempt, Digest, Epoch, HostId, OperatorName, Owner, PartitionId, RunNumber, Term,
+    Attempt, Counts, Digest, Epoch, EpochDecision, HostId, OperatorName, Owner, PartitionId,
+    RunNumber, Term,
 };
 use holdfast_host::root::{Ownership, OwnershipRequest, Root, StageOutcome, StorageOptions};
 use tempfile::TempDir;
+
+/// What Spark planned for the epoch of most tests.
+pub(crate) const OFFSETS: &[u8] = b"v1\n{\"batchTimestampMs\":7}\n0";
 
 /// The epoch of most tests.
 pub(crate) const EPOCH: Epoch = Epoch(5);
@@ -96,8 +100,13 @@ pub(crate) fn header(operator: &str, partition: i32, run: RunNumber, content: &s
         base: Digest::ZERO,
         digest: Digest::of(content.as_bytes()),
         input: Digest::of(b"input"),
-        input_rows: 1,
-        output_rows: 1,
+        offsets: Digest::of(OFFSETS),
+        planned_at: None,
+        counts: Counts {
+            input_rows: 1,
+            output_rows: 1,
+            ..Counts::default()
+        },
         stream_times: BTreeMap::new(),
         records: 0,
         chunks: Vec::new(),
@@ -110,12 +119,24 @@ pub(crate) fn stage(
     run: RunNumber,
     content: &str,
 ) -> Result<StageOutcome, Error> {
-    root.log.stage(
+    root.stage(
         &header("join", partition, run, content),
         &[],
         2,
         ExactlyOnce,
     )
+}
+
+/// Stages both partitions.
+pub(crate) fn stage_both(root: &Root, run: RunNumber, content: &str) {
+    for partition in 0..2 {
+        stage(root, partition, run, content).expect("stages");
+    }
+}
+
+/// The decision of the epoch of most tests, for two partitions.
+pub(crate) fn decided(root: &Root) -> EpochDecision {
+    root.decisions.read_or_decide(EPOCH, 2).expect("decides")
 }
 
 pub(crate) fn claim(root: &Root, run_id: &str) -> RunNumber {

@@ -4,7 +4,9 @@ use fastrand::Rng;
 use holdfast_core::Timestamp;
 use holdfast_host::log;
 use holdfast_host::log::{HeadHeader, Record, RecordsWriter};
-use holdfast_host::protocol::{Attempt, Digest, Epoch, OperatorName, PartitionId, RunNumber};
+use holdfast_host::protocol::{
+    Attempt, Counts, Digest, Epoch, OperatorName, PartitionId, RunNumber,
+};
 use std::collections::BTreeMap;
 
 use crate::feed::{bytes, feed_made, rng, sealed, text, times};
@@ -59,8 +61,9 @@ fn head<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Vec<u8> {
         base: Digest::ZERO,
         digest: collected.digest,
         input: Digest::ZERO,
-        input_rows: 3,
-        output_rows: 2,
+        offsets: Digest::ZERO,
+        planned_at: None,
+        counts: Counts::default(),
         stream_times: BTreeMap::from([("rates".to_owned(), 5)]),
         records: collected.records,
         chunks: Vec::new(),

@@ -10,7 +10,8 @@ use holdfast_core::Result;
 use holdfast_host::executor::Executor;
 use holdfast_host::log::HeadHeader;
 use holdfast_host::protocol::{
-    Attempt, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, PartitionId, RunNumber, Term,
+    Attempt, Counts, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, PartitionId, RunNumber,
+    Term,
 };
 use holdfast_host::root::{
     Column, KnownDigests, OperatorMeta, OwnershipRequest, PayloadSchema, Root, SnapshotId,
@@ -89,6 +90,9 @@ fn own(root: &Root) -> Result<()> {
         .map(drop)
 }
 
+/// Spark's offsets of epoch 0.
+const OFFSETS: &str = "v1\n{\"batchWatermarkMs\":0,\"batchTimestampMs\":7}\n{}";
+
 /// Writes a root with a file of each kind.
 fn write(folder: &Path) -> Result<()> {
     let root = open(folder)?;
@@ -105,13 +109,15 @@ fn write(folder: &Path) -> Result<()> {
         base: Digest::ZERO,
         digest: Digest::of(b"changes"),
         input: Digest::ZERO,
-        input_rows: 0,
-        output_rows: 0,
+        offsets: Digest::of(OFFSETS.as_bytes()),
+        planned_at: Some(7),
+        counts: Counts::default(),
         stream_times: BTreeMap::new(),
         records: 0,
         chunks: Vec::new(),
     };
-    root.log.stage(&header, &[], 1, ExactlyOnce)?;
+    root.stage(&header, &[], 1, ExactlyOnce)?;
+    root.decisions.of(RUN, Epoch(0), 1)?;
     // The operator has state, so a change of its columns adds a version of them.
     root.operators
         .register(&name(), &operator(Epoch(1)), RUN, 1)?;
@@ -129,10 +135,7 @@ fn write(folder: &Path) -> Result<()> {
     // Files of Spark and of `holdfast rewind`.
     for (name, content) in [
         ("query/metadata", r#"{"id":"q"}"#),
-        (
-            "query/offsets/0",
-            "v1\n{\"batchWatermarkMs\":0,\"batchTimestampMs\":7}\n{}",
-        ),
+        ("query/offsets/0", OFFSETS),
         ("rewinds/00000000000000000009", r#"{"epoch":3}"#),
     ] {
         let path = folder.join(name);
@@ -148,10 +151,11 @@ fn read(folder: &Path) -> Result<()> {
     root.identity.query()?;
     root.identity.check("q", 1, Epoch(1))?;
     root.spark.check("q", Epoch(0))?;
-    root.spark.batch_time(Epoch(0))?;
+    let offsets = root.spark.offsets(Epoch(0))?;
+    offsets.map_or(Ok(0), |offsets| root.spark.batch_time(Epoch(0), offsets))?;
     root.log.was_taken_back(Epoch(0))?;
     root.lookahead(&name(), PARTITION, RUN, Epoch(1))?;
-    root.log.decided_for(&name(), Epoch(0), 1)?;
+    root.decisions.before_session(RUN, Epoch(0), 1)?;
     root.log.head(
         Epoch(0),
         &ObjectId {

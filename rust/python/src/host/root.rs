@@ -36,6 +36,23 @@ pub fn checkpoint_query(
     })
 }
 
+/// Returns the newest epochs of a root's log, oldest first: a JSON array of what happened in each.
+///
+/// `epoch`: only this one. `last`: at most so many of the newest ones.
+#[pyfunction]
+pub fn read_epochs(
+    py: Python<'_>,
+    root: &str,
+    storage_options: BTreeMap<String, String>,
+    epoch: Option<i64>,
+    last: usize,
+) -> PyResult<String> {
+    run(py, Process::current(), || {
+        Root::existing(root, &StorageOptions(storage_options))?
+            .progress_json(epoch.map(Epoch), last)
+    })
+}
+
 /// Runs `holdfast epoch drop`; returns the claimed run and the number of removed objects, or None
 /// if nothing was staged.
 #[pyfunction]

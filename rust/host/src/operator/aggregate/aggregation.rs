@@ -21,9 +21,10 @@ use super::windows::{TimeProgress, WindowClock, open_windows};
 use crate::codec::row::RowCodec;
 use crate::operator::execution::Operator;
 use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::spec::OperatorSpec;
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::{Column, OperatorMeta, type_name};
 

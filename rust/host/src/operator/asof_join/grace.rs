@@ -13,10 +13,11 @@ use super::lookup::FoundVersions;
 use super::plan::AsofJoinPlan;
 use super::spec::{AsofJoinKind, TABLE, WAITING};
 use crate::operator::input::{InputRows, RowPlace};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide};
 use crate::operator::waiting_rows::{CloseLimit, WaitingRow, WaitingRows};
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 
 /// What is done with one row, in order.
 enum JoinStep<'a> {

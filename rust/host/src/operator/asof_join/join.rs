@@ -13,10 +13,11 @@ use super::plan::AsofJoinPlan;
 use super::spec::{AsofJoinKind, AsofJoinSpec, TABLE, WAITING};
 use crate::operator::execution::Operator;
 use crate::operator::input::{InputLayout, InputRows, RowOrder, RowsSpec};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::output::OutputWriter;
 use crate::operator::spec::{OperatorSpec, by_time};
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 

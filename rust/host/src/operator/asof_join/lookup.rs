@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::operator::batch_size::{BATCH_BYTES, BATCH_ROWS, ranges};
 use crate::operator::input::{InputBatch, InputLayout, InputRows, RowPlace};
-use crate::operator::outcome::Counts;
 use crate::operator::output::{MatchedRight, digest_matched_row};
+use crate::protocol::Counts;
 
 /// How many look-ups are made at first, before the size of the found versions is known.
 const FIRST_ROWS: usize = 256;

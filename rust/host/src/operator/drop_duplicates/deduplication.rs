@@ -19,10 +19,11 @@ use super::newest_times::NewestTimes;
 use crate::operator::batch_size::batches;
 use crate::operator::execution::Operator;
 use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::output::{OutputColumn, OutputColumns, OutputWriter};
 use crate::operator::spec::{OperatorSpec, by_time};
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::batch::InputBatch;
-use crate::operator::outcome::Counts;
+use crate::protocol::Counts;
 
 /// Where a row is, as a small sortable number: the side in the top bit, then batch and row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,7 +15,7 @@ use super::sorted_run::SortedRun;
 use crate::cancellation::Cancellation;
 use crate::codec::row::EncodedRows;
 use crate::memory::budget::{Budget, Share};
-use crate::operator::outcome::Counts;
+use crate::protocol::Counts;
 use crate::protocol::Digest;
 
 /// How a session takes rows.

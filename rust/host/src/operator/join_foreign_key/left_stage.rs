@@ -22,11 +22,12 @@ use crate::operator::input::{
     InputBatch, InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides,
 };
 use crate::operator::join_table::JoinTableKind;
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumn, OutputColumns};
 use crate::operator::spec::OperatorSpec;
 use crate::operator::waiting_rows::unreadable_row;
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 

@@ -13,11 +13,12 @@ use holdfast_core::{Database, Result, StoreSpec, Timestamp, Transaction, Version
 use super::spec::{JoinTableSpec, LEFT, RIGHT, table_stores};
 use crate::operator::execution::Operator;
 use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumns};
 use crate::operator::spec::OperatorSpec;
 use crate::operator::table_timeline::{TimelineInterval, intervals_from};
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 

@@ -16,11 +16,12 @@ use super::matching::Matching;
 use super::spec::{JoinWindowSpec, LEFT, RIGHT};
 use crate::operator::execution::Operator;
 use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumns};
 use crate::operator::spec::{OperatorSpec, by_time};
 use crate::operator::waiting_rows::{CloseLimit, WaitingRows};
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 

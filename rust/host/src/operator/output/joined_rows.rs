@@ -7,8 +7,9 @@ use super::from_bytes::{JoinedRows, JoinedSide};
 use super::writer::OutputWriter;
 use crate::operator::batch_size::BatchSize;
 use crate::operator::input::{InputLayout, InputRows};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 
 /// Collects joined rows into batches and sends them to the worker, in order.
 pub struct JoinedRowWriter<'a> {

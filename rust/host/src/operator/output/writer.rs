@@ -7,8 +7,9 @@ use super::columns::OutputColumns;
 use super::digest::digest_input_rows;
 use super::from_input::MatchedRight;
 use crate::operator::input::{InputRows, RowPlace};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::Digest;
 use arrow_array::RecordBatch;
 

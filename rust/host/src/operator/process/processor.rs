@@ -13,10 +13,11 @@ use crate::net::call::CallMessage;
 use crate::operator::batch_size::BatchSize;
 use crate::operator::execution::Operator;
 use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides};
-use crate::operator::outcome::{Counts, Outcome};
+use crate::operator::outcome::Outcome;
 use crate::operator::output::{MatchedRight, OutputColumns};
 use crate::operator::spec::OperatorSpec;
 use crate::operator::worker::Worker;
+use crate::protocol::Counts;
 use crate::protocol::{Digest, Epoch};
 use crate::root::OperatorMeta;
 

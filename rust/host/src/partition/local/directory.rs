@@ -246,6 +246,7 @@ mod tests {
         ViewRequest {
             run: RunNumber(1),
             epoch: Epoch(0),
+            planned_at: None,
             first_epoch: Epoch(0),
             partitions: 1,
             stores: &[],

@@ -1,6 +1,7 @@
 //! Each message names what it is about and a way out.
 
 use super::*;
+use crate::protocol::OffsetsDifference;
 
 #[test]
 fn every_message_names_the_thing_and_the_way_out() {
@@ -192,7 +193,47 @@ fn every_message_names_the_thing_and_the_way_out() {
                 epoch,
             },
             ErrorKind::Restore,
-            &[PLACE, "epoch 41", "backup"],
+            &[
+                PLACE,
+                "epoch 41",
+                "log/00000000000000000041/",
+                "backup",
+                "do not rewind",
+            ],
+        ),
+        (
+            Violation::EpochEnded {
+                object: object.clone(),
+                epoch,
+            },
+            ErrorKind::InvalidState,
+            &[PLACE, "epoch 41", "join your threads"],
+        ),
+        (
+            Violation::DecisionNotReproduced {
+                object: object.clone(),
+                epoch,
+            },
+            ErrorKind::StateMismatch,
+            &[PLACE, "epoch 41", "`holdfast rewind /the/root --epoch 41`"],
+        ),
+        (
+            Violation::OffsetsChanged {
+                epoch,
+                rewind: epoch,
+                difference: OffsetsDifference::BatchTime {
+                    plan: 7,
+                    file: Some(8),
+                },
+            },
+            ErrorKind::StateMismatch,
+            &[
+                "query/offsets/41",
+                "batch at 7 ms",
+                "batch at 8 ms",
+                "Two drivers",
+                "`holdfast rewind /the/root --epoch 41`",
+            ],
         ),
     ];
     for (violation, kind, parts) in cases {

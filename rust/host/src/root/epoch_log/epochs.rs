@@ -8,7 +8,29 @@ use parking_lot::Mutex;
 use crate::protocol::{Epoch, ObjectId, OperatorName, RunNumber};
 use crate::root::names;
 use crate::root::objects::Objects;
-use crate::root::rewind_marks::RewindMarks;
+use crate::root::rewind_marks::{RewindMarks, Rewinds};
+
+/// The files of an epoch, without its chunks.
+#[derive(Clone, Debug)]
+pub struct EpochFiles {
+    /// The staged objects.
+    pub heads: Vec<ObjectId>,
+    /// The decisions, each by the run of the rewind that it follows; 0 for none.
+    pub decisions: Vec<RunNumber>,
+}
+
+impl EpochFiles {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty() && self.decisions.is_empty()
+    }
+
+    fn retain_in_force(&mut self, epoch: Epoch, rewinds: &Rewinds) {
+        let newest = rewinds.newest_of(epoch);
+        self.heads.retain(|head| !rewinds.include(head.run, epoch));
+        self.decisions.retain(|rewind| *rewind == newest);
+    }
+}
 
 /// The log of a root.
 #[derive(Debug)]
@@ -39,11 +61,41 @@ impl EpochLog {
     /// # Errors
     /// `Io` if the disk fails.
     pub fn list(&self, operator: Option<&OperatorName>, epoch: Epoch) -> Result<Vec<ObjectId>> {
+        let mut heads = self.files(epoch)?.heads;
+        heads.retain(|object| operator.is_none_or(|operator| *operator == object.operator));
+        Ok(heads)
+    }
+
+    /// Lists the heads and decisions of an epoch that no rewind took back.
+    ///
+    /// # Errors
+    /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
+    pub fn files_in_force(&self, epoch: Epoch) -> Result<EpochFiles> {
+        self.files_after(epoch, &self.marks.read()?)
+    }
+
+    /// As [`EpochLog::files_in_force`], after these rewinds.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn files_after(&self, epoch: Epoch, rewinds: &Rewinds) -> Result<EpochFiles> {
+        let mut files = self.files(epoch)?;
+        files.retain_in_force(epoch, rewinds);
+        Ok(files)
+    }
+
+    fn files(&self, epoch: Epoch) -> Result<EpochFiles> {
         let files = self.objects.list(&names::epoch(epoch))?;
-        let heads = files.iter().filter_map(|file| names::parse_head(file));
-        Ok(heads
-            .filter(|object| operator.is_none_or(|operator| *operator == object.operator))
-            .collect())
+        Ok(EpochFiles {
+            heads: files
+                .iter()
+                .filter_map(|file| names::parse_head(file))
+                .collect(),
+            decisions: files
+                .iter()
+                .filter_map(|file| names::parse_decision(file))
+                .collect(),
+        })
     }
 
     /// Lists the epochs that have a folder in the log, unordered.
@@ -75,21 +127,25 @@ impl EpochLog {
         }
     }
 
-    /// Returns the newest epoch after `after` that has objects which were not taken back.
+    /// Returns the newest epoch from `first` on that Spark certainly committed; none if there is
+    /// no such epoch.
+    ///
+    /// An epoch with a decision was committed. So was the one before an epoch with a staged object:
+    /// a session opens only after that commit, and the decision of that epoch syncs it.
     ///
     /// # Errors
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
-    pub fn newest_staged(&self, after: Epoch) -> Result<Option<Epoch>> {
-        let (mut epochs, rewinds) = (self.epochs()?, self.marks.read()?);
-        epochs.retain(|epoch| *epoch > after);
+    pub fn newest_commit(&self, first: Epoch) -> Result<Option<Epoch>> {
+        let mut epochs = self.epochs()?;
+        epochs.retain(|epoch| *epoch >= first);
         epochs.sort_unstable();
         for epoch in epochs.into_iter().rev() {
-            if self
-                .list(None, epoch)?
-                .iter()
-                .any(|object| !rewinds.include(object.run, epoch))
-            {
+            let files = self.files_in_force(epoch)?;
+            if !files.decisions.is_empty() {
                 return Ok(Some(epoch));
+            }
+            if !files.heads.is_empty() {
+                return Ok(epoch.previous().filter(|committed| *committed >= first));
             }
         }
         Ok(None)
@@ -102,13 +158,23 @@ impl EpochLog {
     /// # Errors
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
     pub fn has_later(&self, epoch: Epoch, wanted: impl Fn(&OperatorName) -> bool) -> Result<bool> {
+        self.any_later(epoch, |files| {
+            files.heads.iter().any(|object| wanted(&object.operator))
+        })
+    }
+
+    /// Whether an epoch after this one has an object or a decision.
+    ///
+    /// # Errors
+    /// As [`EpochLog::has_later`].
+    pub fn has_later_files(&self, epoch: Epoch) -> Result<bool> {
+        self.any_later(epoch, |files| !files.is_empty())
+    }
+
+    fn any_later(&self, epoch: Epoch, wanted: impl Fn(&EpochFiles) -> bool) -> Result<bool> {
         let rewinds = self.marks.read()?;
         for later in self.epochs()?.into_iter().filter(|later| *later > epoch) {
-            if self
-                .list(None, later)?
-                .iter()
-                .any(|object| wanted(&object.operator) && !rewinds.include(object.run, later))
-            {
+            if wanted(&self.files_after(later, &rewinds)?) {
                 return Ok(true);
             }
         }
@@ -120,14 +186,8 @@ impl EpochLog {
     /// # Errors
     /// `Restore` for a mark that cannot be read, `Io`.
     pub fn was_taken_back(&self, applied: Epoch) -> Result<bool> {
-        let rewinds = self.marks.read()?;
-        if !rewinds.include_epoch(applied) {
-            return Ok(false);
-        }
-        Ok(self
-            .list(None, applied)?
-            .iter()
-            .all(|object| rewinds.include(object.run, applied)))
+        let is_covered = self.marks.read()?.newest_of(applied) != RunNumber(0);
+        Ok(is_covered && self.files_in_force(applied)?.is_empty())
     }
 
     /// Removes all epochs before this one; returns how many there were.

@@ -17,6 +17,9 @@ pub struct Head {
     pub records: Records,
 }
 
+/// How many bytes are read to get a header: enough unless it names many chunks.
+const HEADER_BYTES: u64 = 16 << 10;
+
 impl EpochLog {
     /// Reads a head with its records; none if it does not exist.
     ///
@@ -32,18 +35,44 @@ impl EpochLog {
         Ok(Some(Head { header, records }))
     }
 
-    /// Reads the header of a head, without its records.
+    /// Reads the headers of several heads, in their order; none for those that do not exist.
+    ///
+    /// The records are neither read nor verified.
     ///
     /// # Errors
-    /// As [`EpochLog::head`].
+    /// `Restore` for a header that is damaged or of another object.
+    pub fn headers(&self, epoch: Epoch, objects: &[ObjectId]) -> Result<Vec<Option<HeadHeader>>> {
+        let names: Vec<String> = objects
+            .iter()
+            .map(|object| names::head(epoch, object))
+            .collect();
+        let prefixes = self.objects.get_prefixes(&names, HEADER_BYTES)?;
+        let mut headers = Vec::with_capacity(objects.len());
+        for ((object, name), prefix) in objects.iter().zip(&names).zip(prefixes) {
+            let header = match prefix {
+                Some(prefix) => match log::decode_header(&self.place(name), &prefix)? {
+                    Some(header) => Some(header),
+                    None => self.head_payload(epoch, object)?.map(|(header, _)| header),
+                },
+                None => None,
+            };
+            if let Some(header) = &header {
+                self.check_name(epoch, object, header)?;
+            }
+            headers.push(header);
+        }
+        Ok(headers)
+    }
+
+    /// Reads the header of a head, without its records; none if it does not exist.
+    ///
+    /// # Errors
+    /// As [`EpochLog::headers`].
     pub fn head_header(&self, epoch: Epoch, object: &ObjectId) -> Result<Option<HeadHeader>> {
-        let name = names::head(epoch, object);
-        let Some(bytes) = self.objects.get(&name)? else {
-            return Ok(None);
-        };
-        let header = log::decode_header(&self.place(&name), &bytes)?;
-        self.check_name(epoch, object, &header)?;
-        Ok(Some(header))
+        Ok(self
+            .headers(epoch, std::slice::from_ref(object))?
+            .pop()
+            .flatten())
     }
 
     /// Reads the header of a head, and its payload as it was given to [`EpochLog::put_head`].
@@ -77,7 +106,7 @@ impl EpochLog {
         {
             PutOutcome::Ours => Ok(None),
             PutOutcome::Other(bytes) => {
-                let first = log::decode_header(&self.place(&name), &bytes)?;
+                let (first, _) = log::decode_payload(&self.place(&name), &bytes)?;
                 self.check_name(header.epoch, &object, &first)?;
                 Ok(Some(first))
             }
@@ -117,7 +146,11 @@ impl EpochLog {
             )
         };
         // The run is not compared: a copy of an older run's head names that run's chunks.
-        if !name.starts_with(&names::staged(head.epoch, &head.operator, head.partition)) {
+        if !name.starts_with(&names::chunks_of(
+            head.epoch,
+            &head.operator,
+            head.partition,
+        )) {
             return Err(lost("is named by the head of another object"));
         }
         let bytes = self.objects.get(name)?.ok_or_else(|| lost("is missing"))?;

@@ -1,14 +1,9 @@
-//! `log/`: a folder for each epoch, with the objects that were staged for it.
+//! `log/`: a folder for each epoch, with the objects that were staged for it and its decision.
 //!
-//! [`EpochLog`] lists and removes epochs (`epochs.rs`), reads and writes objects (`heads.rs`),
-//! stages in the protocol's order (`stage.rs`), and finds which run decided an epoch
-//! (`decisions.rs`).
+//! [`EpochLog`] lists and removes epochs (`epochs.rs`), and reads and writes objects (`heads.rs`).
 
-mod decisions;
 mod epochs;
 mod heads;
-mod stage;
 
 pub use epochs::EpochLog;
 pub use heads::Head;
-pub use stage::StageOutcome;

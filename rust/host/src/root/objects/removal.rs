@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt};
 use holdfast_core::Result;
-use object_store::ObjectStoreExt;
 use object_store::path::Path as Name;
+use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::errors;
 use super::storage::Objects;
@@ -16,20 +16,18 @@ use super::storage::Objects;
 const ABANDONED: Duration = Duration::from_secs(3_600);
 
 impl Objects {
-    /// Removes a folder with all objects directly in it; another host may do so at the same time.
+    /// Removes a folder with all objects in it; another host may do so at the same time.
     pub fn remove_folder(&self, folder: &str) -> Result<()> {
         if self.is_local() {
             // Includes parts of unfinished puts, which a listing does not show.
             return self.removed(folder, fs::remove_dir_all(self.place(folder)));
         }
-        let files = self
-            .listing(folder)?
-            .objects
-            .into_iter()
-            .map(|meta| Ok(meta.location));
-        let removed = self
-            .objects()
-            .delete_stream(stream::iter(files.collect::<Vec<_>>()).boxed());
+        let objects = self.objects();
+        let files = objects
+            .list(Some(&Name::from(folder)))
+            .map_ok(|meta| meta.location)
+            .boxed();
+        let removed = objects.delete_stream(files);
         let mut each = removed.map(|removed| self.found("remove", folder, removed).map(drop));
         self.wait(async {
             while let Some(removed) = each.next().await {

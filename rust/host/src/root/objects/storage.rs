@@ -208,20 +208,43 @@ impl Objects {
             .map(|found| found.is_some())
     }
 
-    /// Whether each of several objects exists; all requests are sent at once.
-    pub fn exist(&self, names: &[String]) -> Result<Vec<bool>> {
+    /// Reads an object, and whether each of several others exists; all requests are sent at once.
+    pub fn get_and_exist(
+        &self,
+        name: &str,
+        others: &[String],
+    ) -> Result<(Option<Bytes>, Vec<bool>)> {
         let objects = &self.objects();
-        let heads = names
+        let read = async { objects.get(&Name::from(name)).await?.bytes().await };
+        let heads = others
             .iter()
             .map(|name| async move { objects.head(&Name::from(name.as_str())).await });
-        let heads = self.wait(future::join_all(heads))?;
-        names
+        let (read, heads) = self.wait(future::join(read, future::join_all(heads)))?;
+        let exist = others
             .iter()
             .zip(heads)
             .map(|(name, head)| {
                 self.found("look at", name, head)
                     .map(|found| found.is_some())
             })
+            .collect::<Result<_>>()?;
+        Ok((self.found("read", name, read)?, exist))
+    }
+
+    /// Reads the first `length` bytes of several objects, or all of shorter ones; all requests are
+    /// sent at once.
+    pub fn get_prefixes(&self, names: &[String], length: u64) -> Result<Vec<Option<Bytes>>> {
+        let objects = &self.objects();
+        let reads = names.iter().map(|name| async move {
+            objects
+                .get_range(&Name::from(name.as_str()), 0..length)
+                .await
+        });
+        let reads = self.wait(future::join_all(reads))?;
+        names
+            .iter()
+            .zip(reads)
+            .map(|(name, read)| self.found("read", name, read))
             .collect()
     }
 

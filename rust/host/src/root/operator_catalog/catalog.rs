@@ -243,7 +243,7 @@ impl OperatorCatalog {
         if first == epoch {
             return Ok(has_object(None));
         }
-        let left_out = match protocol::decide(&objects, partitions) {
+        let left_out = match protocol::highest_whole(&objects, partitions) {
             Decision::Run(run) => !has_object(Some(run)),
             Decision::Partial { .. } | Decision::Nothing => false,
         };

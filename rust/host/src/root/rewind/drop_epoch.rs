@@ -18,25 +18,19 @@ impl Root {
     /// [`RootIdentity::query`](crate::root::RootIdentity::query); `Io`.
     pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<RemovedObjects>> {
         let (query, _) = self.identity.query()?;
-        // Spark keeps the commits of its last epochs only, so a later commit is enough.
+        // Spark keeps the commits of its last epochs only, so a later commit is enough. The decision
+        // is enough, too, if the commit log is lost.
         if self
             .spark
             .latest_commit()?
             .is_some_and(|latest| latest >= epoch)
+            || self.decisions.recorded(epoch)?.is_some()
         {
             let text = format!(
                 "Spark has committed epoch {epoch}, so its output is in the sink: it cannot be \
                  dropped. To compute it again, take the state back with `holdfast rewind {} \
                  --epoch {epoch}`",
                 self.path().display()
-            );
-            return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
-        }
-        if self.log.has_later(epoch, |_| true)? {
-            let text = format!(
-                "later epochs are based on epoch {epoch}, so Spark has committed it, although its \
-                 commit log (query/commits) does not hold it: it cannot be dropped. Put the \
-                 query's checkpoint back first"
             );
             return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
         }

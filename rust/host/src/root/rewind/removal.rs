@@ -48,7 +48,9 @@ impl<'a> Removal<'a> {
 
     /// Moves the log's folder of an epoch.
     pub fn epoch(&mut self, epoch: Epoch) -> Result<()> {
-        let folder = names::epoch(epoch);
+        let (folder, chunks) = (names::epoch(epoch), names::chunks(epoch));
+        self.files(&chunks, |_| true)?;
+        self.objects.remove_empty_folder(&chunks)?;
         self.files(&folder, |_| true)?;
         // Objects that were put meanwhile belong to a query that has started, so they stay.
         self.objects.remove_empty_folder(&folder)

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use holdfast_core::{Error, ErrorKind, Result};
 
 use super::removal::{Removal, RemovedObjects};
-use crate::protocol::{Epoch, PartitionId, RunNumber};
+use crate::protocol::{Epoch, EpochDecision, ObjectId, PartitionId, RunNumber, Violation};
 use crate::root::names;
 use crate::root::state_root::Root;
 
@@ -86,41 +86,66 @@ impl Root {
 
     /// Checks that the state after `epoch` can be restored from snapshots and log.
     fn check_restorable(&self, epoch: Epoch, partitions: u32) -> Result<()> {
-        let present = self.log.list(None, epoch)?;
-        if present.is_empty() {
+        let cannot = |why: String| {
             let text = format!(
-                "the state cannot be taken back to where epoch {} is next: the log of epoch \
-                 {epoch} was removed, as all epochs before the retained snapshots are. Give a \
-                 later epoch, or restore the root from a backup",
+                "the state cannot be taken back to where epoch {} is next: {why}",
                 epoch.next()
             );
-            return Err(Error::new(ErrorKind::Restore, text).path(self.path()));
+            Error::new(ErrorKind::Restore, text).path(self.path())
+        };
+        if self.log.files_in_force(epoch)?.is_empty()
+            && self.log.epochs()?.iter().all(|other| *other > epoch)
+        {
+            return Err(cannot(format!(
+                "the log of epoch {epoch} was removed, as all epochs before the retained \
+                 snapshots are. Give a later epoch, or restore the root from a backup"
+            )));
         }
-        for operator in self.operators.names()? {
+        let decided = |at: Epoch| {
+            self.decisions
+                .read_or_decide(at, partitions)
+                .and_then(|decision| self.check_objects(&decision).map(|()| decision))
+                .map_err(|error| cannot(error.to_string()))
+        };
+        let last = decided(epoch)?;
+        for operator in &self.operators.names()? {
             // An operator that was not in the query at that epoch is not restored.
-            if present.iter().all(|object| object.operator != operator) {
+            if !last.operators.contains_key(operator) {
                 continue;
             }
             let mut from = epoch;
             for number in 0..partitions {
                 let snapshots = self
                     .snapshots
-                    .list(&operator, PartitionId(number.cast_signed()))?;
+                    .list(operator, PartitionId(number.cast_signed()))?;
                 let newest = snapshots.into_iter().find(|id| id.epoch <= epoch);
                 from =
-                    from.min(newest.map_or(self.operators.first_epoch(&operator)?, |id| id.epoch));
+                    from.min(newest.map_or(self.operators.first_epoch(operator)?, |id| id.epoch));
             }
             while from <= epoch {
-                self.log
-                    .decided_for(&operator, from, partitions)
-                    .map_err(|error| {
-                        let text = format!(
-                            "the state cannot be taken back to where epoch {} is next: {error}",
-                            epoch.next()
-                        );
-                        Error::new(ErrorKind::Restore, text).path(self.path())
-                    })?;
+                decided(from)?;
                 from = from.next();
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that all objects of a decided epoch exist.
+    fn check_objects(&self, decision: &EpochDecision) -> Result<()> {
+        let (epoch, Some(run)) = (decision.epoch, decision.run) else {
+            return Ok(());
+        };
+        let present = self.log.list(None, epoch)?;
+        for (operator, partitions) in &decision.operators {
+            for partition in (0..).map(PartitionId).take(partitions.len()) {
+                let object = ObjectId {
+                    operator: operator.clone(),
+                    partition,
+                    run,
+                };
+                if !present.contains(&object) {
+                    return Err(self.violation(Violation::ObjectMissing { object, epoch }));
+                }
             }
         }
         Ok(())
@@ -139,7 +164,7 @@ mod tests {
 
     use super::*;
     use crate::log::HeadHeader;
-    use crate::protocol::{Attempt, Claim, Digest, OperatorName};
+    use crate::protocol::{Attempt, Claim, Counts, Digest, OperatorName};
     use crate::root::rewind_marks::RewindMark;
     use crate::root::testing::{ConcurrentChange, Fault, FaultyStore};
     use crate::root::{KnownDigests, SnapshotId};
@@ -200,15 +225,15 @@ mod tests {
             base: Digest::ZERO,
             digest: Digest::ZERO,
             input: Digest::ZERO,
-            input_rows: 0,
-            output_rows: 0,
+            offsets: Digest::ZERO,
+            planned_at: None,
+            counts: Counts::default(),
             stream_times: BTreeMap::new(),
             records: 0,
             chunks: Vec::new(),
         };
         let head = |root: &Root, run| {
-            root.log
-                .stage(&header(run), &[], 1, ExactlyOnce)
+            root.stage(&header(run), &[], 1, ExactlyOnce)
                 .expect_err("fenced")
         };
         let head_name = names::head(epoch, &header(RunNumber(1)).id());

@@ -14,12 +14,16 @@ use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::faulty_store::{Fault, FaultyStore};
 use crate::log::{HeadHeader, RecordsWriter};
-use crate::protocol::{Attempt, Digest, Epoch, ObjectId, OperatorName, PartitionId, RunNumber};
+use crate::protocol::{
+    Attempt, Counts, Digest, Epoch, ObjectId, OperatorName, PartitionId, RunNumber,
+};
 use crate::root::objects::block_on;
 use crate::root::{ChunkName, Root, StageOutcome};
 
 const PARTITIONS: u32 = 2;
 const EPOCHS: i64 = 4;
+/// Spark's offsets of every epoch.
+const OFFSETS: &str = "v1";
 /// The epoch that a second run replays.
 const REPLAYED: i64 = 2;
 
@@ -113,19 +117,21 @@ fn stage(
         base: Digest::ZERO,
         digest: Digest::of(content.as_bytes()),
         input: Digest::of(b"input"),
-        input_rows: 1,
-        output_rows: 1,
+        offsets: Digest::of(OFFSETS.as_bytes()),
+        planned_at: None,
+        counts: Counts::default(),
         stream_times: BTreeMap::new(),
         records: 1,
         chunks: vec![chunk.to_string()],
     };
-    root.log.stage(&header, &[], PARTITIONS, ExactlyOnce)
+    root.stage(&header, &[], PARTITIONS, ExactlyOnce)
 }
 
 /// Reads the value in the decided object of a partition.
 fn decided(root: &Root, epoch: Epoch, partition: i32) -> Result<(RunNumber, String)> {
     let missing = || Error::new(ErrorKind::Restore, "no object");
-    let run = root.log.decided(epoch, PARTITIONS)?.ok_or_else(missing)?;
+    let decision = root.decisions.read_or_decide(epoch, PARTITIONS)?;
+    let run = decision.run.ok_or_else(missing)?;
     let id = object(partition, run);
     let head = root.log.head(epoch, &id)?.ok_or_else(missing)?;
     let records = root.log.chunk(&head.header, &head.header.chunks[0])?;
@@ -142,7 +148,7 @@ fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> RunNumber {
     let first = Epoch(epochs.start);
     let mut number = RunNumber(0);
     for epoch in epochs.map(Epoch) {
-        trial.spark(&format!("query/offsets/{epoch}"), "v1");
+        trial.spark(&format!("query/offsets/{epoch}"), OFFSETS);
         for partition in 0..PARTITIONS as i32 {
             number = trial
                 .task(|root, attempt| {

@@ -269,6 +269,7 @@ impl ObjectStore for FaultyStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         self.inner.list(prefix)
     }
 

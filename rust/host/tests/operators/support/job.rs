@@ -11,7 +11,8 @@ use holdfast_core::{Commit, Database, DatabaseOptions, Timestamp, Transaction, V
 use holdfast_host::cancellation::Cancellation;
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::operator::input::Intake;
-use holdfast_host::operator::{Counts, OperatorKind, Outcome};
+use holdfast_host::operator::{OperatorKind, Outcome};
+use holdfast_host::protocol::Counts;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -228,9 +228,7 @@ fn dropped_epoch_may_have_other_results() {
     fs::remove_dir_all(spark.path().join("query/commits")).unwrap();
     let error = refused(spark.open_root().drop_epoch(Epoch(1)));
     assert!(
-        error
-            .to_string()
-            .contains("later epochs are based on epoch 1"),
+        error.to_string().contains("Spark has committed epoch 1"),
         "{error}"
     );
     assert_eq!(spark.objects(1).len(), 1);

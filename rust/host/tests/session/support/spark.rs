@@ -216,9 +216,20 @@ impl Spark {
         files.iter().map(owner).collect()
     }
 
-    /// The names of an epoch's log objects.
+    /// The names of an epoch's heads.
     pub fn objects(&self, epoch: i64) -> Vec<String> {
-        let Ok(folder) = std::fs::read_dir(self.path().join(format!("log/{epoch:020}"))) else {
+        let mut names = self.files(&format!("log/{epoch:020}"));
+        names.retain(|name| name != "chunks" && !name.starts_with("decided."));
+        names
+    }
+
+    /// The names of an epoch's chunks.
+    pub fn chunks(&self, epoch: i64) -> Vec<String> {
+        self.files(&format!("log/{epoch:020}/chunks"))
+    }
+
+    fn files(&self, folder: &str) -> Vec<String> {
+        let Ok(folder) = std::fs::read_dir(self.path().join(folder)) else {
             return Vec::new();
         };
         let mut names: Vec<String> = folder

@@ -8,7 +8,7 @@ use super::windowing::Windows;
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, Groups};
 use crate::operator::input::{InputRows, RowPlace};
-use crate::operator::outcome::Counts;
+use crate::protocol::Counts;
 
 /// One group for each key.
 pub struct ByKey {

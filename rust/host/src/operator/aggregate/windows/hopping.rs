@@ -11,7 +11,7 @@ use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, Groups};
 use crate::operator::aggregate::window_spec::{Emit, HoppingWindow};
 use crate::operator::input::{InputRows, RowPlace};
-use crate::operator::outcome::Counts;
+use crate::protocol::Counts;
 
 /// One group for each window of a key.
 pub struct HoppingWindows {

@@ -20,7 +20,7 @@ use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::aggregate::window_spec::Emit;
 use crate::operator::batch_size::BATCH_ROWS;
 use crate::operator::input::{InputRows, RowPlace};
-use crate::operator::outcome::Counts;
+use crate::protocol::Counts;
 
 /// The sessions of one epoch, each a group under its start.
 pub struct SessionWindows {

@@ -17,7 +17,7 @@ use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, Groups};
 use crate::operator::aggregate::window_spec::Emit;
 use crate::operator::input::{InputRows, RowPlace};
-use crate::operator::outcome::Counts;
+use crate::protocol::Counts;
 
 /// The sliding windows of one epoch.
 pub struct SlidingWindows {

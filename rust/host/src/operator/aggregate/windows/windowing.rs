@@ -6,7 +6,7 @@ use super::results::ResultRows;
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::input::{InputRows, RowPlace};
-use crate::operator::outcome::Counts;
+use crate::protocol::Counts;
 
 /// The windows of one epoch.
 pub trait Windows {

@@ -1,0 +1,273 @@
+//! Decides an epoch by its objects.
+
+use std::collections::BTreeMap;
+
+use holdfast_core::{Error, Result};
+
+use super::EpochDecisions;
+use crate::log::HeadHeader;
+use crate::protocol::{
+    self, Decision, Digest, Epoch, EpochDecision, ObjectId, OffsetsDifference, OperatorName,
+    PartitionDecision, PartitionId, RunNumber, Violation,
+};
+use crate::root::names;
+
+impl EpochDecisions {
+    /// Returns the decision of an epoch that Spark has committed, and records it if this is the
+    /// first host that asks.
+    ///
+    /// Epochs before it in which no operator ran are recorded first.
+    ///
+    /// # Errors
+    /// As [`EpochDecisions::of`].
+    pub fn read_or_decide(&self, epoch: Epoch, partitions: u32) -> Result<EpochDecision> {
+        if let Some(decision) = self.decide(epoch, partitions)? {
+            return Ok(decision);
+        }
+        let before = self
+            .log
+            .epochs()?
+            .into_iter()
+            .filter(|other| *other < epoch)
+            .max();
+        let mut decision = match before {
+            Some(before) => {
+                let decision = self.read_or_decide(before, partitions)?;
+                // No session has compared them: none ran since.
+                self.check_offsets_if_any(before, decision.offsets)?;
+                Some(decision)
+            }
+            None => {
+                self.check_none_has_begun(epoch)?;
+                None
+            }
+        };
+        let mut next = before.map_or(epoch, Epoch::next);
+        loop {
+            let skipped = self.skip(next, decision.as_ref(), partitions)?;
+            if next == epoch {
+                return Ok(skipped);
+            }
+            decision = Some(skipped);
+            next = next.next();
+        }
+    }
+
+    /// Reads the decision of an epoch, or decides by its objects; none if there are no objects.
+    fn decide(&self, epoch: Epoch, partitions: u32) -> Result<Option<EpochDecision>> {
+        loop {
+            let rewinds = self.log.marks().read()?;
+            let rewind = rewinds.newest_of(epoch);
+            if let Some(decision) = self.recorded_after(epoch, rewind)? {
+                return Ok(Some(decision));
+            }
+            let objects = self.log.files_after(epoch, &rewinds)?.heads;
+            let mut headers = Headers::new(self, epoch);
+            let run = match protocol::decide(&objects, partitions, |object| {
+                Ok::<_, Error>(headers.get(object)?.map(HeadHeader::summary))
+            })? {
+                Decision::Nothing => return Ok(None),
+                Decision::Partial { run, missing } => {
+                    // Another host may have decided before a stale task put its object.
+                    if let Some(decision) = self.recorded_after(epoch, rewind)? {
+                        return Ok(Some(decision));
+                    }
+                    return Err(self.incomplete(&objects, epoch, run, missing));
+                }
+                Decision::Run(run) => run,
+            };
+            let (offsets, operators) = headers.results(&objects, run)?;
+            self.check_offsets_if_any(epoch, offsets)?;
+            let decision = EpochDecision {
+                epoch,
+                rewind,
+                run: Some(run),
+                offsets,
+                operators,
+            };
+            if let Some(decision) = self.record(decision)? {
+                return Ok(Some(decision));
+            }
+        }
+    }
+
+    /// Checks Spark's offsets of an epoch, unless Spark has removed the file because it is old.
+    fn check_offsets_if_any(&self, epoch: Epoch, recorded: Digest) -> Result<()> {
+        match self.spark.offsets(epoch)? {
+            Some(file) => self.check_offsets(epoch, recorded, Some(file.digest)),
+            None => Ok(()),
+        }
+    }
+
+    /// Records that no operator ran in an epoch. `previous`: the decision of the epoch before.
+    fn skip(
+        &self,
+        epoch: Epoch,
+        previous: Option<&EpochDecision>,
+        partitions: u32,
+    ) -> Result<EpochDecision> {
+        loop {
+            // An object may have been put, or another host may have decided.
+            if let Some(decision) = self.decide(epoch, partitions)? {
+                return Ok(decision);
+            }
+            if self.log.has_later_files(epoch)? {
+                return Err(self.objects.violation(Violation::LogLost {
+                    epoch,
+                    lost: names::epoch(epoch),
+                }));
+            }
+            let rewinds = self.log.marks().read()?;
+            for rewind in rewinds.covering(epoch) {
+                self.check_was_not_computed(epoch, rewind)?;
+            }
+            let rewind = rewinds.newest_of(epoch);
+            let offsets = self.spark.offsets(epoch)?;
+            let offsets = offsets.map_or(Digest::ZERO, |file| file.digest);
+            let skipped = EpochDecision::skipped(epoch, rewind, offsets, previous);
+            if let Some(decision) = self.record(skipped)? {
+                log::warn!(
+                    "{}: no operator ran in epoch {epoch}, so the state does not have its rows \
+                     (foreachBatch returned early?)",
+                    self.objects.path().display()
+                );
+                return Ok(decision);
+            }
+        }
+    }
+
+    /// Checks that an epoch without objects was not computed before a rewind.
+    ///
+    /// If it was, the sink has it and skips it now, so no operator runs. The state would lack its
+    /// rows.
+    fn check_was_not_computed(&self, epoch: Epoch, rewind: RunNumber) -> Result<()> {
+        let folder = names::removed(rewind, &names::epoch(epoch));
+        let removed = self.objects.list(&folder)?;
+        match removed.iter().find_map(|file| names::parse_head(file)) {
+            None => Ok(()),
+            Some(object) => Err(self.objects.violation(Violation::NotEvaluated {
+                epoch,
+                operator: object.operator,
+            })),
+        }
+    }
+
+    /// Checks that no operator has begun by an epoch before which the log has nothing.
+    fn check_none_has_begun(&self, epoch: Epoch) -> Result<()> {
+        for operator in self.operators.names()? {
+            if self.operators.first_epoch(&operator)? <= epoch {
+                return Err(self
+                    .objects
+                    .violation(Violation::NotEvaluated { epoch, operator }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the error for an epoch that is incomplete: evaluated in part, or objects were lost.
+    fn incomplete(
+        &self,
+        objects: &[ObjectId],
+        epoch: Epoch,
+        run: RunNumber,
+        missing: Vec<(OperatorName, PartitionId)>,
+    ) -> Error {
+        let lost = match missing.first() {
+            Some((operator, partition)) => names::head(
+                epoch,
+                &ObjectId {
+                    operator: operator.clone(),
+                    partition: *partition,
+                    run,
+                },
+            ),
+            None => format!("{}/*.{run}", names::epoch(epoch)),
+        };
+        match self.log.has_later(epoch, |operator| {
+            objects.iter().any(|object| object.operator == *operator)
+        }) {
+            Ok(true) => self.objects.violation(Violation::LogLost { epoch, lost }),
+            Ok(false) => self.objects.violation(Violation::EvaluatedInPart {
+                epoch,
+                run,
+                missing,
+            }),
+            Err(error) => error,
+        }
+    }
+}
+
+/// The headers of an epoch's heads, each read once.
+struct Headers<'a> {
+    decisions: &'a EpochDecisions,
+    epoch: Epoch,
+    read: BTreeMap<ObjectId, Option<HeadHeader>>,
+}
+
+impl<'a> Headers<'a> {
+    fn new(decisions: &'a EpochDecisions, epoch: Epoch) -> Self {
+        Self {
+            decisions,
+            epoch,
+            read: BTreeMap::new(),
+        }
+    }
+
+    fn read(&mut self, objects: &[ObjectId]) -> Result<()> {
+        let mut unread = objects.to_vec();
+        unread.retain(|object| !self.read.contains_key(object));
+        let headers = self.decisions.log.headers(self.epoch, &unread)?;
+        self.read.extend(unread.into_iter().zip(headers));
+        Ok(())
+    }
+
+    fn get(&mut self, object: &ObjectId) -> Result<Option<&HeadHeader>> {
+        self.read(std::slice::from_ref(object))?;
+        Ok(self.read.get(object).and_then(Option::as_ref))
+    }
+
+    /// Returns the offsets and the results of the deciding run.
+    fn results(
+        &mut self,
+        objects: &[ObjectId],
+        run: RunNumber,
+    ) -> Result<(Digest, BTreeMap<OperatorName, Vec<PartitionDecision>>)> {
+        let mut decided: Vec<ObjectId> = objects
+            .iter()
+            .filter(|object| object.run == run)
+            .cloned()
+            .collect();
+        // By operator, then by partition.
+        decided.sort_unstable();
+        self.read(&decided)?;
+        let mut offsets = Digest::ZERO;
+        let mut operators: BTreeMap<OperatorName, Vec<PartitionDecision>> = BTreeMap::new();
+        for object in decided {
+            let header = self.read.get(&object).and_then(Option::as_ref);
+            let header = header.ok_or_else(|| {
+                self.decisions.objects.violation(Violation::ObjectMissing {
+                    object: object.clone(),
+                    epoch: self.epoch,
+                })
+            })?;
+            if operators.is_empty() {
+                offsets = header.offsets;
+            }
+            if header.offsets != offsets {
+                return Err(self.decisions.objects.violation(Violation::OffsetsChanged {
+                    epoch: self.epoch,
+                    rewind: self.epoch,
+                    difference: OffsetsDifference::Content {
+                        recorded: offsets,
+                        file: Some(header.offsets),
+                    },
+                }));
+            }
+            operators
+                .entry(object.operator)
+                .or_default()
+                .push(header.decision());
+        }
+        Ok((offsets, operators))
+    }
+}

@@ -1,0 +1,133 @@
+//! `log/<epoch>/decided.<r>`: what each epoch is, recorded once.
+//!
+//! [`EpochDecisions`] finds the decision of an epoch that Spark has committed. It reads the record
+//! (`record.rs`); the first host that finds none decides by the epoch's objects and puts the record
+//! (`deciding.rs`).
+
+mod deciding;
+mod record;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_core::Result;
+use parking_lot::Mutex;
+
+use super::epoch_log::EpochLog;
+use super::objects::Objects;
+use super::operator_catalog::OperatorCatalog;
+use super::spark_checkpoint::SparkCheckpoint;
+use crate::protocol::{Digest, Epoch, EpochDecision, OffsetsDifference, RunNumber, Violation};
+
+/// How many decisions a host holds in memory.
+const CACHED: usize = 64;
+
+/// The decisions of a root.
+#[derive(Debug)]
+pub struct EpochDecisions {
+    objects: Arc<Objects>,
+    log: Arc<EpochLog>,
+    spark: Arc<SparkCheckpoint>,
+    operators: Arc<OperatorCatalog>,
+    /// The partitions of a host ask for the same decision at the same time: the first one reads it
+    /// and the others wait.
+    cached: Mutex<BTreeMap<Epoch, Arc<Mutex<Option<CachedDecision>>>>>,
+}
+
+/// A decision as a run found it. Only a newer run, of `holdfast rewind`, can replace it.
+#[derive(Debug)]
+struct CachedDecision {
+    run: RunNumber,
+    decision: Arc<EpochDecision>,
+    /// Whether Spark's offsets were compared with the decision.
+    offsets_checked: bool,
+}
+
+impl EpochDecisions {
+    /// The decisions of a root.
+    pub(super) fn new(
+        objects: Arc<Objects>,
+        log: Arc<EpochLog>,
+        spark: Arc<SparkCheckpoint>,
+        operators: Arc<OperatorCatalog>,
+    ) -> Self {
+        Self {
+            objects,
+            log,
+            spark,
+            operators,
+            cached: Mutex::default(),
+        }
+    }
+
+    /// Returns the decision of an epoch that Spark has committed, for a session of `run`.
+    ///
+    /// # Errors
+    /// `StateMismatch` if only a part of the plan was evaluated, `Restore` for an object that is
+    /// damaged or lost, `Io` if the disk fails.
+    pub fn of(&self, run: RunNumber, epoch: Epoch, partitions: u32) -> Result<Arc<EpochDecision>> {
+        self.cached_or(run, epoch, partitions, false)
+    }
+
+    /// As [`EpochDecisions::of`], for the epoch before a session's. Also checks that Spark's
+    /// offsets of that epoch are still those that it was computed from.
+    ///
+    /// # Errors
+    /// As [`EpochDecisions::of`]; `StateMismatch` if the offsets have changed.
+    pub fn before_session(
+        &self,
+        run: RunNumber,
+        epoch: Epoch,
+        partitions: u32,
+    ) -> Result<Arc<EpochDecision>> {
+        self.cached_or(run, epoch, partitions, true)
+    }
+
+    fn cached_or(
+        &self,
+        run: RunNumber,
+        epoch: Epoch,
+        partitions: u32,
+        check_offsets: bool,
+    ) -> Result<Arc<EpochDecision>> {
+        let slot = self.slot(epoch);
+        let mut slot = slot.lock();
+        let cached = match slot.take().filter(|cached| cached.run == run) {
+            Some(cached) => cached,
+            None => CachedDecision {
+                run,
+                decision: Arc::new(self.read_or_decide(epoch, partitions)?),
+                offsets_checked: false,
+            },
+        };
+        let cached = slot.insert(cached);
+        if check_offsets && !cached.offsets_checked {
+            let file = self.spark.offsets(epoch)?.map(|file| file.digest);
+            self.check_offsets(epoch, cached.decision.offsets, file)?;
+            cached.offsets_checked = true;
+        }
+        Ok(Arc::clone(&cached.decision))
+    }
+
+    fn slot(&self, epoch: Epoch) -> Arc<Mutex<Option<CachedDecision>>> {
+        let mut cached = self.cached.lock();
+        let slot = Arc::clone(cached.entry(epoch).or_default());
+        while cached.len() > CACHED {
+            cached.pop_first();
+        }
+        slot
+    }
+
+    /// Checks that Spark's offsets of a committed epoch have the digest that its objects or its
+    /// decision name.
+    fn check_offsets(&self, epoch: Epoch, recorded: Digest, file: Option<Digest>) -> Result<()> {
+        if file == Some(recorded) {
+            return Ok(());
+        }
+        Err(self.objects.violation(Violation::OffsetsChanged {
+            epoch,
+            rewind: epoch,
+            difference: OffsetsDifference::Content { recorded, file },
+        }))
+    }
+}

@@ -1,0 +1,214 @@
+//! Stages an object, in the order that the protocol requires.
+
+use holdfast_core::{Error, ProcessingGuarantee, Result};
+
+use super::names;
+use super::state_root::Root;
+use crate::log::HeadHeader;
+use crate::protocol::{
+    self, Digest, EpochDecision, ObjectId, OffsetsDifference, ReplayStep, StageStep, Violation,
+};
+
+/// How an object was staged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageOutcome {
+    /// This session wrote it.
+    Written,
+    /// An earlier session wrote it, with the same content.
+    Adopted,
+    /// An earlier session wrote it, with other content of this digest. Under at-least-once the
+    /// earlier content is used.
+    Differing(Digest),
+}
+
+/// An object of an earlier evaluation that is staged instead of the session's own.
+type Copied = Option<(HeadHeader, Vec<u8>)>;
+
+impl Root {
+    /// Stages a session's object, whose chunks are already put. Once this returns, the task may be
+    /// acknowledged.
+    ///
+    /// The run must have claimed. The order is the protocol's: compare with the epoch's decision or
+    /// with an older whole run, put or adopt, then read the claims and Spark's commit log again.
+    ///
+    /// # Errors
+    /// `StateMismatch` if Spark's offsets of the epoch have changed. Under exactly-once also if an
+    /// earlier evaluation is not reproduced (nothing is put then), and `InvalidState` if another
+    /// session of the run has other results. Under at-least-once these only for a session that
+    /// started from another state. `Fenced` if a newer run has claimed, `InvalidState` if Spark has
+    /// committed the epoch without this object.
+    pub fn stage(
+        &self,
+        header: &HeadHeader,
+        payload: &[u8],
+        partitions: u32,
+        guarantee: ProcessingGuarantee,
+    ) -> Result<StageOutcome> {
+        let epoch = header.epoch;
+        let copy = match self.lost_commit(header)? {
+            Some(decision) => self.copy_of_decided(header, &decision, guarantee)?,
+            None => self.copy_of_older(header, partitions, guarantee)?,
+        };
+        let (mine, payload) = copy
+            .as_ref()
+            .map_or((header, payload), |(header, payload)| {
+                (header, payload.as_slice())
+            });
+        let first = self.log.put_head(mine, payload)?;
+        match protocol::stage_step(
+            first.as_ref().map(HeadHeader::summary).as_ref(),
+            &header.summary(),
+            guarantee,
+        ) {
+            StageStep::Write | StageStep::Adopt => {}
+            StageStep::OffsetsChanged => {
+                let recorded = first.map_or(Digest::ZERO, |first| first.offsets);
+                return Err(self.offsets_changed(header, recorded));
+            }
+            StageStep::Mismatch {
+                base_same,
+                input_same,
+            } => {
+                return Err(self.violation(Violation::NotRepeatable {
+                    object: header.id(),
+                    epoch,
+                    base_same,
+                    input_same,
+                }));
+            }
+        }
+        let staged = first.as_ref().unwrap_or(mine).digest;
+        let outcome = match first.as_ref().or(copy.as_ref().map(|(header, _)| header)) {
+            None => StageOutcome::Written,
+            Some(_) if staged == header.digest => StageOutcome::Adopted,
+            Some(_) => StageOutcome::Differing(staged),
+        };
+        if outcome != StageOutcome::Written {
+            self.log.remove_chunks(&header.chunks)?;
+        }
+        let name = names::head(epoch, &header.id());
+        self.log.marks().fence_put(&name, epoch, header.run)?;
+        self.check_not_ended(header, staged, partitions)?;
+        Ok(outcome)
+    }
+
+    /// Returns the decision of the epoch if it has one, although Spark is computing it: Spark's
+    /// commit was lost.
+    ///
+    /// Only an epoch that was in the log when the run began can have one.
+    fn lost_commit(&self, header: &HeadHeader) -> Result<Option<EpochDecision>> {
+        let newest = self.log.newest(header.run)?;
+        if newest.is_none_or(|newest| newest < header.epoch) {
+            return Ok(None);
+        }
+        self.decisions.recorded(header.epoch)
+    }
+
+    /// Checks that Spark has not committed the epoch without this object.
+    fn check_not_ended(&self, header: &HeadHeader, staged: Digest, partitions: u32) -> Result<()> {
+        if !self.spark.is_committed(header.epoch)? {
+            return Ok(());
+        }
+        let decision = self.decisions.of(header.run, header.epoch, partitions)?;
+        let decided = decision.of(&header.operator, header.partition);
+        if decided.is_some_and(|decided| decided.digest == staged) {
+            return Ok(());
+        }
+        Err(self.violation(Violation::EpochEnded {
+            object: header.id(),
+            epoch: header.epoch,
+        }))
+    }
+
+    /// Returns the decided object if it must be staged instead, under this run's name.
+    fn copy_of_decided(
+        &self,
+        header: &HeadHeader,
+        decision: &EpochDecision,
+        guarantee: ProcessingGuarantee,
+    ) -> Result<Copied> {
+        let (epoch, object) = (header.epoch, header.id());
+        let decided = decision.of(&header.operator, header.partition);
+        let step = protocol::decided_step(decided, decision.offsets, &header.summary(), guarantee);
+        match (step, decision.run) {
+            (ReplayStep::Own, _) => Ok(None),
+            (ReplayStep::Copy, Some(run)) => {
+                let decided = ObjectId { run, ..object };
+                let found = self.log.head_payload(epoch, &decided)?;
+                let (first, payload) = found.ok_or_else(|| {
+                    self.violation(Violation::ObjectMissing {
+                        object: decided,
+                        epoch,
+                    })
+                })?;
+                Ok(Some((as_copy(first, header), payload)))
+            }
+            (ReplayStep::OffsetsChanged, _) => Err(self.offsets_changed(header, decision.offsets)),
+            (ReplayStep::Copy | ReplayStep::NotReproduced, _) => {
+                Err(self.violation(Violation::DecisionNotReproduced { object, epoch }))
+            }
+        }
+    }
+
+    /// Returns the object of an older whole run that must be staged instead, under this run's name.
+    ///
+    /// None if there is no such run, or if this session's own object counts.
+    fn copy_of_older(
+        &self,
+        header: &HeadHeader,
+        partitions: u32,
+        guarantee: ProcessingGuarantee,
+    ) -> Result<Copied> {
+        let (epoch, object) = (header.epoch, header.id());
+        let mut objects = self.log.list(None, epoch)?;
+        if objects.iter().any(|other| other.run < header.run) {
+            // A rewind may have left objects that a stopped host put late.
+            objects = self.log.files_in_force(epoch)?.heads;
+        }
+        let Some(older) = protocol::older_whole(&objects, partitions, header.run) else {
+            return Ok(None);
+        };
+        // An operator that the older run does not have has nothing to reproduce: that run may have
+        // ended before it evaluated the operator.
+        let Some((first, payload)) = self.log.head_payload(
+            epoch,
+            &ObjectId {
+                run: older,
+                ..object.clone()
+            },
+        )?
+        else {
+            return Ok(None);
+        };
+        match protocol::replay_step(&first.summary(), &header.summary(), guarantee) {
+            ReplayStep::Own => Ok(None),
+            ReplayStep::Copy => Ok(Some((as_copy(first, header), payload))),
+            ReplayStep::OffsetsChanged => Err(self.offsets_changed(header, first.offsets)),
+            ReplayStep::NotReproduced => Err(self.violation(Violation::NotReproduced {
+                object,
+                epoch,
+                older,
+            })),
+        }
+    }
+
+    fn offsets_changed(&self, header: &HeadHeader, recorded: Digest) -> Error {
+        self.violation(Violation::OffsetsChanged {
+            epoch: header.epoch,
+            rewind: header.epoch,
+            difference: OffsetsDifference::Content {
+                recorded,
+                file: Some(header.offsets),
+            },
+        })
+    }
+}
+
+/// The header of a copy: an earlier object under the name of this session's run.
+fn as_copy(first: HeadHeader, header: &HeadHeader) -> HeadHeader {
+    HeadHeader {
+        run: header.run,
+        attempt: header.attempt,
+        ..first
+    }
+}
