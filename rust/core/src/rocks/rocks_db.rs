@@ -7,6 +7,7 @@
 //! RocksDB's threads do not survive a fork, so a forked child must not use the database and does
 //! not destroy it.
 
+use super::directory_lock::DirectoryLock;
 use super::failure::failure;
 use super::family::Family;
 use super::options::{RocksOptions, rocks_options};
@@ -25,6 +26,8 @@ use std::sync::atomic::AtomicU64;
 /// An open database.
 pub struct RocksDb {
     pub(super) db: RwLock<Option<Box<DB>>>,
+    /// Released after the database is closed; `None` for a temporary one and one in memory.
+    pub(super) lock: Mutex<Option<DirectoryLock>>,
     pub(super) slots: Mutex<HashMap<u64, Arc<IteratorSlot>>>,
     pub(super) next_slot: AtomicU64,
     pub(super) statistics: Statistics,
@@ -129,6 +132,7 @@ impl RocksDb {
         let mut db = self.db.write();
         self.end_cursors();
         drop(db.take());
+        drop(self.lock.lock().take());
     }
 
     pub(super) fn end_cursors(&self) {
