@@ -4,6 +4,7 @@ use super::directory_lock::DirectoryLock;
 use super::failure::failure;
 use super::family::{Family, FamilyHandle};
 use super::options::{Environment, RocksOptions, family_options, path_in_memory, rocks_options};
+use super::raw_iterator::IteratorSlots;
 use super::recovery::commit_number::{self, CommitNumber};
 use super::recovery::last_commit;
 use super::recovery::log_gap::GapFilter;
@@ -15,10 +16,9 @@ use crate::failpoint::Failpoint;
 use crate::sync::{Mutex, RwLock};
 use crate::table::FamilySpec;
 use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, DB, Options};
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicBool;
 
 impl RocksDb {
     /// Opens or creates the database at `path`, with the `wanted` families and those that its files
@@ -108,9 +108,9 @@ impl RocksDb {
         }
         Ok(Arc::new(Self {
             db: RwLock::new(Some(Box::new(db))),
+            closing: AtomicBool::new(false),
             lock: Mutex::new(lock),
-            slots: Mutex::new(HashMap::new()),
-            next_slot: AtomicU64::new(0),
+            iterators: IteratorSlots::default(),
             statistics,
             handles,
             path: path.to_owned(),
