@@ -175,8 +175,10 @@ class Database(AbstractContextManager["Database"]):
     def rollback(self) -> None:
         """Drops all writes since the last commit.
 
-        An interrupted commit is ended as in `recover`. If it cannot be ended, raises
-        `HoldfastError` or `StoreCorruptedError`, and can be called again.
+        An interrupted commit is ended as in `recover`. After a write that failed on a full disk it
+        waits until the database has found that there is space, up to 11 seconds. If the commit
+        cannot be ended, or if the disk still refuses writes, raises `HoldfastError` or
+        `StoreCorruptedError`, and can be called again.
         """
         self._core.rollback()
 

@@ -83,11 +83,16 @@ impl Database {
     /// resulting offsets.
     ///
     /// # Errors
-    /// `Io` or `StoreCorrupted` if an interrupted commit cannot be ended.
+    /// `Io` or `StoreCorrupted` if an interrupted commit cannot be ended; `Io` if the disk still
+    /// refuses writes, or if only another open makes the database accept them. The database then
+    /// refuses work as before.
     pub fn rollback(&self) -> Result<()> {
         self.rocks.check_owner()?;
         self.rocks.check_open()?;
         let mut writer = self.transactions.writer.lock();
+        if writer.has_failed() {
+            self.rocks.wait_until_writable()?;
+        }
         self.finish(&mut writer)?;
         let discarded = writer.discard();
         drop(writer);
