@@ -167,11 +167,13 @@ class Database(AbstractContextManager["Database"]):
     def rollback(self) -> None:
         """Drops all writes since the last commit.
 
-        An interrupted commit is ended as in `recover`. If it cannot be ended, raises
-        `HoldfastError` or `StoreCorruptedError`, and can be called again. User stores are brought
-        to the last commit, too, with their `rollback` and `recover`. Their errors are raised
-        unchanged, after all stores were called. Under exactly-once raises `StateMismatchError` for
-        a user store that has committed more and cannot return.
+        An interrupted commit is ended as in `recover`. After a write that failed on a full disk it
+        waits until the database has found that there is space, up to 11 seconds. If the commit
+        cannot be ended, or if the disk still refuses writes, raises `HoldfastError` or
+        `StoreCorruptedError`, and can be called again. User stores are brought to the last commit,
+        too, with their `rollback` and `recover`. Their errors are raised unchanged, after all
+        stores were called. Under exactly-once raises `StateMismatchError` for a user store that has
+        committed more and cannot return.
         """
         self._core.rollback()
         self._user_stores.roll_back()

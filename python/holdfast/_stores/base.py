@@ -53,8 +53,8 @@ class StateStore(ABC):
       `batch_rows` below 1.
 
     A batch is one unit: if one of its rows is invalid, nothing is written. After a commit that
-    failed, or a write that failed half-way, writes raise `HoldfastError` until `Database.rollback`.
-    After a failed commit, all reads except those at READ_COMMITTED raise it, too.
+    failed, or a write that failed half-way (on a full disk, for example), all calls except reads at
+    READ_COMMITTED raise `HoldfastError` until `Database.rollback`.
     """
 
     manages_offsets = True

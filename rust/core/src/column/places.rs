@@ -10,8 +10,14 @@ use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 
 /// Values that are found in the order of their keys and returned in the order of the look-ups.
+///
+/// Equal values that are found one after another are held once.
 pub struct Places {
     data: Vec<u8>,
+    /// The place of the value that was found last.
+    last: std::ops::Range<usize>,
+    /// Bytes of the column: equal values count each.
+    bytes: usize,
     places: Vec<Option<(std::ops::Range<usize>, Timestamp)>>,
 }
 
@@ -20,17 +26,31 @@ impl Places {
     pub fn new(rows: usize) -> Self {
         Self {
             data: Vec::new(),
+            last: 0..0,
+            bytes: 0,
             places: vec![None; rows],
         }
     }
 
     /// Sets the value that was found for a row.
     pub fn put(&mut self, row: usize, found: Option<Stamped<'_>>) {
-        self.places[row] = found.map(|found| {
+        self.places[row] = found.map(|found| (self.hold(found.value), found.timestamp));
+    }
+
+    fn hold(&mut self, value: &[u8]) -> std::ops::Range<usize> {
+        self.bytes = self.bytes.saturating_add(value.len());
+        if check_size(self.bytes).is_err() {
+            // `finish` fails, so no value is needed any more.
+            self.data = Vec::new();
+            self.last = 0..0;
+            return 0..0;
+        }
+        if self.data[self.last.clone()] != *value {
             let start = self.data.len();
-            self.data.extend_from_slice(found.value);
-            (start..self.data.len(), found.timestamp)
-        });
+            self.data.extend_from_slice(value);
+            self.last = start..self.data.len();
+        }
+        self.last.clone()
     }
 
     /// Removes all rows but the first `rows`.
@@ -43,8 +63,8 @@ impl Places {
     /// # Errors
     /// `InvalidValue` if they have more than 2 GiB.
     pub fn finish(&self) -> Result<ArrayRef> {
-        check_size(self.data.len())?;
-        let mut values = BinaryBuilder::with_capacity(self.places.len(), self.data.len());
+        check_size(self.bytes)?;
+        let mut values = BinaryBuilder::with_capacity(self.places.len(), self.bytes);
         for place in &self.places {
             values.append_option(place.as_ref().map(|(place, _)| &self.data[place.clone()]));
         }
@@ -66,5 +86,55 @@ impl Places {
             timestamps.append_option(place.as_ref().map(|(_, time)| time.0));
         }
         batch(schema, vec![self.finish()?, Arc::new(timestamps.finish())])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use arrow_array::cast::AsArray;
+
+    fn stamped(value: &[u8]) -> Option<Stamped<'_>> {
+        Some(Stamped {
+            value,
+            timestamp: Timestamp(7),
+        })
+    }
+
+    #[test]
+    fn equal_values_are_held_once_and_too_many_bytes_are_not_held() {
+        let value = vec![1; 1 << 20];
+        let mut places = Places::new(3_000);
+        for row in 0..3_000 {
+            places.put(row, stamped(&value));
+            assert!(places.data.capacity() <= 2 << 20, "row {row}");
+        }
+        let error = places.finish().expect_err("2.9 GiB");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    }
+
+    #[test]
+    fn values_are_returned_in_the_order_of_the_look_ups() -> Result<()> {
+        let mut places = Places::new(6);
+        let found: [(usize, Option<&[u8]>); 6] = [
+            (4, Some(&b"one"[..])),
+            (2, Some(b"one")),
+            (0, Some(b"two")),
+            (5, None),
+            (1, Some(b"")),
+            (3, Some(b"one")),
+        ];
+        for (row, value) in found {
+            places.put(row, value.and_then(stamped));
+        }
+        let column = places.finish()?;
+        let values: Vec<Option<&[u8]>> = column.as_binary::<i32>().iter().collect();
+        let mut wanted = [None; 6];
+        for (row, value) in found {
+            wanted[row] = value;
+        }
+        assert_eq!(values, wanted);
+        Ok(())
     }
 }

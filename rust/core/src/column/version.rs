@@ -53,16 +53,22 @@ impl VersionColumns {
 
     /// Adds a row; without a version it is null.
     pub fn append(&mut self, key: Option<&[u8]>, version: Option<Version<'_>>) {
+        let value = version.as_ref().map(|version| version.value);
+        let key = key.filter(|_| self.keys.is_some());
+        let bytes = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if check_size(self.bytes).is_err() {
+            // `finish` fails, so no row is needed any more.
+            *self = Self {
+                bytes: self.bytes,
+                ..Self::without_keys(0)
+            };
+            return;
+        }
         if let (Some(keys), Some(key)) = (&mut self.keys, key) {
             keys.append_value(key);
-            self.bytes += key.len();
         }
-        // A value that no longer fits is left out. `bytes` is then above the limit, so `finish`
-        // fails.
-        let value = version.as_ref().map(|version| version.value);
-        self.bytes = self.bytes.saturating_add(value.map_or(0, <[u8]>::len));
-        self.values
-            .append_option(value.filter(|_| i32::try_from(self.bytes).is_ok()));
+        self.values.append_option(value);
         self.timestamps
             .append_option(version.as_ref().map(|version| version.timestamp.0));
         self.valid_to.append_option(

@@ -84,20 +84,19 @@ impl WindowedColumns {
     pub fn append(&mut self, row: usize, key: WindowedKey<'_>, found: Stamped<'_>) {
         self.rows += 1;
         self.bytes = self.bytes.saturating_add(key.key.len() + found.value.len());
+        if check_size(self.bytes).is_err() {
+            // `finish` fails, so no row is needed any more.
+            self.values = BinaryBuilder::new();
+            self.lead = LeadColumn::Rows(Int64Builder::new());
+            return;
+        }
         match &mut self.lead {
             LeadColumn::Keys(keys) => keys.append_value(key.key),
             LeadColumn::Rows(rows) => rows.append_value(row as i64),
         }
         self.starts.append_value(key.start.0);
         self.ends.append_value(key.end.0);
-        // A value that no longer fits is left out. `bytes` is then above the limit, so `finish`
-        // fails.
-        self.values
-            .append_value(if i32::try_from(self.bytes).is_ok() {
-                found.value
-            } else {
-                &[]
-            });
+        self.values.append_value(found.value);
         if let Some(timestamps) = &mut self.timestamps {
             timestamps.append_value(found.timestamp.0);
         }

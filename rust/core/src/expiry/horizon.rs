@@ -20,11 +20,19 @@ struct SharedHorizon {
     ends: Mutex<Option<Ends>>,
 }
 
+/// The most counts of [`Ends`].
+const MOST_COUNTS: usize = 4096;
+
 /// How many of the retained rows end in each segment of time.
+///
+/// A count is for several segments if the rows end in many: a segment may be a microsecond.
 #[derive(Clone, Debug)]
 pub struct Ends {
     /// Microseconds of a segment.
     segment: i64,
+    /// How many segments a count is for.
+    width: i64,
+    /// By number of segment, divided by the width.
     rows: BTreeMap<i64, u64>,
 }
 
@@ -68,9 +76,7 @@ impl Horizon {
 
     pub(crate) fn add_ends(&self, found: &Ends) {
         if let Some(ends) = self.0.ends.lock().as_mut() {
-            for (segment, rows) in &found.rows {
-                *ends.rows.entry(*segment).or_default() += rows;
-            }
+            ends.add(found);
         }
     }
 }
@@ -79,6 +85,7 @@ impl Ends {
     fn new(segment: i64) -> Self {
         Self {
             segment,
+            width: 1,
             rows: BTreeMap::new(),
         }
     }
@@ -86,15 +93,87 @@ impl Ends {
     /// Counts a retained row.
     #[inline]
     pub(crate) fn note(&mut self, end: i64) {
-        *self.rows.entry(end.div_euclid(self.segment)).or_default() += 1;
+        let segment = end.div_euclid(self.segment);
+        *self.rows.entry(segment.div_euclid(self.width)).or_default() += 1;
+        if self.rows.len() > MOST_COUNTS {
+            self.widen();
+        }
+    }
+
+    fn add(&mut self, found: &Self) {
+        while self.width < found.width {
+            self.widen();
+        }
+        for (number, rows) in &found.rows {
+            // Both widths are powers of two.
+            let number = number.div_euclid(self.width / found.width);
+            *self.rows.entry(number).or_default() += rows;
+        }
+        while self.rows.len() > MOST_COUNTS {
+            self.widen();
+        }
+    }
+
+    /// Halves the number of counts, if the rows end in neighbouring segments.
+    #[cold]
+    fn widen(&mut self) {
+        self.width = self.width.saturating_mul(2);
+        for (number, rows) in std::mem::take(&mut self.rows) {
+            *self.rows.entry(number.div_euclid(2)).or_default() += rows;
+        }
     }
 
     /// The first segment before which at least `rows` rows have ended.
     pub(crate) fn ended(&self, rows: u64) -> Option<i64> {
         let mut ended = 0;
-        self.rows.iter().find_map(|(segment, n)| {
+        self.rows.iter().find_map(|(number, n)| {
             ended += n;
-            (ended >= rows).then(|| segment.saturating_add(1))
+            (ended >= rows).then(|| number.saturating_add(1).saturating_mul(self.width))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A segment of a microsecond had a count for each row.
+    #[test]
+    fn counts_are_few_if_each_row_ends_in_a_segment_of_its_own() {
+        const ROWS: i64 = 1 << 20;
+        let horizon = Horizon::default();
+        horizon.ask_ends(1);
+        for part in 0..4 {
+            let mut pass = horizon.wanted_ends().unwrap_or_else(|| Ends::new(1));
+            for n in 0..ROWS / 4 {
+                // Spread over time, and in no order of time.
+                pass.note(((part * ROWS / 4 + n) * 7_919 % ROWS) * 1_000 - 500_000);
+                assert!(pass.rows.len() <= MOST_COUNTS, "row {n}");
+            }
+            horizon.add_ends(&pass);
+        }
+        let ends = horizon.take_ends().unwrap_or_else(|| Ends::new(1));
+        assert!(ends.rows.len() <= MOST_COUNTS);
+        assert_eq!(ends.rows.values().sum::<u64>(), ROWS as u64);
+        // Never too early, and late by the width of a count at most.
+        for rows in [1, 100, 16_384, ROWS as u64] {
+            let exact = (rows as i64 - 1) * 1_000 - 500_000 + 1;
+            let ended = ends.ended(rows).unwrap_or(i64::MAX);
+            assert!(
+                (exact..exact + ends.width).contains(&ended),
+                "{rows} rows: {ended}, not {exact}"
+            );
+        }
+        assert_eq!(ends.ended(ROWS as u64 + 1), None);
+    }
+
+    #[test]
+    fn counts_of_few_segments_are_exact() {
+        let mut ends = Ends::new(10);
+        [-1, 0, 9, 10, 35].map(|end| ends.note(end));
+        assert_eq!(
+            [1, 2, 3, 4, 5, 6].map(|rows| ends.ended(rows)),
+            [Some(0), Some(1), Some(1), Some(2), Some(4), None]
+        );
     }
 }

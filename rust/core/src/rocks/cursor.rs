@@ -9,7 +9,6 @@ use crate::sync::{self, Mutex};
 use crate::table::{Bounds, FamilyKind};
 use rust_rocksdb::{AsColumnFamilyRef, DB, ReadOptions};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// An iterator over a family as of a snapshot.
 ///
@@ -50,8 +49,7 @@ impl Cursor {
         let slot = Arc::new(Mutex::new(Some(RawIterator::new(
             db.raw_iterator_cf_opt(&family.handle, options),
         ))));
-        let id = rocks.next_slot.fetch_add(1, Ordering::Relaxed);
-        rocks.slots.lock().insert(id, Arc::clone(&slot));
+        let id = rocks.iterators.add(&slot);
         drop(guard);
         Ok(Self {
             id,
@@ -93,7 +91,7 @@ impl Drop for Cursor {
             return;
         }
         let _guard = sync::read_recursive(&rocks.db);
-        rocks.slots.lock().remove(&self.id);
+        rocks.iterators.slots.lock().remove(&self.id);
         drop(self.slot.lock().take());
     }
 }

@@ -4,6 +4,11 @@
 use crate::error::{Error, ErrorKind};
 use std::path::Path;
 
+/// Whether an error of RocksDB is a full disk, after which it continues once there is space.
+pub(super) fn is_disk_full(error: &rust_rocksdb::Error) -> bool {
+    error.kind() == rust_rocksdb::ErrorKind::IOError && error.to_string().contains("No space left")
+}
+
 /// An error of RocksDB: what failed, what the user can do, and RocksDB's message, for a report.
 pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> Error {
     use rust_rocksdb::ErrorKind as Rocks;
@@ -14,10 +19,15 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
             "a file of the database is damaged; restore the directory from a checkpoint, or \
              delete it where a changelog can rebuild it",
         ),
-        Rocks::IOError if words.contains("No space left") || words.contains("File too large") => (
+        Rocks::IOError if is_disk_full(&error) => (
             ErrorKind::Io,
-            "the disk is full or a size limit is reached; free space, then call rollback() or \
-             open the database again",
+            "the disk is full; free space, then call rollback() and repeat the work, or open the \
+             database again",
+        ),
+        Rocks::IOError if words.contains("File too large") || words.contains("quota exceeded") => (
+            ErrorKind::Io,
+            "a limit of the size of files or a quota is reached; raise it or free space, then \
+             close the database and open it again: only that continues after this error",
         ),
         Rocks::IOError | Rocks::InvalidArgument if words.contains("Too many open files") => (
             ErrorKind::Io,

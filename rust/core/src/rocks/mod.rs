@@ -11,6 +11,7 @@
 
 pub(crate) mod batch;
 mod cursor;
+mod directory_lock;
 mod failure;
 mod family;
 mod open;
@@ -24,6 +25,7 @@ mod statistics;
 
 pub use batch::Batch;
 pub use cursor::Cursor;
+pub(crate) use directory_lock::{DirectoryLock, HOLDER};
 pub(crate) use failure::io_failure;
 pub use family::Family;
 pub(crate) use open::list_families;

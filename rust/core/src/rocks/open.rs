@@ -1,8 +1,10 @@
 //! Opening a RocksDB database, with the checks that RocksDB does not make.
 
+use super::directory_lock::DirectoryLock;
 use super::failure::failure;
 use super::family::{Family, FamilyHandle};
 use super::options::{Environment, RocksOptions, family_options, path_in_memory, rocks_options};
+use super::raw_iterator::IteratorSlots;
 use super::recovery::commit_number::{self, CommitNumber};
 use super::recovery::last_commit;
 use super::recovery::log_gap::GapFilter;
@@ -14,10 +16,9 @@ use crate::failpoint::Failpoint;
 use crate::sync::{Mutex, RwLock};
 use crate::table::FamilySpec;
 use rust_rocksdb::{AsColumnFamilyRef, ColumnFamilyDescriptor, DB, Options};
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicBool;
 
 impl RocksDb {
     /// Opens or creates the database at `path`, with the `wanted` families and those that its files
@@ -28,6 +29,28 @@ impl RocksDb {
     /// this version does not know; `StoreCorrupted` also if a durable commit is missing;
     /// `InvalidValue` for an option that must not be set.
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &RocksOptions) -> Result<Arc<Self>> {
+        Self::open_with(path, wanted, options, None)
+    }
+
+    /// As [`RocksDb::open`], in a directory that the caller has locked. The close unlocks it.
+    ///
+    /// # Errors
+    /// As [`RocksDb::open`].
+    pub(crate) fn open_locked(
+        lock: DirectoryLock,
+        wanted: &[FamilySpec],
+        options: &RocksOptions,
+    ) -> Result<Arc<Self>> {
+        let path = lock.path().to_owned();
+        Self::open_with(&path, wanted, options, Some(lock))
+    }
+
+    fn open_with(
+        path: &Path,
+        wanted: &[FamilySpec],
+        options: &RocksOptions,
+        lock: Option<DirectoryLock>,
+    ) -> Result<Arc<Self>> {
         Failpoint::BeforeOpen.pass()?;
         let on_disk = !options.is_in_memory();
         let durable = if on_disk {
@@ -85,8 +108,9 @@ impl RocksDb {
         }
         Ok(Arc::new(Self {
             db: RwLock::new(Some(Box::new(db))),
-            slots: Mutex::new(HashMap::new()),
-            next_slot: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            lock: Mutex::new(lock),
+            iterators: IteratorSlots::default(),
             statistics,
             handles,
             path: path.to_owned(),
@@ -180,7 +204,11 @@ fn open_failure(path: &Path, error: rust_rocksdb::Error, options: &RocksOptions)
     let locked =
         words.contains("lock hold by current process") || words.contains("While lock file");
     if error.kind() == rust_rocksdb::ErrorKind::IOError && locked {
-        return Error::new(ErrorKind::StoreLocked, "the directory is open elsewhere").path(path);
+        return Error::new(
+            ErrorKind::StoreLocked,
+            "another program has the directory open; end it, or open another directory",
+        )
+        .path(path);
     }
     if error.kind() == rust_rocksdb::ErrorKind::Corruption
         && let Some(last) = last_commit::before_damage(path, options)

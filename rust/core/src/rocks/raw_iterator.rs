@@ -2,6 +2,9 @@
 
 use crate::sync::Mutex;
 use rust_rocksdb::{DB, DBRawIteratorWithThreadMode};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The crate's iterator, used only while its database is held open.
 ///
@@ -12,6 +15,22 @@ pub(crate) struct RawIterator {
     /// Whether there was a seek since the last call of `status`.
     sought: bool,
     failed: Option<rust_rocksdb::Error>,
+}
+
+/// The places of a database's open iterators.
+#[derive(Default)]
+pub(super) struct IteratorSlots {
+    pub(super) slots: Mutex<HashMap<u64, Arc<IteratorSlot>>>,
+    next: AtomicU64,
+}
+
+impl IteratorSlots {
+    /// Adds a place and returns its number.
+    pub(super) fn add(&self, slot: &Arc<IteratorSlot>) -> u64 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.slots.lock().insert(id, Arc::clone(slot));
+        id
+    }
 }
 
 /// The place of an iterator. Closing the database takes the iterator out of it.

@@ -1,32 +1,35 @@
 //! One open RocksDB database, and how it closes.
 //!
-//! Every read holds the guard's shared side for the length of one call. [`RocksDb::close`] takes
-//! the exclusive side, destroys all iterators (otherwise they would outlive the database) and then
-//! the database. Every later call finds no database and fails with `StoreClosed`.
+//! Every read holds the guard's shared side for the length of one call. [`RocksDb::close`] refuses
+//! new calls with `StoreClosed`, takes the exclusive side, and destroys all iterators (otherwise
+//! they would outlive the database) and then the database.
 //!
 //! RocksDB's threads do not survive a fork, so a forked child must not use the database and does
 //! not destroy it.
 
+use super::directory_lock::DirectoryLock;
 use super::failure::failure;
 use super::family::Family;
 use super::options::{RocksOptions, rocks_options};
-use super::raw_iterator::IteratorSlot;
+use super::raw_iterator::IteratorSlots;
 use super::recovery::commit_number::CommitNumber;
 use super::statistics::Statistics;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{self, Mutex, RwLock, RwLockReadGuard};
 use crate::table::FamilySpec;
 use rust_rocksdb::{DB, FlushOptions};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An open database.
 pub struct RocksDb {
     pub(super) db: RwLock<Option<Box<DB>>>,
-    pub(super) slots: Mutex<HashMap<u64, Arc<IteratorSlot>>>,
-    pub(super) next_slot: AtomicU64,
+    /// Whether a close waits for the calls that have begun: a shared lock that is taken again and
+    /// again by several threads would keep it waiting.
+    pub(super) closing: AtomicBool,
+    /// Released after the database is closed; `None` for a temporary one and one in memory.
+    pub(super) lock: Mutex<Option<DirectoryLock>>,
+    pub(super) iterators: IteratorSlots,
     pub(super) statistics: Statistics,
     pub(super) handles: Vec<(String, Family)>,
     pub(super) path: PathBuf,
@@ -67,6 +70,9 @@ impl RocksDb {
     }
 
     pub(super) fn guard(&self) -> Result<OpenGuard<'_>> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(self.closed());
+        }
         let guard = sync::read_recursive(&self.db);
         if guard.is_none() {
             return Err(self.closed());
@@ -126,13 +132,15 @@ impl RocksDb {
 
     /// Destroys all iterators, then the database. It does not write the memtables: flush first.
     pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
         let mut db = self.db.write();
         self.end_cursors();
         drop(db.take());
+        drop(self.lock.lock().take());
     }
 
     pub(super) fn end_cursors(&self) {
-        for (_, slot) in self.slots.lock().drain() {
+        for (_, slot) in self.iterators.slots.lock().drain() {
             drop(slot.lock().take());
         }
     }
@@ -164,7 +172,7 @@ impl Drop for RocksDb {
             // RocksDB's background threads do not exist in a forked child, and joining them would
             // hang.
             std::mem::forget(self.db.get_mut().take());
-            for (_, slot) in self.slots.get_mut().drain() {
+            for (_, slot) in self.iterators.slots.get_mut().drain() {
                 std::mem::forget(slot);
             }
         }

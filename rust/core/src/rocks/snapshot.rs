@@ -7,6 +7,9 @@ use rust_rocksdb::{DB, ReadOptions, SnapshotWithThreadMode};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
+/// Bytes of values that one native MultiGet pins at most, but for a value or two.
+const MULTI_GET_BYTES: u64 = 16 << 20;
+
 /// A pinned view. It shares the ownership of its database.
 pub struct Snapshot {
     inner: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
@@ -26,6 +29,7 @@ impl RocksDb {
         let inner = db.snapshot();
         let mut read_options = ReadOptions::default();
         read_options.set_snapshot(&inner);
+        read_options.set_value_size_soft_limit(MULTI_GET_BYTES);
         drop(guard);
         Ok(Arc::new(Snapshot {
             inner: ManuallyDrop::new(inner),

@@ -1,7 +1,8 @@
 //! Range deletes: an interval that hides stored rows, and deletes over the staged ones.
 
-use super::scan::Step;
+use super::spill::hidden_keys::HiddenKeys;
 use super::staged::cleared::Interval;
+use super::staged::layer::Layer;
 use super::stored::cursor::TableCursor;
 use super::table::{Place, Table};
 use super::transaction::Transaction;
@@ -38,49 +39,34 @@ impl Transaction {
     /// Stages a delete of each row. Committed rows in memory are layers like staged ones, and each
     /// of them would have to check an interval.
     fn delete_each(&mut self, table: Table, bounds: &Bounds) -> Result<()> {
-        let keys = self.keys(table, bounds)?;
-        keys.iter()
-            .try_for_each(|key| self.stage(table, &[key], None, false))
-    }
-
-    /// The keys of all rows within bounds.
-    pub(crate) fn keys(&mut self, table: Table, bounds: &Bounds) -> Result<Vec<Vec<u8>>> {
-        let mut keys: Vec<Vec<u8>> = Vec::new();
         self.scan(table, bounds.clone(), false)?
-            .for_each(&mut |key, _| {
-                keys.push(key.to_vec());
-                Step::Next
-            })?;
-        Ok(keys)
+            .each_key(&mut |key| self.stage(table, &[key], None, false))
     }
 
-    /// Replaces range deletes by a staged delete of each stored row that they hide.
+    /// Replaces range deletes by a staged delete of each stored row that they hide. Spills if these
+    /// outgrow the memory.
     ///
-    /// A row that has a staged record needs none. After an error the range deletes are unchanged.
+    /// A row that has a staged record needs none. After an error, the transaction reads the same
+    /// rows as before.
     pub(super) fn expand_cleared(&mut self, table: Table) -> Result<()> {
         let buffer = &mut self.buffers[table.number];
         buffer.catch_up();
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        for Interval { from, to } in buffer.cleared().iter() {
-            let bounds = Bounds {
-                lower: Some(from.clone()),
-                upper: Some(to.clone()),
-                within_key: false,
-            };
-            TableCursor::new(&self.base, table, &bounds)?.with(|rows| {
-                rows.seek_to_first();
-                while let Some(key) = rows.key() {
-                    if buffer.find(key).is_none() {
-                        keys.push(key.to_vec());
-                    }
-                    rows.next();
+        let mut hidden = HiddenKeys::new(&self.base, table, buffer)?;
+        while let Some(keys) = hidden.next_keys()? {
+            let buffer = &mut self.buffers[table.number];
+            for key in keys {
+                if buffer.find(&key).is_none() {
+                    self.staged_bytes += (key.len() + Layer::RECORD_BYTES) as u64;
+                    buffer.push(&[&key], None, false);
                 }
-            })?;
+            }
+            self.make_room()?;
+            if self.buffers[table.number].cleared().is_empty() {
+                // It has spilled, and a spill also writes the deletes of the rows that follow.
+                return Ok(());
+            }
         }
-        buffer.take_cleared();
-        for key in keys {
-            buffer.push(&[&key], None, false);
-        }
+        self.buffers[table.number].take_cleared();
         Ok(())
     }
 }

@@ -50,10 +50,9 @@ impl Transaction {
         table: Table,
         mut f: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
+        self.expand_cleared(table)?;
         if self.has_spilled() {
             self.spill()?;
-        } else {
-            self.expand_cleared(table)?;
         }
         match self.base.spilled() {
             Some(rows) if rows.has(table) => rows.for_each(table, f),

@@ -11,6 +11,7 @@
 
 mod delete_range;
 mod drain;
+mod key_chunk;
 pub(crate) mod merge;
 mod read;
 mod record_size;
@@ -25,6 +26,7 @@ mod table;
 mod transaction;
 
 pub use crate::rocks::Batch;
+pub(crate) use key_chunk::KeyChunk;
 pub use record_size::{LARGEST, check_size};
 pub use scan::{Scan, Step};
 pub(crate) use sort_prefix::sort_prefix;

@@ -72,9 +72,25 @@ impl Transaction {
             a.0.cmp(&b.0)
                 .then_with(|| keys[a.1 as usize].cmp(keys[b.1 as usize]))
         });
-        let sorted: Vec<&[u8]> = order.iter().map(|(_, n)| keys[*n as usize]).collect();
-        self.base
-            .get_sorted(table, &sorted, |n, value| f(order[n].1 as usize, value))
+        // A key that is asked for several times is read once.
+        let mut sorted: Vec<&[u8]> = Vec::with_capacity(order.len());
+        for (n, (prefix, asker)) in order.iter().enumerate() {
+            let key = keys[*asker as usize];
+            if n == 0 || order[n - 1].0 != *prefix || sorted.last() != Some(&key) {
+                sorted.push(key);
+            }
+        }
+        if sorted.len() == order.len() {
+            return self
+                .base
+                .get_sorted(table, &sorted, |n, value| f(order[n].1 as usize, value));
+        }
+        let mut askers = order.iter().map(|(_, asker)| *asker as usize).peekable();
+        self.base.get_sorted(table, &sorted, |n, value| {
+            while let Some(asker) = askers.next_if(|asker| keys[*asker] == sorted[n]) {
+                f(asker, value);
+            }
+        })
     }
 
     /// Reads many stored keys in ascending order and calls `f` for each, in order. Staged records

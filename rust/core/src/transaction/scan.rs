@@ -1,5 +1,6 @@
 //! A scan merges staged and stored rows of a table: forward or backward, within bounds.
 
+use super::key_chunk::KeyChunk;
 use super::merge::{SeekableRows, SortedRows, nearest, pass};
 use super::staged::cleared::Cleared;
 use super::staged::layer::Layer;
@@ -197,6 +198,23 @@ impl Scan {
             }),
             StoredSource::Nothing(files) => files.rocks().check_open(),
         }
+    }
+
+    /// Calls `f` with the key of each row that is left, between two reads: `f` may write to the
+    /// transaction.
+    pub fn each_key(&mut self, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let (mut keys, mut is_paused) = (KeyChunk::default(), true);
+        while is_paused {
+            is_paused = self.for_each(&mut |key, _| {
+                if keys.push(key) {
+                    Step::Next
+                } else {
+                    Step::Pause
+                }
+            })?;
+            keys.drain(f)?;
+        }
+        Ok(())
     }
 
     /// Calls `visit` with each row until it pauses or the rows end. Returns true if it paused.

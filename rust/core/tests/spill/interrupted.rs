@@ -6,8 +6,8 @@ use crate::support::{
 };
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
-    Commit, Database, Durability, ErrorKind, Offset, OffsetChange, Position, StoreKind, StoreSpec,
-    Timestamp, WindowPut, WindowedKey,
+    Commit, Database, DatabaseOptions, Durability, ErrorKind, Offset, OffsetChange, Position,
+    StoreKind, StoreSpec, Timestamp, TransactionMechanism, WindowPut, WindowedKey,
 };
 
 /// An interrupted commit is rolled back before its commit file is written, and completed by the
@@ -255,5 +255,49 @@ fn damaged_commit_is_an_error_that_names_the_file() {
             committed(&open(dir.path(), 0)),
             expected(Durability::Sync, 1)
         );
+    }
+}
+
+/// The writer and READ_UNCOMMITTED readers read the rows before the failed one.
+#[test]
+fn half_of_a_failed_batch_is_never_read() {
+    let _turn = turn();
+    for mechanism in [
+        TransactionMechanism::SecondaryStore,
+        TransactionMechanism::Auto,
+    ] {
+        let dir = directory();
+        let options = DatabaseOptions {
+            mechanism,
+            ..options(Durability::Sync, 64 << 10)
+        };
+        let db = Database::open(dir.path(), &specs(), options).unwrap();
+        let kv = db.key_value("kv").unwrap();
+        put(&db, b"before", Some(b"1"));
+        db.commit(at(1)).unwrap();
+        let value = vec![7; 32 << 10];
+        let keys: Vec<[u8; 1]> = (0..10).map(|n| [n]).collect();
+        Failpoint::BeforeSpill.arm(Action::Error, 0);
+        let failed = db.write_batch(|tx| {
+            kv.put_batch(tx, keys.iter().map(|key| (&key[..], Some(&value[..]))))
+        });
+        assert!(Failpoint::disarm(), "{mechanism:?}: it does not spill");
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::Io);
+        for refused in [
+            db.transaction().map(drop).unwrap_err(),
+            db.long_call().map(drop).unwrap_err(),
+            db.read_uncommitted().map(drop).unwrap_err(),
+        ] {
+            assert_eq!(refused.kind(), ErrorKind::InvalidState);
+            assert!(refused.to_string().contains("rollback()"), "{refused}");
+        }
+        assert_eq!(rows(&db, &mut db.begin().unwrap()).len(), 1);
+        db.rollback().unwrap();
+        let mut tx = db.read_uncommitted().unwrap();
+        assert_eq!(rows(&db, &mut tx).len(), 1, "{mechanism:?}");
+        db.write_batch(|tx| kv.put_batch(tx, keys.iter().map(|key| (&key[..], Some(&value[..])))))
+            .unwrap();
+        db.commit(at(2)).unwrap();
+        assert_eq!(rows(&db, &mut db.begin().unwrap()).len(), 11);
     }
 }

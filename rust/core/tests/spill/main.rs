@@ -1,12 +1,13 @@
 //! Transactions that exceed their memory: spilled, read, committed, rolled back, interrupted.
 //!
 //! `support.rs` the stores · `map.rs` random steps compared with a map · `interrupted.rs`
-//! interrupted commits and spills.
+//! interrupted commits and spills · `second_opener.rs` an open while a commit runs.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(missing_docs, reason = "an executable, not a library")]
 
 mod interrupted;
 mod map;
+mod second_opener;
 mod support;
 
 use holdfast_core::{

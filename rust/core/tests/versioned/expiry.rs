@@ -12,6 +12,10 @@ const KEYS: i64 = 1_000;
 const ROWS: i64 = 60_000;
 
 fn open(dir: &Path) -> Arc<Database> {
+    open_with(dir, &[])
+}
+
+fn open_with(dir: &Path, rocksdb_options: &[(&str, &str)]) -> Arc<Database> {
     let kind = StoreKind::Versioned {
         history_retention: ROWS,
         segment_interval: ROWS / 24,
@@ -19,7 +23,13 @@ fn open(dir: &Path) -> Arc<Database> {
     Database::open(
         dir,
         &[StoreSpec::new("v", kind)],
-        DatabaseOptions::default(),
+        DatabaseOptions {
+            rocksdb_options: rocksdb_options
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+            ..DatabaseOptions::default()
+        },
     )
     .unwrap()
 }
@@ -50,7 +60,10 @@ fn put(db: &Database, n: i64, time: i64) {
 
 /// Returns a database with the versions of one retention, in files.
 fn filled(dir: &Path) -> Arc<Database> {
-    let db = open(dir);
+    fill(open(dir))
+}
+
+fn fill(db: Arc<Database>) -> Arc<Database> {
     (0..ROWS).for_each(|n| put(&db, n, n));
     db.commit(OffsetChange::Keep).unwrap();
     db.flush(true).unwrap();
@@ -107,6 +120,40 @@ fn expired_versions_are_removed_in_the_background() {
     }
     assert!(after <= before / 10, "{after} of {before}");
     check_newest(&db, 10 * ROWS);
+}
+
+/// The thread has a stack of 256 KiB. The strongest compressors that a user can choose work on the
+/// heap; a stack that overflows ends the process.
+#[test]
+fn strongest_compressors_fit_into_the_stack_of_the_rewriting_thread() {
+    const DICTIONARY: &str = "{level=22;max_dict_bytes=1048576;zstd_max_train_bytes=8388608}";
+    for [compression, settings] in [
+        ["kZSTD", DICTIONARY],
+        [
+            "kZSTD",
+            "{level=22;max_dict_bytes=1048576;use_zstd_dict_trainer=false}",
+        ],
+        ["kLZ4HCCompression", "{level=12;max_dict_bytes=65536}"],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = fill(open_with(
+            dir.path(),
+            &[("compression", compression), ("compression_opts", settings)],
+        ));
+        let before = file_bytes(&db);
+        // A third of the rows expires, and the thread compresses the others.
+        put_later(&db, ROWS + ROWS / 3);
+        let begin = Instant::now();
+        while file_bytes(&db) > before * 3 / 4 && begin.elapsed() < Duration::from_secs(120) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let after = file_bytes(&db);
+        assert!(
+            after <= before * 3 / 4,
+            "{compression} {settings}: {after} of {before}"
+        );
+        check_newest(&db, ROWS + ROWS / 3);
+    }
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Refuses the directories of other programs: nothing in them is changed.
 
-use super::directory::HOLDER;
 use crate::error::{Error, ErrorKind, Result};
-use crate::rocks::{self, Environment};
+use crate::rocks::{self, Environment, HOLDER};
 use crate::table::{FamilyKind, FamilySpec};
 use std::path::Path;
 

@@ -1,43 +1,37 @@
 //! Opens a database in a directory, or in memory.
 
 use super::checks::check_specs;
-use super::directory::{canonical, claim_new, make_directory, write_holder};
+use super::directory::{canonical, make_directory};
 use super::foreign::check_foreign;
 use super::opening::Opening;
 use crate::database::commit::commit_file::CommitFile;
 use crate::database::database::Database;
 use crate::database::options::{DatabaseOptions, Durability};
 use crate::error::Result;
-use crate::rocks::Environment;
+use crate::rocks::{DirectoryLock, Environment};
 use crate::store::StoreSpec;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Stands for the path of a database in memory.
-const IN_MEMORY: &str = "in memory";
 
 impl Database {
     /// Opens the database in a directory; creates the directory and its stores if they are missing.
     ///
     /// # Errors
-    /// `StoreLocked` with the holder's process id; `FormatVersion` for files of another format or
-    /// of another program, in which nothing is changed; `InvalidValue` for a store of another kind
-    /// or another durability than the files have, for invalid names, durations and database
-    /// options, and for the path of a file; `Io` if the directory cannot be written;
-    /// `StoreCorrupted`; `StateMismatch` under exactly-once for a state that an unclean stop left
-    /// suspect.
+    /// `StoreLocked` with the holder's process id, and `FormatVersion` for files of another
+    /// program; nothing in the directory is changed then. `FormatVersion` for files of another format;
+    /// `InvalidValue` for a store of another kind or another durability than the files have, for
+    /// invalid names, durations and database options, and for the path of a file; `Io` if the
+    /// directory cannot be written; `StoreCorrupted`; `StateMismatch` under exactly-once for a
+    /// state that an unclean stop left suspect.
     pub fn open(path: &Path, stores: &[StoreSpec], options: DatabaseOptions) -> Result<Arc<Self>> {
         check_specs(stores)?;
         make_directory(path)?;
         let path = &canonical(path)?;
         check_foreign(path, options.environment.as_ref())?;
+        let lock = DirectoryLock::acquire(path)?;
         let is_new = !path.join("CURRENT").exists();
-        if is_new {
-            claim_new(path)?;
-        }
         let commit_file = CommitFile::read(path)?;
-        let opening = Opening::new(path, stores, options, commit_file.as_ref())?;
-        write_holder(path)?;
+        let opening = Opening::new(Some(lock), stores, options, commit_file.as_ref())?;
         opening.check_files(is_new)?;
         opening.recover(commit_file.as_ref())?.finish(stores, false)
     }
@@ -63,6 +57,6 @@ impl Database {
             environment: Some(Environment::in_memory()?),
             ..options
         };
-        Opening::new(Path::new(IN_MEMORY), &stores, options, None)?.finish(&stores, true)
+        Opening::new(None, &stores, options, None)?.finish(&stores, true)
     }
 }

@@ -1,7 +1,6 @@
 //! The first part of an open: the files and their recovery.
 
 use super::checks::check_format;
-use super::directory::name_holder;
 use super::store_entries::store_families;
 use crate::database::commit::commit_file::CommitFile;
 use crate::database::commit::spilled_commit;
@@ -13,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::Horizon;
 use crate::metrics::MetricsLevel;
 use crate::position::Position;
-use crate::rocks::{Cursor, FilterSetup, RocksDb, RocksOptions, Snapshot};
+use crate::rocks::{Cursor, DirectoryLock, FilterSetup, RocksDb, RocksOptions, Snapshot};
 use crate::store::{StoreKind, StoreSpec};
 use crate::table::{Bounds, FamilyKind, FamilySpec};
 use crate::transaction::{Batch, Spiller};
@@ -22,6 +21,9 @@ use std::sync::Arc;
 
 /// The folder of spilled rows of open transactions, below the database's directory.
 pub(super) const UNCOMMITTED: &str = "+uncommitted";
+
+/// Stands for the path of a database in memory.
+const IN_MEMORY: &str = "in memory";
 
 /// A database whose files are open and whose stores are not.
 pub(super) struct Opening {
@@ -33,10 +35,10 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Opens the database with the families of these stores. `commit_file` is that of a commit that
-    /// was interrupted.
+    /// Opens the database in a locked directory, or in memory, with the families of these stores.
+    /// `commit_file` is that of a commit that was interrupted.
     pub(super) fn new(
-        path: &Path,
+        lock: Option<DirectoryLock>,
         stores: &[StoreSpec],
         options: DatabaseOptions,
         commit_file: Option<&CommitFile>,
@@ -79,11 +81,15 @@ impl Opening {
             commit_file: commit_file.map(|file| file.header.id),
             temporary: false,
         };
-        if let Some(file) = commit_file {
-            file.put_back(path, &rocks_options)?;
-        }
-        let rocks =
-            RocksDb::open(path, &specs, &rocks_options).map_err(|e| name_holder(e, path))?;
+        let rocks = match lock {
+            Some(lock) => {
+                if let Some(file) = commit_file {
+                    file.put_back(lock.path(), &rocks_options)?;
+                }
+                RocksDb::open_locked(lock, &specs, &rocks_options)?
+            }
+            None => RocksDb::open(Path::new(IN_MEMORY), &specs, &rocks_options)?,
+        };
         let families = OwnFamilies {
             metadata: rocks.family(&own[0])?,
             offsets: rocks.family(&own[1])?,

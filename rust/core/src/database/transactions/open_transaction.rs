@@ -15,12 +15,17 @@ impl Database {
     /// The database's own transaction; begins one if none is open.
     ///
     /// # Errors
-    /// `InvalidState` after a failed commit, until `rollback`; `StoreClosed`.
+    /// `InvalidState` after a failed commit, and after a write that failed half-way, until
+    /// `rollback`; `StoreClosed`.
     pub fn transaction(&self) -> Result<OpenTransaction<'_>> {
         self.rocks.check_owner()?;
         let mut writer = self.transactions.writer.lock();
         writer.check_usable(self.path())?;
         writer.begin(|| self.begin())?;
+        if let Some(tx) = writer.transaction() {
+            tx.check_not_poisoned()
+                .map_err(|error| error.path(self.path()))?;
+        }
         MutexGuard::try_map(writer, |writer| writer.transaction_mut()).map_err(|_| {
             Error::new(ErrorKind::InvalidState, "no transaction is open").path(self.path())
         })
@@ -31,9 +36,7 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn check_commit(&self, offsets: &OffsetChange) -> Result<()> {
-        self.transaction()?
-            .check_not_poisoned()
-            .map_err(|error| error.path(self.path()))?;
+        self.transaction()?;
         offsets.check()
     }
 
@@ -88,11 +91,16 @@ impl Database {
     /// resulting offsets.
     ///
     /// # Errors
-    /// `Io` or `StoreCorrupted` if an interrupted commit cannot be ended.
+    /// `Io` or `StoreCorrupted` if an interrupted commit cannot be ended; `Io` if the disk still
+    /// refuses writes, or if only another open makes the database accept them. The database then
+    /// refuses work as before.
     pub fn rollback(&self) -> Result<()> {
         self.rocks.check_owner()?;
         self.rocks.check_open()?;
         let mut writer = self.transactions.writer.lock();
+        if writer.has_failed() {
+            self.rocks.wait_until_writable()?;
+        }
         self.finish(&mut writer)?;
         let discarded = writer.discard();
         drop(writer);

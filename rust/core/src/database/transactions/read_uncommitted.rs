@@ -52,7 +52,11 @@ impl Database {
             if let Some(mut writer) = lock {
                 writer.check_usable(self.path())?;
                 return match writer.transaction_mut() {
-                    Some(tx) => Ok(tx.reader()),
+                    // A half of a write is never read.
+                    Some(tx) => tx
+                        .check_not_poisoned()
+                        .map(|()| tx.reader())
+                        .map_err(|error| error.path(self.path())),
                     None => self.begin(),
                 };
             }
@@ -105,14 +109,17 @@ impl Database {
         })
     }
 
-    /// Publishes the database's own transaction. After a failed or interrupted commit there is no
-    /// view: readers wait for the lock and get the error.
+    /// Publishes the database's own transaction. After a failed or interrupted commit, or a write
+    /// that failed half-way, there is no view: readers wait for the lock and get the error.
     pub(in crate::database) fn publish_writer(&self, writer: &mut Writer) -> Published<'_> {
         self.transactions.uncommitted.publish(|| {
             if writer.is_idle() {
                 self.begin().ok()
             } else {
-                writer.transaction_mut().map(|tx| tx.reader())
+                writer
+                    .transaction_mut()
+                    .filter(|tx| tx.check_not_poisoned().is_ok())
+                    .map(|tx| tx.reader())
             }
         })
     }

@@ -13,8 +13,9 @@ impl Database {
     ///
     /// # Errors
     /// Those of `work`, of [`Database::transaction`] and of [`Database::write_through`]. If `work`
-    /// panics, or fails after it has staged something, that part must not be committed: from then
-    /// on all calls but `rollback` and reads fail with `InvalidState`.
+    /// panics, or fails after it has staged something, that part must be neither committed nor
+    /// read: from then on all calls but `rollback` and READ_COMMITTED reads fail with
+    /// `InvalidState`.
     pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         let mut tx = self.transaction()?;
         let _published = tx.may_spill().then(|| self.publish_transaction(&mut tx));
@@ -34,8 +35,6 @@ impl Database {
         tx: &mut Transaction,
         work: impl FnOnce(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
-        tx.check_not_poisoned()
-            .map_err(|error| error.path(self.path()))?;
         tx.as_one(|tx| {
             let value = work(tx)?;
             self.write_through(tx)?;

@@ -74,6 +74,15 @@ impl Writer {
         Err(Error::new(ErrorKind::InvalidState, words).path(path))
     }
 
+    /// Whether a commit failed or was interrupted, or a write failed half-way.
+    pub(in crate::database) fn has_failed(&self) -> bool {
+        match &self.0 {
+            WriterState::Idle => false,
+            WriterState::Active(tx) => tx.check_not_poisoned().is_err(),
+            WriterState::Poisoned(_) | WriterState::Committing { .. } => true,
+        }
+    }
+
     pub(in crate::database) fn is_idle(&self) -> bool {
         matches!(self.0, WriterState::Idle)
     }

@@ -1,11 +1,11 @@
 //! Work on whole families and files: compaction, deletion, copies.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use crate::rocks::failure::failure;
 use crate::rocks::family::Family;
 use crate::rocks::rocks_db::RocksDb;
-use rust_rocksdb::{WriteBatch, WriteOptions};
+use rust_rocksdb::{ColumnFamilyMetaDataOptions, WriteBatch, WriteOptions};
 use std::path::Path;
 
 impl RocksDb {
@@ -36,25 +36,56 @@ impl RocksDb {
         let db = self.opened(&guard)?;
         let mut rows = db.raw_iterator_cf(&family.handle);
         rows.seek_to_last();
-        let Some(last) = rows.key().map(|key| [key, &[0]].concat()) else {
-            return rows
-                .status()
-                .map_err(|e| failure("reading a family's end", &self.path, e));
-        };
+        let last = rows.key().map(<[u8]>::to_vec);
+        rows.status()
+            .map_err(|e| failure("reading a family's end", &self.path, e))?;
         drop(rows);
-        let mut batch = WriteBatch::default();
-        batch.delete_range_cf(&family.handle, &[][..], &last[..]);
-        let mut options = WriteOptions::default();
-        options.disable_wal(!self.options.sync);
-        options.set_sync(self.options.sync);
-        db.write_opt(&batch, &options)
-            .map_err(|e| failure("deleting a store's rows", &self.path, e))?;
-        let drop_files = || self.drop_files_below(family, &last);
+        if let Some(last) = &last {
+            let mut batch = WriteBatch::default();
+            batch.delete_range_cf(&family.handle, &[][..], &[&last[..], &[0]].concat()[..]);
+            let mut options = WriteOptions::default();
+            options.disable_wal(!self.options.sync);
+            options.set_sync(self.options.sync);
+            db.write_opt(&batch, &options)
+                .map_err(|e| failure("deleting a store's rows", &self.path, e))?;
+        }
+        // Without a row, the files may still have rows below a tombstone: those of an earlier
+        // attempt that failed.
+        let Some(last) = last.max(self.last_key_in_files(family)?) else {
+            return Ok(());
+        };
+        let drop_files = || self.drop_files_below(family, &[&last[..], &[0]].concat());
         // Files of level 0 are never dropped, so a compaction moves them down in between. It also
         // moves the rows that a snapshot pins.
         drop_files()?;
         db.compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
-        drop_files()
+        drop_files()?;
+        // The compaction returns no error.
+        if self.last_key_in_files(family)?.is_none() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Io,
+            "deleting a store's rows failed: its files could not be rewritten; free disk space, \
+             then open the database again (the cause is in the file LOG)",
+        )
+        .path(&self.path))
+    }
+
+    /// The greatest key in a family's files, rows that are deleted included.
+    fn last_key_in_files(&self, family: Family) -> Result<Option<Vec<u8>>> {
+        let guard = self.guard()?;
+        let levels = self
+            .opened(&guard)?
+            .get_column_family_metadata_cf_with_options(
+                &family.handle,
+                &ColumnFamilyMetaDataOptions::default(),
+            );
+        Ok(levels
+            .iter()
+            .flat_map(|level| level.sst_files())
+            .map(|file| file.largest_key())
+            .max())
     }
 
     /// Makes a consistent copy in a new directory, with hard links where the file system has them.

@@ -5,9 +5,10 @@ use crate::rocks::failure::failure;
 use crate::rocks::family::Family;
 use crate::rocks::rocks_db::RocksDb;
 use crate::rocks::snapshot::Snapshot;
+use rust_rocksdb::ErrorKind;
 
-/// Keys of one native MultiGet: enough for RocksDB's batching, but few enough that it pins little
-/// memory.
+/// Keys of one native MultiGet: enough for RocksDB's batching, but few enough that their results
+/// take little memory. The snapshot's read options limit the bytes of the values.
 const MULTI_GET_KEYS: usize = 1024;
 
 impl RocksDb {
@@ -38,7 +39,10 @@ impl RocksDb {
     ) -> Result<()> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
-        for (n, chunk) in keys.chunks(MULTI_GET_KEYS).enumerate() {
+        let mut start = 0;
+        while start < keys.len() {
+            let chunk = &keys[start..keys.len().min(start + MULTI_GET_KEYS)];
+            let mut end = start;
             let found = db
                 .batched_multi_get_pinned_batch_cf_opt(
                     &family.handle,
@@ -50,11 +54,21 @@ impl RocksDb {
             for (i, key) in chunk.iter().enumerate() {
                 let value = match found.get(i) {
                     Some(Ok(value)) => value,
+                    // The values so far have reached the limit of bytes.
+                    Some(Err(e)) if e.kind() == ErrorKind::Aborted => break,
                     Some(Err(e)) => return Err(failure("a batch of reads", &self.path, e).key(key)),
                     None => None,
                 };
-                f(n * MULTI_GET_KEYS + i, value);
+                f(end, value);
+                end += 1;
             }
+            drop(found);
+            if end == start {
+                // Later keys, which are found first in a memtable, have used up the limit.
+                self.get(family, keys[start], snapshot, |value| f(start, value))?;
+                end += 1;
+            }
+            start = end;
         }
         Ok(())
     }

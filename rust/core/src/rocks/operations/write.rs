@@ -3,11 +3,18 @@
 use crate::error::Result;
 use crate::failpoint::Failpoint;
 use crate::rocks::batch::Batch;
-use crate::rocks::failure::failure;
+use crate::rocks::failure::{failure, is_disk_full};
 use crate::rocks::recovery::{commit_number, last_commit};
 use crate::rocks::rocks_db::RocksDb;
 use crate::table::{FamilyKind, FamilySpec};
 use rust_rocksdb::{ReadOptions, ReadTier, WriteBatch, WriteOptions};
+use std::time::{Duration, Instant};
+
+/// How long RocksDB may take to find that a full disk has space again: it looks every 5 s.
+const RESUMES_WITHIN: Duration = Duration::from_secs(11);
+
+/// How often a rollback checks whether RocksDB accepts writes again.
+const POLL: Duration = Duration::from_millis(20);
 
 impl RocksDb {
     /// Writes a batch and the number of the commit in one atomic write; with `Durability::Sync` it
@@ -36,6 +43,29 @@ impl RocksDb {
             self.commits.mark_durable(number);
         }
         Failpoint::AfterCommit.pass()
+    }
+
+    /// Waits until RocksDB accepts writes.
+    ///
+    /// After an error of the disk it refuses them. If the disk was full, RocksDB looks every few
+    /// seconds whether there is space again, and then continues by itself. After any other error
+    /// only a new open helps.
+    ///
+    /// # Errors
+    /// `Io` if it still refuses writes.
+    pub fn wait_until_writable(&self) -> Result<()> {
+        let guard = self.guard()?;
+        let db = self.opened(&guard)?;
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        let end = Instant::now() + RESUMES_WITHIN;
+        loop {
+            match db.write_opt(&WriteBatch::default(), &options) {
+                Ok(()) => return Ok(()),
+                Err(e) if is_disk_full(&e) && Instant::now() < end => std::thread::sleep(POLL),
+                Err(e) => return Err(failure("continuing after a failed write", &self.path, e)),
+            }
+        }
     }
 
     /// The number of the last write that returned without an error.

@@ -10,6 +10,14 @@ use rust_rocksdb::{
     SliceTransform, UniversalCompactOptions,
 };
 
+/// A memtable takes memory in blocks of this size, and the write-buffer manager counts whole
+/// blocks. With RocksDB's default of 512 KiB to 1 MiB, 40 databases with a few rows each would use
+/// up the memory of all write buffers, and every commit would flush.
+const ARENA_BLOCK: usize = 64 << 10;
+
+/// The same for families that have few rows in every database.
+const SMALL_ARENA_BLOCK: usize = 8 << 10;
+
 /// How many sorted files a temporary family has before they are merged. A read checks the filter of
 /// each.
 const TEMPORARY_FILES: i32 = 32;
@@ -41,6 +49,10 @@ pub(in crate::rocks) fn family_options(
     })?;
     family.set_write_buffer_size(16 << 20);
     family.set_max_write_buffer_number(8);
+    family.set_arena_block_size(match spec.kind {
+        FamilyKind::Metadata | FamilyKind::Offsets => SMALL_ARENA_BLOCK,
+        _ => ARENA_BLOCK,
+    });
     family.set_compression_type(DBCompressionType::Lz4);
     family.set_level_compaction_dynamic_level_bytes(true);
     family.set_target_file_size_base(32 << 20);

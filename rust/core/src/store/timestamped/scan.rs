@@ -3,7 +3,7 @@
 use super::stamped::Stamped;
 use crate::error::Result;
 use crate::transaction::merge::nearest;
-use crate::transaction::{Scan, Step};
+use crate::transaction::{KeyChunk, Scan, Step};
 
 /// A scan over values with timestamps, as they were when it was opened.
 pub struct StampedScan {
@@ -43,6 +43,17 @@ impl StampedScan {
             plain: plain.map(PeekedScan::new),
             reverse,
         }
+    }
+
+    /// Calls `f` with the key of each row that is left, between two reads: `f` may write to the
+    /// transaction.
+    pub fn each_key(&mut self, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let (mut keys, mut is_stopped) = (KeyChunk::default(), true);
+        while is_stopped {
+            is_stopped = self.for_each(&mut |key, _| keys.push(key))?;
+            keys.drain(f)?;
+        }
+        Ok(())
     }
 
     /// Calls `visit` with each row until it returns false or the scan ends. Returns true if

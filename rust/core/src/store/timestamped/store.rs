@@ -143,15 +143,14 @@ impl TimestampedKeyValueStore {
     ) -> Result<()> {
         let _call = self.counts.call(Operation::DeleteRange);
         let bounds = between(from, to);
-        let plain = self
-            .plain
-            .map_or(Ok(Vec::new()), |plain| tx.keys(plain, &bounds));
-        plain
-            .and_then(|keys| {
-                keys.iter()
-                    .try_for_each(|key| self.stage(tx, key, None, NO_TIMESTAMP))
-            })
-            .and_then(|()| tx.delete_range(self.table, &bounds))
+        if let Some(plain) = self.plain {
+            tx.scan(plain, bounds.clone(), false)
+                .and_then(|mut rows| {
+                    rows.each_key(&mut |key| self.stage(tx, key, None, NO_TIMESTAMP))
+                })
+                .map_err(|e| e.store(&self.name))?;
+        }
+        tx.delete_range(self.table, &bounds)
             .map_err(|e| e.store(&self.name))
     }
 

@@ -17,6 +17,10 @@ use crate::transaction::{Transaction, sort_prefix};
 /// between its parts.
 const ROWS: usize = 16_384;
 
+/// How many bytes of stored rows are held at once, but for one row: if there are more, the batch is
+/// split. Equal reads share a row.
+const STORED_BYTES: usize = 64 << 20;
+
 /// One row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {
@@ -56,6 +60,9 @@ enum StoredRead {
     Latest,
     History,
 }
+
+/// What each row reads, and what was found for it.
+type StoredReads = (Vec<StoredRead>, Vec<FoundVersion>);
 
 /// The batch's key parts, concatenated.
 struct KeyParts {
@@ -137,9 +144,17 @@ impl VersionedStore {
     ) -> Result<()> {
         let parts = KeyParts::of(ops);
         let mut rows = Vec::new();
-        let (needs, stored) = self
+        let read = self
             .read_stored(tx, ops, &parts, want_valid_to, &mut rows)
             .map_err(|e| e.store(self.name()))?;
+        let Some((needs, stored)) = read else {
+            drop((parts, rows));
+            let (first, second) = ops.split_at(ops.len() / 2);
+            self.apply_rows(tx, first, want_valid_to, sink)?;
+            return self.apply_rows(tx, second, want_valid_to, &mut |n, applied| {
+                sink(first.len() + n, applied)
+            });
+        };
         let stored_bytes = rows.len();
         for (n, op) in ops.iter().enumerate() {
             let part = parts.get(n);
@@ -237,6 +252,7 @@ impl VersionedStore {
         })
     }
 
+    /// Reads what the rows of a batch need; `None` if that is too much for several rows.
     fn read_stored(
         &self,
         tx: &mut Transaction,
@@ -244,7 +260,7 @@ impl VersionedStore {
         parts: &KeyParts,
         want_valid_to: bool,
         rows: &mut Vec<u8>,
-    ) -> Result<(Vec<StoredRead>, Vec<FoundVersion>)> {
+    ) -> Result<Option<StoredReads>> {
         let horizon = self.horizon(tx);
         let mut needs = Vec::with_capacity(ops.len());
         let mut order: Vec<(u64, u32)> = Vec::with_capacity(ops.len());
@@ -290,6 +306,7 @@ impl VersionedStore {
 
         let mut stored = vec![FoundVersion::default(); ops.len()];
         self.read_latest(tx, &order, &needs, parts, rows, &mut stored)?;
+        let is_too_much = |rows: &[u8]| ops.len() > 1 && rows.len() > STORED_BYTES;
         let mut last: Option<usize> = None;
         for (_, n) in order {
             let n = n as usize;
@@ -298,14 +315,16 @@ impl VersionedStore {
             }
             stored[n] = match last {
                 Some(m) if time(m) == time(n) && parts.get(m) == parts.get(n) => stored[m].clone(),
+                _ if is_too_much(rows) => return Ok(None),
                 _ => self.stored_at(tx, parts.get(n), time(n).0, want_valid_to, rows)?,
             };
             last = Some(n);
         }
-        Ok((needs, stored))
+        Ok((!is_too_much(rows)).then_some((needs, stored)))
     }
 
-    /// Looks up each distinct key once, even if several rows of the batch need it.
+    /// Looks up each distinct key once, even if several rows of the batch need it. Copies no more
+    /// rows after [`STORED_BYTES`].
     fn read_latest(
         &self,
         tx: &Transaction,
@@ -330,6 +349,7 @@ impl VersionedStore {
         let (mut found, mut damaged) = (vec![FoundVersion::default(); keys.len()], Ok(()));
         tx.get_stored_sorted(self.inner.latest, &keys, |k, row| {
             match row.map(|row| layout::stored_latest(keys[k], row)) {
+                Some(Ok(_)) if rows.len() > STORED_BYTES => {}
                 Some(Ok((begin, row))) => {
                     let start = rows.len();
                     rows.extend_from_slice(row);

@@ -9,6 +9,9 @@ use crate::table::{Bounds, TIME_BYTES};
 use crate::transaction::{Step, Transaction};
 use std::ops::Range;
 
+/// How many bytes of found rows are held at once: if there are more, the requests are split.
+const FOUND_BYTES: usize = 64 << 20;
+
 /// The requested rows of a key.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct KeySpan<'a> {
@@ -61,7 +64,7 @@ impl WindowedRows {
             .map_err(|e| self.named(e))?;
         let mut bytes = Vec::new();
         let mut matches: Vec<FoundRow> = Vec::new();
-        let mut at = 0;
+        let (mut at, mut is_too_much) = (0, false);
         let mut damaged = None;
         scan.for_each(&mut |row_key, value| {
             while groups.get(at).is_some_and(|group| {
@@ -85,6 +88,11 @@ impl WindowedRows {
                 damaged = Some(layout::malformed(row_key));
                 return Step::Pause;
             };
+            if wanted.len() > 1 && bytes.len() + matches.len() * size_of::<FoundRow>() > FOUND_BYTES
+            {
+                is_too_much = true;
+                return Step::Pause;
+            }
             let mut place = None;
             for request in &group.requests {
                 let asked = &wanted[*request];
@@ -92,6 +100,19 @@ impl WindowedRows {
                     || time > asked.to
                     || asked.most.is_some_and(|most| more > most.as_slice())
                 {
+                    continue;
+                }
+                if wanted.len() == 1 {
+                    // Its rows come in the order of time, and need not be held.
+                    f(
+                        0,
+                        WindowedRow {
+                            key: asked.key,
+                            time,
+                            more,
+                            value,
+                        },
+                    );
                     continue;
                 }
                 let (more, value) = place
@@ -113,6 +134,12 @@ impl WindowedRows {
         })
         .and_then(|_| damaged.map_or(Ok(()), Err))
         .map_err(|e| self.named(e))?;
+        if is_too_much {
+            drop((bytes, matches));
+            let (first, second) = wanted.split_at(wanted.len() / 2);
+            self.find(tx, first, f)?;
+            return self.find(tx, second, &mut |n, row| f(first.len() + n, row));
+        }
         // The sort is stable, and the rows of a request were found in the order of time.
         matches.sort_by_key(|found| found.request);
         for FoundRow {

@@ -14,14 +14,18 @@ const HIDDEN_KEYS: usize = 1024;
 
 /// Keys of the stored rows that range deletes hide, in order. A range delete is spilled as a delete
 /// of each of its rows.
-pub(super) struct HiddenKeys {
+pub(in crate::transaction) struct HiddenKeys {
     rows: Option<TableCursor>,
     intervals: VecDeque<Interval>,
     keys: VecDeque<Vec<u8>>,
 }
 
 impl HiddenKeys {
-    pub(super) fn new(base: &Base, table: Table, buffer: &TableBuffer) -> Result<Self> {
+    pub(in crate::transaction) fn new(
+        base: &Base,
+        table: Table,
+        buffer: &TableBuffer,
+    ) -> Result<Self> {
         let intervals: VecDeque<Interval> = buffer.cleared().iter().cloned().collect();
         let rows = if intervals.is_empty() {
             None
@@ -53,6 +57,12 @@ impl HiddenKeys {
             }
             self.keys.pop_front();
         }
+    }
+
+    /// The next of the keys, in order; `None` at the end. Some of them may have a staged record.
+    pub(in crate::transaction) fn next_keys(&mut self) -> Result<Option<VecDeque<Vec<u8>>>> {
+        self.fill()?;
+        Ok(Some(std::mem::take(&mut self.keys)).filter(|keys| !keys.is_empty()))
     }
 
     fn fill(&mut self) -> Result<()> {

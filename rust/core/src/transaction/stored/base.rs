@@ -9,6 +9,12 @@ use crate::rocks::{Family, Snapshot};
 use crate::transaction::table::{Place, Table};
 use std::sync::Arc;
 
+/// How many keys are looked up at once where spilled rows hide committed ones.
+const MERGED_KEYS: usize = 1024;
+
+/// How many bytes of their spilled rows are held at once, but for one row.
+const MERGED_BYTES: usize = 16 << 20;
+
 /// One pinned commit, and a transaction's spilled rows over it, if there are any.
 pub(crate) struct Base {
     files: Arc<Snapshot>,
@@ -151,16 +157,38 @@ impl Base {
     fn get_merged(
         &self,
         family: Family,
-        (snapshot, spilled_family): (&Snapshot, Family),
+        spilled: (&Snapshot, Family),
         keys: &[&[u8]],
         f: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         self.files.rocks().check_open()?;
+        let mut start = 0;
+        while start < keys.len() {
+            let part = &keys[start..keys.len().min(start + MERGED_KEYS)];
+            let count =
+                self.get_merged_part(family, spilled, part, &mut |n, row| f(start + n, row))?;
+            start += count;
+        }
+        Ok(())
+    }
+
+    /// Reads the first of some keys, at least one; returns how many.
+    fn get_merged_part(
+        &self,
+        family: Family,
+        (snapshot, spilled_family): (&Snapshot, Family),
+        keys: &[&[u8]],
+        f: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<usize> {
         let (mut rows, mut found, mut missing) =
             (Vec::new(), Vec::with_capacity(keys.len()), Vec::new());
         snapshot
             .rocks()
             .multi_get_sorted(spilled_family, keys, snapshot, |n, row| {
+                // The keys after a part that is large enough are read again with the next part.
+                if found.len() < n || rows.len() >= MERGED_BYTES {
+                    return;
+                }
                 let start = rows.len();
                 rows.extend_from_slice(row.unwrap_or_default());
                 found.push(row.map(|_| start..rows.len()));
@@ -168,6 +196,7 @@ impl Base {
                     missing.push(n);
                 }
             })?;
+        let count = found.len();
         let wanted: Vec<&[u8]> = missing.iter().map(|n| keys[*n]).collect();
         let mut next = 0;
         let mut spilled_until = |end: usize, f: &mut dyn FnMut(usize, Option<&[u8]>)| {
@@ -184,8 +213,8 @@ impl Base {
                 spilled_until(missing[m], f);
                 f(missing[m], row);
             })?;
-        spilled_until(keys.len(), f);
-        Ok(())
+        spilled_until(count, f);
+        Ok(count)
     }
 
     /// Estimates how many rows a table has. Each spilled row counts as a new one.

@@ -2,7 +2,7 @@
 //! `delete_range(start, end)`, `range(start, end, reverse)`, `prefix(start)`, `entries()`.
 
 use holdfast_core::column::{Places, key_value_batch, key_value_schema};
-use holdfast_core::{KeyValueStore, Result, Scan, Step, Transaction};
+use holdfast_core::{KeyValueStore, Result, Scan, Transaction};
 
 use super::arguments::CallArguments;
 use super::prefetch;
@@ -30,9 +30,9 @@ pub fn call(
         }
         "delete_range" => {
             // Each key is deleted by itself: the log has no record for the delete of a range.
-            for key in keys(store.range(tx, given.bound("start")?, given.bound("end")?, false)?)? {
-                store.put(tx, &key, None)?;
-            }
+            store
+                .range(tx, given.bound("start")?, given.bound("end")?, false)?
+                .each_key(&mut |key| store.put(tx, key, None))?;
             Reply::done()
         }
         "get" => {
@@ -60,15 +60,6 @@ pub fn call(
         "entries" => Reply::number(Some(store.approximate_num_entries(tx)?.cast_signed()))?,
         _ => return Ok(None),
     }))
-}
-
-fn keys(mut scan: Scan) -> Result<Vec<Vec<u8>>> {
-    let mut keys = Vec::new();
-    scan.for_each(&mut |key, _| {
-        keys.push(key.to_vec());
-        Step::Next
-    })?;
-    Ok(keys)
 }
 
 fn pages(mut scan: Scan) -> Reply {

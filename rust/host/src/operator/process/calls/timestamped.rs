@@ -35,15 +35,9 @@ pub fn call(
         }
         "delete_range" => {
             // Each key is deleted by itself: the log has no record for the delete of a range.
-            let mut scan = store.range(tx, given.bound("start")?, given.bound("end")?, false)?;
-            let mut keys = Vec::new();
-            scan.for_each(&mut |key, _| {
-                keys.push(key.to_vec());
-                true
-            })?;
-            for key in keys {
-                store.put(tx, &key, None, NO_TIMESTAMP)?;
-            }
+            store
+                .range(tx, given.bound("start")?, given.bound("end")?, false)?
+                .each_key(&mut |key| store.put(tx, key, None, NO_TIMESTAMP))?;
             Reply::done()
         }
         "get" => {

@@ -1,0 +1,70 @@
+//! A close beside readers that never pause together.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use holdfast_core::{
+    Database, DatabaseOptions, ErrorKind, OffsetChange, Step, StoreKind, StoreSpec,
+};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Calls of each reader if no close ends them.
+const CALLS: u32 = 2_000;
+
+/// Reads until the store is closed; each call waits, inside, for the other reader's next call.
+/// Returns the number of calls that succeeded.
+fn read_in_turns(db: &Database, begun: [&AtomicU32; 2], ahead: u32) -> u32 {
+    let [mine, others] = begun;
+    let mut done = 0;
+    let mut tx = db.begin().unwrap();
+    let mut scan = db
+        .key_value("kv")
+        .unwrap()
+        .range(&mut tx, None, None, false)
+        .unwrap();
+    for call in 1..=CALLS {
+        let read = scan.turn(b"k", false).and_then(|()| {
+            scan.for_each(&mut |_, _| {
+                mine.store(call, Ordering::SeqCst);
+                while others.load(Ordering::SeqCst) < call + ahead {
+                    std::thread::yield_now();
+                }
+                Step::Pause
+            })
+        });
+        match read {
+            Ok(_) => done = call,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::StoreClosed, "{error}");
+                break;
+            }
+        }
+    }
+    mine.store(u32::MAX, Ordering::SeqCst);
+    done
+}
+
+/// Each reader begins a call before the other's call ends, so the database is never without a call.
+/// A close had to wait for both readers' last calls.
+#[test]
+fn close_ends_readers_whose_calls_overlap() {
+    let dir = tempfile::tempdir().unwrap();
+    let specs = [StoreSpec::new("kv", StoreKind::KeyValue)];
+    let db = Database::open(dir.path(), &specs, DatabaseOptions::default()).unwrap();
+    let store = db.key_value("kv").unwrap();
+    db.write(|tx| store.put(tx, b"k", Some(b"v"))).unwrap();
+    db.commit(OffsetChange::Keep).unwrap();
+    let (first, second) = (AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|threads| {
+        let readers = [
+            threads.spawn(|| read_in_turns(&db, [&first, &second], 0)),
+            threads.spawn(|| read_in_turns(&db, [&second, &first], 1)),
+        ];
+        while second.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        db.close().unwrap();
+        for reader in readers {
+            let done = reader.join().unwrap();
+            assert!(done < CALLS, "the close waited for all calls of a reader");
+        }
+    });
+}
