@@ -205,12 +205,15 @@ impl Host {
         let applied = partition.prepare(&ViewRequest {
             run: planned.run,
             epoch,
+            // The check of the plan is the session's.
+            planned_at: None,
             first_epoch,
             partitions: request.partitions,
             stores: &request.operator.stores(),
             options: &request.settings.database_options(),
             executor: self.executor(),
             snapshots: request.settings.snapshots(),
+            flushes: request.settings.flushes(),
             memory: self.memory().uncommitted(),
         })?;
         Ok(applied.map_or(first_epoch, Epoch::next))

@@ -36,7 +36,7 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn check_commit(&self, offsets: &OffsetChange) -> Result<()> {
-        self.transaction()?;
+        drop(self.transaction()?);
         offsets.check()
     }
 
