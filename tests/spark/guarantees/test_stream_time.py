@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
@@ -209,7 +210,9 @@ def test_a_heartbeat_is_behind_the_clock_and_comes_once_after_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ):
     now = 100_000_000
-    monkeypatch.setattr("holdfast.spark.heartbeat._now", lambda: now)
+    # The package has a function of the module's name.
+    module = import_module("holdfast.spark.heartbeat")
+    monkeypatch.setattr(module, "_now", lambda: now)
     source = HeartbeatSource({"every": "10000000", "idle_after": "60000000"})
     clock = source.simpleStreamReader(source.schema())
     first = clock.initialOffset()
