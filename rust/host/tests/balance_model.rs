@@ -90,11 +90,11 @@ impl Model {
             if self.damage.is_some() || !self.seen.insert(state.clone()) {
                 continue;
             }
-            let before = stack.len();
+            let mut is_quiet = true;
             for host in state.live() {
-                self.advance(&state, host, &mut stack);
+                is_quiet &= self.advance(&state, host, &mut stack);
             }
-            let is_quiet = stack.len() == before;
+            let before = stack.len();
             self.take_from_the_dead(&state, &mut stack);
             if is_quiet && stack.len() == before {
                 self.check_balanced(&state);
@@ -120,8 +120,9 @@ impl Model {
         }
     }
 
-    /// The next step of a host's planned move, or the start of one.
-    fn advance(&mut self, state: &State, host: u8, next: &mut Vec<State>) {
+    /// The next step of a host's planned move, or the start of one. Returns whether a host that
+    /// knows all loads would do nothing.
+    fn advance(&mut self, state: &State, host: u8, next: &mut Vec<State>) -> bool {
         let place = usize::from(host);
         let with = |planned: Option<Move>| {
             let mut then = state.clone();
@@ -129,21 +130,20 @@ impl Model {
             then
         };
         let Some(planned) = state.moves[place] else {
+            let mut is_quiet = true;
             for (partition, (term, owner)) in state.owners.iter().enumerate() {
-                // It begins if it believes that it relieves the owner. Here it believes the truth:
-                // an older belief only begins a move that the count ends.
-                if *owner != host
-                    && !state.is_dead[usize::from(*owner)]
-                    && self.is_relief(state, *owner, host)
-                {
-                    next.push(with(Some(Move {
-                        partition,
-                        term: *term,
-                        phase: Phase::Restoring,
-                    })));
+                if *owner == host || state.is_dead[usize::from(*owner)] {
+                    continue;
                 }
+                // What it has seen of the loads may be old, so it may begin in any case.
+                next.push(with(Some(Move {
+                    partition,
+                    term: *term,
+                    phase: Phase::Restoring,
+                })));
+                is_quiet &= !self.is_relief(state, *owner, host);
             }
-            return;
+            return is_quiet;
         };
         let (_, owner) = state.owners[planned.partition];
         match planned.phase {
@@ -170,6 +170,7 @@ impl Model {
                 next.push(then);
             }
         }
+        false
     }
 
     fn claim(&mut self, state: &State, host: u8, planned: Move) -> State {
