@@ -170,7 +170,9 @@ mod tests {
     #[test]
     fn counts_of_few_segments_are_exact() {
         let mut ends = Ends::new(10);
-        [-1, 0, 9, 10, 35].map(|end| ends.note(end));
+        [-1, 0, 9, 10, 35]
+            .into_iter()
+            .for_each(|end| ends.note(end));
         assert_eq!(
             [1, 2, 3, 4, 5, 6].map(|rows| ends.ended(rows)),
             [Some(0), Some(1), Some(1), Some(2), Some(4), None]
