@@ -38,6 +38,11 @@ pub struct HeadHeader {
     /// The batch timestamp in the task's plan, in epoch milliseconds; none if the plan does not
     /// carry it.
     pub planned_at: Option<i64>,
+    /// Since when the partition has had no rows, in epoch microseconds; none if it had rows, or if
+    /// the query has no heartbeats.
+    pub idle_since: Option<i64>,
+    /// The same of all sources but the heartbeats.
+    pub sources_idle_since: Option<i64>,
     /// The epoch's rows.
     pub counts: Counts,
     /// Each store's stream time after the epoch, in microseconds.
@@ -68,6 +73,7 @@ impl HeadHeader {
             base: self.base,
             digest: self.digest,
             stream_times: self.stream_times.clone(),
+            idle_since: self.idle_since,
             counts: self.counts,
         }
     }

@@ -10,7 +10,7 @@ use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::payload::{self, PayloadStream, SCHEMA, unwritable};
-use crate::protocol::Digest;
+use crate::protocol::{Digest, IdleTimes};
 
 /// A payload beyond this size becomes a chunk.
 pub const CHUNK_BYTES: usize = 16 << 20;
@@ -119,13 +119,15 @@ impl RecordsWriter {
 
     /// Ends the epoch.
     ///
-    /// Its digest covers the records, the stream times by store, and the digest of the output rows.
+    /// Its digest covers the records, the stream times by store, the idle times, and the digest of
+    /// the output rows.
     ///
     /// # Errors
     /// `Serialization` if Arrow cannot write the records.
     pub fn finish(
         mut self,
         stream_times: &BTreeMap<String, i64>,
+        idle: IdleTimes,
         output: Digest,
     ) -> Result<CollectedRecords> {
         self.flush()?;
@@ -138,6 +140,12 @@ impl RecordsWriter {
         for (store, time) in stream_times {
             self.hasher.update(&frame(b'T', store.len(), 0, *time));
             self.hasher.update(store.as_bytes());
+        }
+        for (tag, since) in [(b"I", idle.partition), (b"J", idle.sources)] {
+            if let Some(since) = since {
+                self.hasher.update(tag);
+                self.hasher.update(&since.to_be_bytes());
+            }
         }
         self.hasher.update(b"O");
         self.hasher.update(&output.0);

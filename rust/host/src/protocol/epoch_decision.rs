@@ -24,6 +24,9 @@ pub struct EpochDecision {
     pub run: Option<RunNumber>,
     /// The digest of Spark's offsets of the epoch.
     pub offsets: Digest,
+    /// Since when no source but the heartbeats has moved, in epoch microseconds; none if one has,
+    /// or if the query has no heartbeats.
+    pub sources_idle_since: Option<i64>,
     /// The result of each operator, by partition.
     pub operators: BTreeMap<OperatorName, Vec<PartitionDecision>>,
 }
@@ -37,6 +40,9 @@ pub struct PartitionDecision {
     pub digest: Digest,
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
+    /// Since when the partition has had no rows, in epoch microseconds; none if it had rows, or if
+    /// the query has no heartbeats.
+    pub idle_since: Option<i64>,
     /// The epoch's rows.
     pub counts: Counts,
 }
@@ -55,6 +61,7 @@ impl Default for PartitionDecision {
             base: Digest::ZERO,
             digest: Digest::ZERO,
             stream_times: BTreeMap::new(),
+            idle_since: None,
             counts: Counts::default(),
         }
     }
@@ -76,6 +83,7 @@ impl EpochDecision {
             base: before.chain(),
             digest: skipped_digest(),
             stream_times: before.stream_times.clone(),
+            idle_since: before.idle_since,
             counts: Counts::default(),
         };
         Self {
@@ -83,6 +91,7 @@ impl EpochDecision {
             rewind,
             run: None,
             offsets,
+            sources_idle_since: previous.and_then(|previous| previous.sources_idle_since),
             operators: previous
                 .iter()
                 .flat_map(|previous| &previous.operators)
@@ -127,6 +136,7 @@ mod tests {
             rewind: RunNumber(0),
             run: Some(RunNumber(1)),
             offsets: Digest::ZERO,
+            sources_idle_since: None,
             operators: BTreeMap::from([(operator.clone(), vec![partition.clone()])]),
         };
         let skipped = EpochDecision::skipped(

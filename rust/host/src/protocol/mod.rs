@@ -15,7 +15,7 @@
 //! of an epoch.
 //!
 //! The times of an epoch: [`idle_since`] and [`followed_time`] say how far the stream time of a
-//! partition without rows advances. The host does not use them yet.
+//! partition without rows advances.
 
 mod balance;
 mod claim;
@@ -39,7 +39,7 @@ pub use counts::Counts;
 pub use decision::{Decision, decide, highest_whole, older_whole};
 pub use digest::Digest;
 pub use epoch_decision::{EpochDecision, PartitionDecision};
-pub use idle::{Heartbeats, PartitionTimes, followed_time, idle_since, sources_moved};
+pub use idle::{Heartbeats, IdleTimes, PartitionTimes, followed_time, idle_since, sources_digest};
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;
 pub use offsets_difference::OffsetsDifference;

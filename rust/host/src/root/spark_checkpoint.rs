@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::names;
 use super::objects::Objects;
-use crate::protocol::{Digest, Epoch, RunNumber, Violation};
+use crate::protocol::{self, Digest, Epoch, Heartbeats, RunNumber, Violation};
 
 /// The number of newest micro-batches whose pauses are compared.
 const PAUSES_OF: usize = 5;
@@ -35,6 +35,10 @@ pub struct OffsetsFile {
     pub digest: Digest,
     /// The batch's timestamp in epoch milliseconds; none if the file has none.
     pub batch_timestamp: Option<i64>,
+    /// The query's heartbeats; none if it has none.
+    pub heartbeats: Option<Heartbeats>,
+    /// The digest of the other sources' offsets.
+    pub sources: Digest,
 }
 
 impl OffsetsFile {
@@ -45,6 +49,8 @@ impl OffsetsFile {
         Self {
             digest: Digest::of(bytes),
             batch_timestamp: parsed.map(|offsets| offsets.batch_timestamp),
+            heartbeats: Heartbeats::of_offsets(bytes),
+            sources: protocol::sources_digest(bytes),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! session that ends early leaves nothing.
 
 mod error_context;
+mod idle_times;
 mod pipeline;
 mod staging;
 mod state;
@@ -21,6 +22,7 @@ use crate::partition::apply_object;
 use crate::protocol::Owner;
 use crate::root::Ownership;
 use crate::session::error_context::with_context;
+use crate::session::idle_times::{EpochTimes, epoch_times};
 use crate::session::pipeline::SessionPipeline;
 use crate::session::staging::{find_repeated, stage, store_far_future_rows};
 use crate::session::state::{PersistentState, SessionState};
@@ -188,7 +190,16 @@ impl Session {
             state,
             ..
         } = self;
-        pipeline.operator.rows().heartbeat = pipeline.admission.heartbeat();
+        let times = match &state {
+            SessionState::Persistent(state) => {
+                epoch_times(&request, state, pipeline.view.offsets, &pipeline.admission)?
+            }
+            SessionState::Scratch => EpochTimes {
+                followed: pipeline.admission.heartbeat(),
+                ..EpochTimes::default()
+            },
+        };
+        pipeline.operator.rows().heartbeat = times.followed;
         if let (Some(input), SessionState::Persistent(state)) =
             (pipeline.operator.repeats(), &state)
         {
@@ -224,7 +235,7 @@ impl Session {
         if let Some(rows) = pipeline.admission.take_file() {
             store_far_future_rows(&request, &state, rows)?;
         }
-        stage(&host, &request, &state, pipeline, &outcome)
+        stage(&host, &request, &state, pipeline, (&outcome, times.idle))
     }
 
     /// Adds the session's operator and partition to an error.

@@ -12,7 +12,7 @@ use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::Outcome;
 use crate::operator::input::FarFutureFile;
 use crate::partition::{PreparedEpoch, StateView};
-use crate::protocol::{Digest, ObjectId};
+use crate::protocol::{Digest, IdleTimes, ObjectId};
 use crate::root::{ChunkName, Head, StageOutcome};
 use crate::session::pipeline::SessionPipeline;
 use crate::session::state::PersistentState;
@@ -69,7 +69,7 @@ pub fn stage(
     request: &Request,
     state: &PersistentState,
     pipeline: SessionPipeline,
-    outcome: &Outcome,
+    (outcome, idle): (&Outcome, IdleTimes),
 ) -> Result<StageReport> {
     let PersistentState { root, run, query } = state;
     let (run, epoch) = (*run, query.epoch);
@@ -126,7 +126,7 @@ pub fn stage(
             stream_times.insert(store.name.clone(), time.0);
         }
     }
-    let collected = writer.finish(&stream_times, outcome.output)?;
+    let collected = writer.finish(&stream_times, idle, outcome.output)?;
     collected
         .chunks
         .iter()
@@ -142,6 +142,8 @@ pub fn stage(
         input: outcome.input,
         offsets: offsets.map_or(Digest::ZERO, |file| file.digest),
         planned_at: request.planned_at,
+        idle_since: idle.partition,
+        sources_idle_since: idle.sources,
         counts: outcome.counts,
         stream_times,
         records: collected.records,

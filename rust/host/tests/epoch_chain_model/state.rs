@@ -114,6 +114,7 @@ impl Record {
             rewind: RunNumber(self.rewind),
             run: self.run.map(RunNumber),
             offsets: offsets_digest(self.offsets),
+            sources_idle_since: None,
             operators: [(operator(), vec![partition])].into(),
         }
     }

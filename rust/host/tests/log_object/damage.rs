@@ -6,7 +6,7 @@ use holdfast_core::ErrorKind;
 use holdfast_host::log::{
     ChunkHeader, RecordsWriter, decode_chunk, decode_head, decode_header, encode_chunk, encode_head,
 };
-use holdfast_host::protocol::Digest;
+use holdfast_host::protocol::{Digest, IdleTimes};
 use proptest::prelude::*;
 
 use crate::support::{encode, header, sample, with_checksum};
@@ -107,7 +107,7 @@ fn a_head_with_too_few_records_is_damaged() {
     let mut writer = RecordsWriter::new().expect("a writer");
     writer.push("s", b"k", None, None).expect("pushes");
     let collected = writer
-        .finish(&BTreeMap::new(), Digest::ZERO)
+        .finish(&BTreeMap::new(), IdleTimes::default(), Digest::ZERO)
         .expect("finishes");
     let bytes = encode_head(&header(2, collected.digest), &collected.payload).expect("encodes");
     assert_eq!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use holdfast_core::Timestamp;
 use holdfast_host::log::{HeadHeader, Record, Records, RecordsWriter, encode_head};
 use holdfast_host::protocol::{
-    Attempt, Counts, Digest, Epoch, OperatorName, PartitionId, RunNumber,
+    Attempt, Counts, Digest, Epoch, IdleTimes, OperatorName, PartitionId, RunNumber,
 };
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -21,6 +21,8 @@ pub(crate) fn header(records: u64, digest: Digest) -> HeadHeader {
         input: Digest::of(b"input"),
         offsets: Digest::of(b"offsets"),
         planned_at: Some(9),
+        idle_since: None,
+        sources_idle_since: None,
         counts: Counts {
             input_rows: 3,
             output_rows: 2,
@@ -70,7 +72,7 @@ pub(crate) fn encode(records: &[Record<'_>]) -> Vec<u8> {
             .expect("pushes");
     }
     let collected = writer
-        .finish(&BTreeMap::new(), Digest::ZERO)
+        .finish(&BTreeMap::new(), IdleTimes::default(), Digest::ZERO)
         .expect("finishes");
     encode_head(
         &header(collected.records, collected.digest),

@@ -7,7 +7,7 @@ use holdfast_host::log::{
     CHUNK_BYTES, ChunkHeader, HeadHeader, Record, RecordsWriter, decode_chunk, decode_head,
     encode_chunk, encode_head,
 };
-use holdfast_host::protocol::Digest;
+use holdfast_host::protocol::{Digest, IdleTimes};
 
 use crate::support::header;
 
@@ -28,7 +28,7 @@ fn the_digest_depends_on_every_part_and_its_place() {
             .map(|(store, time)| ((*store).to_owned(), *time))
             .collect();
         writer
-            .finish(&times, Digest::of(output))
+            .finish(&times, IdleTimes::default(), Digest::of(output))
             .expect("finishes")
             .digest
     };
@@ -96,7 +96,7 @@ fn records_beyond_16_mib_are_in_chunks() {
         chunks.extend(writer.sealed());
     }
     let collected = writer
-        .finish(&BTreeMap::new(), Digest::ZERO)
+        .finish(&BTreeMap::new(), IdleTimes::default(), Digest::ZERO)
         .expect("finishes");
     chunks.extend(collected.chunks);
     assert_eq!(chunks.len(), 2, "40 MiB");
@@ -149,7 +149,7 @@ fn what_a_record_costs() {
             .expect("pushes");
     }
     let collected = writer
-        .finish(&BTreeMap::new(), Digest::ZERO)
+        .finish(&BTreeMap::new(), IdleTimes::default(), Digest::ZERO)
         .expect("finishes");
     println!(
         "write: {} ns a record, {} bytes",

@@ -6,7 +6,7 @@ use std::fs;
 use holdfast_core::ErrorKind;
 use holdfast_core::ProcessingGuarantee::{AtLeastOnce, ExactlyOnce};
 use holdfast_host::log::{HeadHeader, RecordsWriter};
-use holdfast_host::protocol::{Attempt, Digest, PartitionId, RunNumber};
+use holdfast_host::protocol::{Attempt, Digest, IdleTimes, PartitionId, RunNumber};
 use holdfast_host::root::{ChunkName, StageOutcome};
 
 use crate::support::{
@@ -18,7 +18,7 @@ fn payload(value: &[u8]) -> Vec<u8> {
     let mut writer = RecordsWriter::new().expect("a writer");
     writer.push("s", b"k", Some(value), None).expect("pushes");
     writer
-        .finish(&BTreeMap::new(), Digest::ZERO)
+        .finish(&BTreeMap::new(), IdleTimes::default(), Digest::ZERO)
         .expect("finishes")
         .payload
 }

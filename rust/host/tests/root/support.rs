@@ -102,6 +102,8 @@ pub(crate) fn header(operator: &str, partition: i32, run: RunNumber, content: &s
         input: Digest::of(b"input"),
         offsets: Digest::of(OFFSETS),
         planned_at: None,
+        idle_since: None,
+        sources_idle_since: None,
         counts: Counts {
             input_rows: 1,
             output_rows: 1,

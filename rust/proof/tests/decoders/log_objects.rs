@@ -5,7 +5,7 @@ use holdfast_core::Timestamp;
 use holdfast_host::log;
 use holdfast_host::log::{HeadHeader, Record, RecordsWriter};
 use holdfast_host::protocol::{
-    Attempt, Counts, Digest, Epoch, OperatorName, PartitionId, RunNumber,
+    Attempt, Counts, Digest, Epoch, IdleTimes, OperatorName, PartitionId, RunNumber,
 };
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn head<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Vec<u8> {
             .expect("pushes");
     }
     let collected = writer
-        .finish(&BTreeMap::new(), Digest::ZERO)
+        .finish(&BTreeMap::new(), IdleTimes::default(), Digest::ZERO)
         .expect("finishes");
     let header = HeadHeader {
         operator: OperatorName::new("join").expect("a name"),
@@ -63,6 +63,8 @@ fn head<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Vec<u8> {
         input: Digest::ZERO,
         offsets: Digest::ZERO,
         planned_at: None,
+        idle_since: None,
+        sources_idle_since: None,
         counts: Counts::default(),
         stream_times: BTreeMap::from([("rates".to_owned(), 5)]),
         records: collected.records,

@@ -111,6 +111,8 @@ fn write(folder: &Path) -> Result<()> {
         input: Digest::ZERO,
         offsets: Digest::of(OFFSETS.as_bytes()),
         planned_at: Some(7),
+        idle_since: None,
+        sources_idle_since: None,
         counts: Counts::default(),
         stream_times: BTreeMap::new(),
         records: 0,

@@ -20,6 +20,8 @@ use crate::protocol::Digest;
 pub struct Admission {
     limit: Option<(i64, FarFutureFile)>,
     heartbeat: Option<i64>,
+    /// How many rows the operator takes.
+    rows: u64,
 }
 
 impl Admission {
@@ -47,6 +49,7 @@ impl Admission {
         );
         let latest = self.limit.as_ref().map(|(latest, _)| *latest);
         if latest.is_none() && sides.null_count() == 0 {
+            self.rows += batch.num_rows() as u64;
             return Ok(batch);
         }
         let time = |row: usize| times.is_valid(row).then(|| times.value(row));
@@ -58,6 +61,7 @@ impl Admission {
             .map(|row| Some(is_far_future(row)))
             .collect();
         if sides.null_count() == 0 && far_future.true_count() == 0 {
+            self.rows += batch.num_rows() as u64;
             return Ok(batch);
         }
         let beats = (0..batch.num_rows())
@@ -70,7 +74,14 @@ impl Admission {
         if let Some((_, file)) = self.limit.as_mut().filter(|_| far_future.true_count() > 0) {
             file.push(&filtered(&batch, &far_future)?)?;
         }
+        self.rows += taken.true_count() as u64;
         filtered(&batch, &taken)
+    }
+
+    /// How many rows the operator takes.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// The greatest time of a heartbeat.

@@ -76,13 +76,18 @@ impl EpochDecisions {
                 }
                 Decision::Run(run) => run,
             };
-            let (offsets, operators) = headers.results(&objects, run)?;
+            let DecidedObjects {
+                offsets,
+                sources_idle_since,
+                operators,
+            } = headers.decided(&objects, run)?;
             self.check_offsets_if_any(epoch, offsets)?;
             let decision = EpochDecision {
                 epoch,
                 rewind,
                 run: Some(run),
                 offsets,
+                sources_idle_since,
                 operators,
             };
             if let Some(decision) = self.record(decision)? {
@@ -197,6 +202,13 @@ impl EpochDecisions {
     }
 }
 
+/// What the objects of the deciding run say, besides their records.
+struct DecidedObjects {
+    offsets: Digest,
+    sources_idle_since: Option<i64>,
+    operators: BTreeMap<OperatorName, Vec<PartitionDecision>>,
+}
+
 /// The headers of an epoch's heads, each read once.
 struct Headers<'a> {
     decisions: &'a EpochDecisions,
@@ -226,12 +238,8 @@ impl<'a> Headers<'a> {
         Ok(self.read.get(object).and_then(Option::as_ref))
     }
 
-    /// Returns the offsets and the results of the deciding run.
-    fn results(
-        &mut self,
-        objects: &[ObjectId],
-        run: RunNumber,
-    ) -> Result<(Digest, BTreeMap<OperatorName, Vec<PartitionDecision>>)> {
+    /// Returns what the objects of the deciding run say.
+    fn decided(&mut self, objects: &[ObjectId], run: RunNumber) -> Result<DecidedObjects> {
         let mut decided: Vec<ObjectId> = objects
             .iter()
             .filter(|object| object.run == run)
@@ -241,6 +249,7 @@ impl<'a> Headers<'a> {
         decided.sort_unstable();
         self.read(&decided)?;
         let mut offsets = Digest::ZERO;
+        let mut sources_idle_since = None;
         let mut operators: BTreeMap<OperatorName, Vec<PartitionDecision>> = BTreeMap::new();
         for object in decided {
             let header = self.read.get(&object).and_then(Option::as_ref);
@@ -252,6 +261,7 @@ impl<'a> Headers<'a> {
             })?;
             if operators.is_empty() {
                 offsets = header.offsets;
+                sources_idle_since = header.sources_idle_since;
             }
             if header.offsets != offsets {
                 return Err(self.decisions.objects.violation(Violation::OffsetsChanged {
@@ -268,6 +278,10 @@ impl<'a> Headers<'a> {
                 .or_default()
                 .push(header.decision());
         }
-        Ok((offsets, operators))
+        Ok(DecidedObjects {
+            offsets,
+            sources_idle_since,
+            operators,
+        })
     }
 }

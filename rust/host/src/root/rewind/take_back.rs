@@ -227,6 +227,8 @@ mod tests {
             input: Digest::ZERO,
             offsets: Digest::ZERO,
             planned_at: None,
+            idle_since: None,
+            sources_idle_since: None,
             counts: Counts::default(),
             stream_times: BTreeMap::new(),
             records: 0,

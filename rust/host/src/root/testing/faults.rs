@@ -15,7 +15,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use super::faulty_store::{Fault, FaultyStore};
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::protocol::{
-    Attempt, Counts, Digest, Epoch, ObjectId, OperatorName, PartitionId, RunNumber,
+    Attempt, Counts, Digest, Epoch, IdleTimes, ObjectId, OperatorName, PartitionId, RunNumber,
 };
 use crate::root::objects::block_on;
 use crate::root::{ChunkName, Root, StageOutcome};
@@ -99,7 +99,9 @@ fn stage(
     let content = format!("{epoch} {partition}");
     let mut writer = RecordsWriter::new()?;
     writer.push("s", b"k", Some(content.as_bytes()), None)?;
-    let payload = writer.finish(&BTreeMap::new(), Digest::ZERO)?.payload;
+    let payload = writer
+        .finish(&BTreeMap::new(), IdleTimes::default(), Digest::ZERO)?
+        .payload;
     let chunk = ChunkName {
         epoch,
         object: object(partition, run),
@@ -119,6 +121,8 @@ fn stage(
         input: Digest::of(b"input"),
         offsets: Digest::of(OFFSETS.as_bytes()),
         planned_at: None,
+        idle_since: None,
+        sources_idle_since: None,
         counts: Counts::default(),
         stream_times: BTreeMap::new(),
         records: 1,

@@ -3,5 +3,6 @@
 mod at_least_once;
 mod attempts;
 mod bounded;
+mod heartbeats;
 mod oracle;
 mod rows;

@@ -11,7 +11,9 @@ mod wait;
 pub use endpoint::TOKEN;
 pub use host::Host;
 pub use host_process::HostProcess;
-pub use rows::{Joined, Row, batch, deleted, joined, left, matched, right, schema, unmatched};
+pub use rows::{
+    Joined, Row, batch, deleted, heartbeat, joined, left, matched, right, schema, unmatched,
+};
 pub use spark::{QUERY, Spark, damage_tables};
 pub use task::{TaskRequest, TaskResult, refused};
 pub use wait::{PATIENCE, wait_until};

@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    TimestampMicrosecondArray, new_null_array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
@@ -91,6 +91,20 @@ pub fn schema() -> SchemaRef {
         field("r0", DataType::Int64),
         field("r1", DataType::Utf8),
     ]))
+}
+
+/// A heartbeat: a row whose side is null, with a time and nothing else.
+pub fn heartbeat(pid: i32, time: i64) -> RecordBatch {
+    let row = batch(pid, &[left("", time, 0)]);
+    let columns =
+        row.columns()
+            .iter()
+            .zip(row.schema().fields())
+            .map(|(column, field)| match field.name().as_str() {
+                "pid" | "t" => Arc::clone(column),
+                _ => new_null_array(field.data_type(), 1),
+            });
+    RecordBatch::try_new(row.schema(), columns.collect()).unwrap()
 }
 
 pub fn batch(pid: i32, rows: &[Row]) -> RecordBatch {

@@ -77,11 +77,18 @@ impl TaskRequest {
     }
 
     /// Runs the task to its end, with the rows in these batches.
-    pub fn run_batches(&self, mut client: Client, batches: &[&[Row]]) -> Result<TaskResult> {
+    pub fn run_batches(&self, client: Client, batches: &[&[Row]]) -> Result<TaskResult> {
+        let batches: Vec<RecordBatch> =
+            batches.iter().map(|rows| batch(self.pid(), rows)).collect();
+        self.run_records(client, &batches)
+    }
+
+    /// Runs the task to its end, with these batches.
+    pub fn run_records(&self, mut client: Client, batches: &[RecordBatch]) -> Result<TaskResult> {
         client.open(&self.request.to_string())?;
         client.push(&batch(self.pid(), &[]))?;
         for rows in batches {
-            client.push(&batch(self.pid(), rows))?;
+            client.push(rows)?;
         }
         let mut output = client.finish()?;
         let batches = output.by_ref().collect::<Result<Vec<RecordBatch>>>()?;

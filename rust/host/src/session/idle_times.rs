@@ -1,0 +1,83 @@
+//! The time that a partition follows in an epoch with a heartbeat, and since when it is idle.
+
+use holdfast_core::Result;
+
+use crate::host::request::Request;
+use crate::operator::input::Admission;
+use crate::protocol::{self, EpochDecision, IdleTimes, PartitionTimes};
+use crate::root::OffsetsFile;
+use crate::session::state::PersistentState;
+
+/// What an epoch says of the time where no rows arrive.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EpochTimes {
+    /// Since when the partition and the sources are idle, for head and decision.
+    pub idle: IdleTimes,
+    /// The time that the partition's stream time follows; none if it follows its own rows only.
+    pub followed: Option<i64>,
+}
+
+/// Returns the times of a partition in an epoch, once its input has ended.
+///
+/// A query whose offsets name no heartbeats has no idle times; a heartbeat row that it makes itself
+/// counts as it is.
+pub fn epoch_times(
+    request: &Request,
+    state: &PersistentState,
+    offsets: Option<OffsetsFile>,
+    admission: &Admission,
+) -> Result<EpochTimes> {
+    let PersistentState { root, run, query } = state;
+    let Some((offsets, heartbeats)) = offsets.and_then(|file| Some((file, file.heartbeats?)))
+    else {
+        return Ok(EpochTimes {
+            idle: IdleTimes::default(),
+            followed: admission.heartbeat(),
+        });
+    };
+    let batch_time = root.spark.batch_time(query.epoch, offsets)?;
+    let (mut decision, mut sources) = (None, None);
+    if let Some(previous) = query.epoch.previous() {
+        decision = Some(root.decisions.of(*run, previous, request.partitions)?);
+        sources = root.spark.offsets(previous)?.map(|file| file.sources);
+    }
+    let before = decision.as_deref();
+    let own = before.and_then(|before| before.of(&request.operator.name, request.partition));
+    let idle = IdleTimes {
+        partition: protocol::idle_since(
+            own.and_then(|own| own.idle_since),
+            admission.rows() > 0,
+            batch_time,
+            Some(heartbeats),
+        ),
+        sources: protocol::idle_since(
+            before.and_then(|before| before.sources_idle_since),
+            sources != Some(offsets.sources),
+            batch_time,
+            Some(heartbeats),
+        ),
+    };
+    let followed = match (idle.partition, admission.heartbeat()) {
+        (Some(since), Some(_)) => protocol::followed_time(
+            since,
+            idle.sources,
+            &partition_times(request, before),
+            batch_time,
+            heartbeats.idle_after,
+        ),
+        _ => None,
+    };
+    Ok(EpochTimes { idle, followed })
+}
+
+/// All partitions of the operator, as the epoch before left them.
+fn partition_times(request: &Request, before: Option<&EpochDecision>) -> Vec<PartitionTimes> {
+    let partitions = before.and_then(|before| before.operators.get(&request.operator.name));
+    let times = partitions.into_iter().flatten();
+    times
+        .map(|partition| PartitionTimes {
+            stream_time: partition.stream_times.values().copied().max(),
+            idle_since: partition.idle_since,
+        })
+        .collect()
+}
