@@ -531,9 +531,7 @@ def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tup
     `FormatVersionError` or `RestoreError` for one that cannot be read; otherwise as `check_root`.
     """
 
-def read_epochs(
-    root: str, storage_options: Mapping[str, str], epoch: int | None, last: int
-) -> str:
+def read_epochs(root: str, storage_options: Mapping[str, str], epoch: int | None, last: int) -> str:
     """Returns what happened in the newest `last` epochs, oldest first, as a JSON array.
 
     With `epoch`, only in that one. Raises `StateMismatchError` for a missing folder,

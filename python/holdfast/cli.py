@@ -84,7 +84,18 @@ def _epochs(asked: Any) -> None:
     if asked.json:
         print(json.dumps([asdict(epoch) for epoch in found]))
         return
-    titles = ("epoch", "status", "run", "operator", "input", "output", "late", "dropped", "expired", "ahead")
+    titles = (
+        "epoch",
+        "status",
+        "run",
+        "operator",
+        "input",
+        "output",
+        "late",
+        "dropped",
+        "expired",
+        "ahead",
+    )
     rows: list[tuple[object, ...]] = []
     for epoch in found:
         head = (epoch.epoch, epoch.status, "" if epoch.run is None else epoch.run)

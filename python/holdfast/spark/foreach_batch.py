@@ -1,10 +1,12 @@
 """The epoch inside `foreachBatch`, also under Spark Connect."""
 
+import logging
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast._progress import read_progress
 from holdfast.errors import HoldfastError
 from holdfast.spark.batch_sessions import BatchSessions
 from holdfast.spark.connect_batch import ConnectBatch, RunningQueries, query_of
@@ -21,7 +23,7 @@ from holdfast.spark.epoch import (
 from holdfast.spark.spark_session import ADAPTIVE, is_adaptive, is_connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -33,6 +35,8 @@ class _Batch:
     of: Epoch | ConnectBatch
     has_operators: bool = False
     """Whether the function has called an operator in its thread."""
+    roots: dict[str, "Mapping[str, str]"] = field(default_factory=dict)
+    """The roots of these operators, with their storage options."""
 
     def epoch(self, checkpoint: str) -> Epoch:
         """Returns the epoch for an operator of the query that has this checkpoint."""
@@ -41,6 +45,14 @@ class _Batch:
 
 
 _current: ContextVar[_Batch | None] = ContextVar("holdfast_batch", default=None)
+_log: Final = logging.getLogger(__name__)
+
+
+def note_root(root: str, storage_options: "Mapping[str, str]") -> None:
+    """Notes the root of an operator that is called here, for the warning about its rows."""
+    batch = _current.get()
+    if batch is not None:
+        batch.roots[root] = storage_options
 
 
 def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
@@ -140,9 +152,36 @@ class _ForeachBatch:
                         f"{of.number}, and could have dropped the operator's tasks: set it to "
                         '"false" before the function returns'
                     )
+                for root, storage_options in batch.roots.items():
+                    _warn_of_unused_rows(root, storage_options, of.number)
                 return result
         finally:
             _current.reset(token)
+
+
+def _warn_of_unused_rows(root: str, storage_options: "Mapping[str, str]", epoch: int) -> None:
+    """Logs a warning for each operator whose input had rows without an effect.
+
+    Spark shows observed metrics of the streaming plan only, not of jobs inside of `foreachBatch`.
+    """
+    try:
+        found = read_progress(root, storage_options, epoch=epoch)
+    except HoldfastError as error:
+        _log.warning("epoch %d of %s: the row counts cannot be read: %s", epoch, root, error)
+        return
+    for progress in found:
+        for name, operator in progress.operators.items():
+            if operator.lost_rows or operator.expired:
+                _log.warning(
+                    "operator %s, epoch %d: %d rows came too late, %d had no key or no time, %d "
+                    "are far-future rows, %d were before the history",
+                    name,
+                    epoch,
+                    operator.late,
+                    operator.dropped,
+                    operator.ahead,
+                    operator.expired,
+                )
 
 
 def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:

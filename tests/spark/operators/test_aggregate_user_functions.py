@@ -148,7 +148,10 @@ def test_many_rows_are_passed_in_batches(spark):
                 "int64"
             ),
         ),
-        (Wrong("result", pa.array([1.0, 2.0])), "result gave 2 values; wanted: 1, one for each state"),
+        (
+            Wrong("result", pa.array([1.0, 2.0])),
+            "result gave 2 values; wanted: 1, one for each state",
+        ),
         (Wrong("result", [1.0]), "result gave a list; wanted: an Array of double"),
         (Wrong("result", pa.array(["x"])), "result gave string for the result; wanted: double"),
     ],

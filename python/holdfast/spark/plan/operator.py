@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as sql
 
 from holdfast._time import Duration
+from holdfast.spark.foreach_batch import note_root
 from holdfast.spark.materialized import Materialized
 from holdfast.spark.plan.call import OperatorCall, checked_call
 from holdfast.spark.plan.input import OBSERVED, OperatorInput
@@ -64,6 +65,8 @@ def run_operator(
     )
     result = operator.plan()
     state.claim([call.name], call.epoch)
+    if state.root is not None:
+        note_root(state.root, state.storage_options)
     return result
 
 

@@ -1,0 +1,101 @@
+"""What happened in an epoch: `State.progress`, `holdfast epochs`, and the warnings of the driver."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from streams import Stream
+
+import holdfast.spark as hfs
+from holdfast.cli import main
+from holdfast.errors import StateMismatchError, UnsupportedOperationError
+
+
+def counted(stream: Stream, frame, state: hfs.State):
+    return hfs.aggregate(
+        frame,
+        by="k",
+        on="t",
+        aggs={"n": "count"},
+        window=hfs.window("10 seconds"),
+        grace="0 seconds",
+        emit="close",
+        state=state,
+        name="totals",
+    )
+
+
+def test_late_and_dropped_rows_are_visible_in_the_root(
+    stream: Stream, capsys: pytest.CaptureFixture[str]
+):
+    stream.batch(left=[("a", 1, 1), ("a", 100, 2)])
+    stream.batch(left=[("a", 2, 3), (None, 101, 4), ("a", 102, 5)])
+    state = stream.state()
+    assert state.progress() is None
+    stream.run(counted(stream, stream.source("left"), state))
+    newest = state.progress()
+    assert newest is not None
+    assert (newest.epoch, newest.status, newest.run) == (1, "staged", 1)
+    totals = newest.operators["totals"]
+    assert (totals.partitions, totals.input_rows) == (2, 3)
+    assert (totals.late, totals.dropped, totals.lost_rows) == (1, 1, 2)
+    first = state.progress(0)
+    assert first is not None
+    assert (first.status, first.operators["totals"].lost_rows) == ("decided", 0)
+    assert state.progress(7) is None
+    options = [f"--storage-option={key}={value}" for key, value in state.storage_options.items()]
+    assert main(["epochs", state.root or "", "--json", *options]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [epoch["epoch"] for epoch in shown] == [0, 1]
+    assert shown[1]["operators"]["totals"]["late"] == 1
+    assert main(["epochs", state.root or "", "--last", "1", *options]) == 0
+    titles, row = capsys.readouterr().out.splitlines()
+    assert titles.split()[:4] == ["epoch", "status", "run", "operator"]
+    assert row.split() == ["1", "staged", "1", "totals", "3", "1", "1", "1", "0", "0"]
+
+
+def test_the_driver_warns_of_unused_rows_inside_of_foreach_batch(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+):
+    stream.batch(left=[("a", 1, 1), ("a", 100, 2)])
+    stream.batch(left=[("a", 2, 3), (None, 101, 4), ("a", 102, 5)])
+    state = stream.state()
+
+    def each(frame, epoch: int) -> None:
+        counted(stream, frame, state).collect()
+
+    with caplog.at_level(logging.WARNING, logger="holdfast.spark.foreach_batch"):
+        stream.run(stream.source("left"), each=hfs.foreach_batch(each))
+    warnings = [record.getMessage() for record in caplog.records]
+    assert warnings == [
+        "operator totals, epoch 1: 1 rows came too late, 1 had no key or no time, 0 are far-future "
+        "rows, 0 were before the history"
+    ]
+
+
+def test_an_epoch_in_which_no_operator_ran_is_skipped(stream: Stream):
+    for time in (1, 11, 21):
+        stream.batch(left=[("a", time, time)])
+    state, seen = stream.state(), {}
+
+    def each(frame, epoch: int) -> None:
+        if epoch != 1:
+            seen[epoch] = [tuple(row) for row in counted(stream, frame, state).collect()]
+
+    stream.run(stream.source("left"), each=hfs.foreach_batch(each))
+    skipped = state.progress(1)
+    assert skipped is not None
+    assert (skipped.status, skipped.run) == ("skipped", None)
+    # The state goes on without the rows of epoch 1.
+    assert [len(rows) for rows in seen.values()] == [0, 1]
+
+
+def test_progress_needs_a_root(tmp_path):
+    with pytest.raises(UnsupportedOperationError, match="keeps nothing"):
+        hfs.State.scratch().progress()
+    state = hfs.State(str(tmp_path / "root"))
+    (tmp_path / "root").rmdir()
+    with pytest.raises(StateMismatchError, match="no such folder"):
+        state.progress()
