@@ -25,13 +25,15 @@ def heartbeat(
     events.unionByName(hfs.heartbeat(spark, "10 seconds"), allowMissingColumns=True)
     ```
 
-    A heartbeat goes to every partition of the operator. Its time is that of the clock less
-    `idle_after`. After the micro-batch's rows are processed, it advances the stream time to its own
-    time. For state that waits for newer rows (open windows, `grace`, timers), a heartbeat has the
-    effect of a row with that time. The result has no row for a heartbeat and no column
-    `holdfast_heartbeat`. From then on, rows older than the heartbeat by more than the operator's
-    `grace` are late, so choose `idle_after` and `grace` so that their sum is as long as rows take
-    to arrive.
+    A heartbeat goes to every partition of the operator. A partition with rows in the micro-batch
+    follows these only. One without rows follows the slowest of the partitions that have had rows
+    since, once it has had none for `idle_after`. If no other source has moved for `idle_after`, it
+    follows the micro-batch's time less `idle_after`. For state that waits for newer rows (open
+    windows, `grace`, timers), this has the effect of a row with that time. The result has no row
+    for a heartbeat and no column `holdfast_heartbeat`.
+
+    So heartbeats do not overtake a backlog: a query that returns after an outage loses nothing,
+    unless a key's rows stay away for longer than `idle_after` while other partitions run ahead.
 
     The times are in the checkpoint, so a replay has the same ones. After a pause there is one
     heartbeat, not one for each `every` of the pause. Without a trigger the query runs a micro-batch

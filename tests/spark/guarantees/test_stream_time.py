@@ -165,7 +165,7 @@ def test_a_time_without_a_zone_advances_while_the_sessions_clock_goes_back(spark
 
 def test_heartbeats_are_the_same_in_a_replay(stream: Stream):
     left = stream.source("left").unionByName(
-        hfs.heartbeat(stream.spark, "1 second"), allowMissingColumns=True
+        hfs.heartbeat(stream.spark, "1 second", "1 second"), allowMissingColumns=True
     )
     stream.batch(left=[("a", 1, 1)])
     frame = hfs.aggregate(

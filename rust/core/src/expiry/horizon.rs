@@ -95,7 +95,8 @@ impl Ends {
     pub(crate) fn note(&mut self, end: i64) {
         let segment = end.div_euclid(self.segment);
         *self.rows.entry(segment.div_euclid(self.width)).or_default() += 1;
-        if self.rows.len() > MOST_COUNTS {
+        // More than once if the rows end in segments that are far apart.
+        while self.rows.len() > MOST_COUNTS {
             self.widen();
         }
     }
