@@ -228,7 +228,7 @@ def test_a_heartbeat_is_behind_the_clock_and_comes_once_after_a_pause(
     restarted = later.simpleStreamReader(later.schema())
     beats, third = restarted.read(second)
     assert [*beats] == [(3_709_000_000,)]
-    # The line in Spark's offset log, which `rust/host/src/protocol/idle.rs` reads.
+    # The line in Spark's offset log, which `rust/host/src/protocol/epoch/idle.rs` reads.
     assert second == {
         "holdfast_heartbeat": 110_000_000,
         "idle_after": 60_000_000,

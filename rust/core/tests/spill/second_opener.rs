@@ -12,8 +12,8 @@ use std::process::Command;
 const CHILD: &str = "HOLDFAST_SECOND_OPENER";
 const TEST: &str = "second_opener::second_opener_changes_nothing_while_a_commit_runs";
 
-/// Each file with its inode, number of names and contents; RocksDB's own log is left out. The locked
-/// files are not opened: this process would drop its locks when it closes them.
+/// Each file with its inode, number of names and contents; RocksDB's own log is left out. The
+/// locked files are not opened: this process would drop its locks when it closes them.
 fn files(folder: &Path) -> BTreeMap<PathBuf, (u64, u64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {

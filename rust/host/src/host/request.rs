@@ -32,8 +32,8 @@ pub struct Request {
     pub run_id: Option<String>,
     /// The epoch.
     pub epoch: Option<Epoch>,
-    /// The batch timestamp in the task's plan, in epoch milliseconds; `None` if the partition has no
-    /// rows that carry it.
+    /// The batch timestamp in the task's plan, in epoch milliseconds; `None` if the partition has
+    /// no rows that carry it.
     #[serde(default)]
     pub planned_at: Option<i64>,
     /// The partition of the session.

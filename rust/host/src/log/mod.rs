@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Numbers are little-endian. Each checksum (16 bytes, big-endian) covers everything before it, so
-//! the header can be read without the payload. The payload has the columns `store` (dictionary of utf8), `key` (binary), `value` (binary, null for
-//! a deletion), `timestamp` (int64 microseconds, null for a plain store).
+//! the header can be read without the payload. The payload has the columns `store` (dictionary of
+//! utf8), `key` (binary), `value` (binary, null for a deletion), `timestamp` (int64 microseconds,
+//! null for a plain store).
 //!
 //! Records beyond 16 MiB are in chunks: objects of the same format with the magic "HFLC", which the
 //! head names. The head holds the remaining records. Records are logical, so the log does not

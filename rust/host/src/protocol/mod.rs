@@ -19,34 +19,27 @@
 
 mod balance;
 mod claim;
-mod counts;
-mod decision;
 mod digest;
-mod epoch_decision;
-mod idle;
+mod epoch;
 mod number;
 mod object;
 mod offsets_difference;
-mod open;
 mod operator;
 mod owner;
-mod stage;
 mod violation;
 
 pub use balance::{needs_recount, relieves};
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};
-pub use counts::Counts;
-pub use decision::{Decision, decide, highest_whole, older_whole};
 pub use digest::Digest;
-pub use epoch_decision::{EpochDecision, PartitionDecision};
-pub use idle::{Heartbeats, IdleTimes, PartitionTimes, followed_time, idle_since, sources_digest};
+pub use epoch::{
+    Counts, Decision, EpochDecision, HeadSummary, Heartbeats, IdleTimes, OpenFacts, OpenStep,
+    PartitionDecision, PartitionTimes, PlannedBatch, ReplayStep, StageStep, decide, decided_step,
+    followed_time, highest_whole, idle_since, older_whole, open_step, replay_step, reproduces,
+    sources_digest, stage_step,
+};
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;
 pub use offsets_difference::OffsetsDifference;
-pub use open::{OpenFacts, OpenStep, PlannedBatch, open_step};
 pub use operator::OperatorName;
 pub use owner::{HostId, NEWEST_OWNERS, Owner, OwnerStep, Term, owner_step};
-pub use stage::{
-    HeadSummary, ReplayStep, StageStep, decided_step, replay_step, reproduces, stage_step,
-};
 pub use violation::Violation;

@@ -36,6 +36,7 @@
 
 mod epoch_decisions;
 mod epoch_log;
+mod epochs;
 mod far_future_rows;
 mod garbage_collection;
 mod identity;
@@ -44,13 +45,11 @@ mod names;
 mod objects;
 mod operator_catalog;
 mod owner_claims;
-mod progress;
 mod rewind;
 mod rewind_marks;
 mod run_claims;
 mod snapshot_repository;
 mod spark_checkpoint;
-mod stage;
 mod state_root;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -58,6 +57,7 @@ pub(crate) mod testing;
 pub use crate::codec::column::{Column, type_name};
 pub use epoch_decisions::EpochDecisions;
 pub use epoch_log::{EpochLog, Head};
+pub use epochs::{EpochProgress, EpochStatus, OperatorProgress, StageOutcome};
 pub use far_future_rows::FarFutureRows;
 pub use garbage_collection::GarbageCollection;
 pub use identity::{RootIdentity, RootPresence};
@@ -69,10 +69,8 @@ pub use operator_catalog::{
     OperatorCatalog, OperatorMeta, PayloadSchema, StoreSerdes, StoredOperator,
 };
 pub use owner_claims::{OwnerClaims, Ownership, OwnershipRequest};
-pub use progress::{EpochProgress, EpochStatus, OperatorProgress};
 pub use rewind::RemovedObjects;
 pub use run_claims::RunClaims;
 pub use snapshot_repository::{KnownDigests, SnapshotRepository, SnapshotTransfer};
 pub use spark_checkpoint::{OffsetsFile, SparkCheckpoint, SparkLogs};
-pub use stage::StageOutcome;
 pub use state_root::Root;

@@ -311,8 +311,8 @@ mod tests {
             let request = json!({
                 "root": "memory", "local_dir": local.path(), "scratch": false, "query_id": "q",
                 "run_id": "run", "epoch": epoch,
-                "partition": partition, "partitions": 2, "attempt": 2 * epoch + i64::from(partition),
-                "instance": "call",
+                "partition": partition, "partitions": 2,
+                "attempt": 2 * epoch + i64::from(partition), "instance": "call",
                 "settings": {},
                 "operator": {
                     "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id"],
@@ -343,8 +343,8 @@ mod tests {
         // Each takes milliseconds. For every partition of every micro-batch: newer runs, the next
         // owner; Spark's offsets and two commits at once; what is already staged; the object; newer
         // runs and the commit again. Once for a micro-batch and a host: the rewinds, the decision
-        // of the epoch before, its objects, a header for each, Spark's offsets of it; the record, the
-        // rewinds again, and the offsets again.
+        // of the epoch before, its objects, a header for each, Spark's offsets of it; the record,
+        // the rewinds again, and the offsets again.
         assert_eq!(counts[2..], [[18, 9], [18, 9]], "{counts:?}");
     }
 }

@@ -9,8 +9,8 @@
 //!   commits. It may end anywhere. It may also commit without any session (`foreachBatch` returns
 //!   early).
 //! - A host that decides the epoch before in two steps: it lists, and records later.
-//! - `holdfast rewind`, once; and one fault: the two drivers overwrite each other's offsets, a loss of
-//!   power takes Spark's last commit, or a log folder is lost.
+//! - At most one of these: `holdfast rewind`; a driver that writes its offsets over those of the
+//!   other one; a loss of power that takes Spark's last commit; the loss of a log folder.
 //!
 //! Left out: a checkpoint that is restored from a backup while a host of the old query still runs.
 //!
@@ -20,6 +20,7 @@
 //!
 //! `each_rule_is_needed` switches off one rule at a time and checks that the model finds damage.
 
+mod decisions;
 mod state;
 mod steps;
 
@@ -38,6 +39,7 @@ fn explore(without: Option<Rule>) -> Result<usize, String> {
             .next(&state)
             .map_err(|wrong| format!("{wrong}: {state:?}"))?
         {
+            let next = next.normalized();
             if seen.insert(next.clone()) {
                 open.push(next);
             }

@@ -120,11 +120,13 @@ impl Record {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Phase {
     #[default]
     Dead,
-    /// Has planned, and claimed its run.
+    /// Has planned and written its offsets.
+    Wrote,
+    /// Has claimed its run.
     Planned,
     /// A session is open, on the state with this chain. It read this offsets file.
     Open(Digest, Variant),
@@ -133,7 +135,7 @@ pub(crate) enum Phase {
     Delivered,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Driver {
     pub(crate) phase: Phase,
     pub(crate) run: u64,
@@ -177,6 +179,19 @@ pub(crate) struct State {
     /// What a host has decided and not recorded: epoch, record.
     pub(crate) listed: Option<(usize, Record)>,
     pub(crate) fault: Option<Fault>,
+}
+
+impl State {
+    /// The same state with the drivers in one order, and nothing of dead ones.
+    pub(crate) fn normalized(mut self) -> Self {
+        for driver in &mut self.drivers {
+            if driver.phase == Phase::Dead {
+                *driver = Driver::default();
+            }
+        }
+        self.drivers.sort_unstable();
+        self
+    }
 }
 
 pub(crate) fn operator() -> OperatorName {

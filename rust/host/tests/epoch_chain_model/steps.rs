@@ -2,13 +2,11 @@
 
 use holdfast_core::ProcessingGuarantee::ExactlyOnce;
 use holdfast_host::protocol::{
-    self, Claim, Decision, Digest, Epoch, EpochDecision, OpenFacts, OpenStep, PartitionId,
-    PlannedBatch, ReplayStep, RunNumber,
+    self, Claim, Epoch, OpenFacts, OpenStep, PartitionId, PlannedBatch, ReplayStep, RunNumber,
 };
 
 use crate::state::{
-    DRIVERS, Driver, EPOCHS, EpochState, Fault, MAX_RUNS, Object, Phase, Record, Rule, State,
-    Variant, offsets_digest, operator,
+    DRIVERS, Driver, EPOCHS, Fault, MAX_RUNS, Object, Phase, Rule, State, Variant, operator,
 };
 
 pub(crate) struct Model {
@@ -27,7 +25,7 @@ impl Model {
         Ok(out)
     }
 
-    fn has(&self, rule: Rule) -> bool {
+    pub(crate) fn has(&self, rule: Rule) -> bool {
         self.without != Some(rule)
     }
 
@@ -44,6 +42,12 @@ impl Model {
         let epoch = driver.epoch;
         match &driver.phase {
             Phase::Dead => start(state, d, out),
+            Phase::Wrote if state.epochs[epoch].committed || state.runs == MAX_RUNS => {}
+            Phase::Wrote => to(&|next| {
+                next.runs += 1;
+                next.drivers[d].run = next.runs;
+                next.drivers[d].phase = Phase::Planned;
+            }),
             Phase::Planned => {
                 // The function returns early.
                 to(&|next| next.drivers[d].phase = Phase::Staged(None));
@@ -117,131 +121,6 @@ impl Model {
         };
         next.drivers[d].phase = Phase::Open(base, file);
         Ok(Some(next))
-    }
-
-    /// Decides all epochs before this one and returns the chain; none for an error.
-    fn state_before(&self, state: &mut State, epoch: usize) -> Result<Option<Digest>, String> {
-        let (mut chain, mut records) = (Digest::ZERO, Vec::new());
-        for before in 0..epoch {
-            let Some(record) = self.read_or_decide(state, before) else {
-                return Ok(None);
-            };
-            // A host that holds the decision of another state would not apply it.
-            if record.base != chain {
-                return Ok(None);
-            }
-            let changed = record.offsets != state.epochs[before].offsets;
-            if changed && before + 1 == epoch && self.has(Rule::OffsetsOfDecidedEpochs) {
-                return Ok(None);
-            }
-            chain = record.chain();
-            records.push(record);
-        }
-        for (before, record) in records.iter().enumerate() {
-            check_open(state, before, record)?;
-            state.epochs[before].held = Some(record.digest);
-        }
-        Ok(Some(chain))
-    }
-
-    fn read_or_decide(&self, state: &mut State, epoch: usize) -> Option<Record> {
-        if let Some(record) = self.recorded(state, epoch) {
-            return Some(record);
-        }
-        let record = self.decide(state, epoch)?;
-        state.epochs[epoch].records.push(record.clone());
-        Some(record)
-    }
-
-    /// The newest rewind that covers an epoch.
-    fn rewind_of(&self, state: &State, epoch: usize) -> u64 {
-        let covering = state.rewind.filter(|(_, from)| epoch >= *from);
-        match covering {
-            Some((run, _)) if self.has(Rule::RecordAfterRewind) => run,
-            _ => 0,
-        }
-    }
-
-    fn recorded(&self, state: &State, epoch: usize) -> Option<Record> {
-        let rewind = self.rewind_of(state, epoch);
-        let mut records = state.epochs[epoch].records.iter();
-        records.find(|record| record.rewind == rewind).cloned()
-    }
-
-    /// What the objects of an epoch decide.
-    fn decide(&self, state: &State, epoch: usize) -> Option<Record> {
-        let in_force: Vec<&Object> = state.epochs[epoch]
-            .objects
-            .iter()
-            .filter(|object| {
-                !state
-                    .rewind
-                    .is_some_and(|(run, from)| object.run < run && epoch >= from)
-            })
-            .collect();
-        let ids: Vec<_> = in_force.iter().map(|object| object.id()).collect();
-        let find = |run: RunNumber| in_force.iter().find(|object| object.run == run.0);
-        let decision = protocol::decide(&ids, 1, |id| {
-            Ok::<_, ()>(find(id.run).map(|object| object.summary()))
-        });
-        let rewind = self.rewind_of(state, epoch);
-        match decision {
-            Ok(Decision::Run(run)) => find(run)
-                .filter(|object| {
-                    object.file == state.epochs[epoch].offsets
-                        || !self.has(Rule::OffsetsOfDecidedEpochs)
-                })
-                .map(|object| Record {
-                    rewind,
-                    run: Some(run.0),
-                    offsets: object.file,
-                    base: object.base,
-                    digest: object.digest(),
-                    planned: object.planned,
-                }),
-            Ok(Decision::Nothing) => self.skip(state, epoch, rewind),
-            Ok(Decision::Partial { .. }) | Err(()) => None,
-        }
-    }
-
-    fn skip(&self, state: &State, epoch: usize, rewind: u64) -> Option<Record> {
-        let has_later = state.epochs[epoch + 1..]
-            .iter()
-            .any(|later| !later.objects.is_empty() || !later.records.is_empty());
-        if has_later && self.has(Rule::LaterEpochsNeedThisOne) {
-            return None;
-        }
-        let previous = match epoch.checked_sub(1) {
-            Some(before) => {
-                let record = self.recorded(state, before)?;
-                let changed = record.offsets != state.epochs[before].offsets;
-                if changed && self.has(Rule::OffsetsOfDecidedEpochs) {
-                    return None;
-                }
-                Some(record.decision(before))
-            }
-            None => None,
-        };
-        let offsets = state.epochs[epoch].offsets;
-        let skipped = EpochDecision::skipped(
-            Epoch(epoch as i64),
-            RunNumber(rewind),
-            offsets_digest(offsets),
-            previous.as_ref(),
-        );
-        let (base, digest) = match skipped.of(&operator(), PartitionId(0)) {
-            Some(partition) => (partition.base, partition.digest),
-            // The operator has not begun; the model gives it a part of the chain.
-            None => (Digest::ZERO, Digest::of(b"not begun")),
-        };
-        Some(Record {
-            rewind,
-            run: None,
-            offsets,
-            base,
-            digest,
-            planned: 0,
-        })
     }
 
     /// A session stages; returns the state that follows, if it is acknowledged or killed later.
@@ -353,11 +232,10 @@ fn start(state: &State, d: usize, out: &mut Vec<State>) {
         if file != 0 && file != planned {
             next.fault = Some(Fault::OffsetsOverwritten);
         }
-        next.runs += 1;
         next.epochs[epoch].offsets = planned;
         next.drivers[d] = Driver {
-            phase: Phase::Planned,
-            run: next.runs,
+            phase: Phase::Wrote,
+            run: 0,
             epoch,
             planned,
         };
@@ -368,14 +246,19 @@ fn start(state: &State, d: usize, out: &mut Vec<State>) {
     }
     // It looked before the other driver wrote, and writes its own over that.
     let rival = |driver: &Driver| driver.phase != Phase::Dead && driver.epoch == epoch;
-    if file == 0 || (state.fault.is_none() && state.drivers.iter().any(rival)) {
+    if file == 0 || (is_intact(state) && state.drivers.iter().any(rival)) {
         (1..=2)
             .filter(|planned| *planned != file)
             .for_each(&mut with);
     }
 }
 
-/// What happens to the query from outside, each once.
+/// Whether a rewind or a fault may happen: only one does, or there would be too many states.
+fn is_intact(state: &State) -> bool {
+    state.fault.is_none() && state.rewind.is_none()
+}
+
+/// What happens to the query from outside.
 fn administrate(state: &State, out: &mut Vec<State>) {
     let committed = state
         .epochs
@@ -386,7 +269,8 @@ fn administrate(state: &State, out: &mut Vec<State>) {
         .drivers
         .iter()
         .all(|driver| driver.phase == Phase::Dead);
-    if state.fault.is_none() && committed > 0 && all_dead {
+    let is_intact = is_intact(state);
+    if is_intact && committed > 0 && all_dead {
         let mut next = state.clone();
         next.fault = Some(Fault::CommitLost);
         // The host syncs the commit before it records: a loss of power that takes the commit takes
@@ -395,7 +279,7 @@ fn administrate(state: &State, out: &mut Vec<State>) {
         next.epochs[committed - 1].committed = false;
         out.push(next);
     }
-    if state.fault.is_none() && committed > 0 && all_dead {
+    if is_intact && committed > 0 && all_dead {
         for epoch in 0..committed {
             let has_later = state.epochs[epoch + 1..]
                 .iter()
@@ -411,7 +295,7 @@ fn administrate(state: &State, out: &mut Vec<State>) {
             }
         }
     }
-    if state.rewind.is_none() && state.runs < MAX_RUNS {
+    if is_intact && state.runs < MAX_RUNS {
         for epoch in 0..committed {
             // The command checks that the state before it can be restored.
             if state.epochs[..epoch].iter().any(|before| before.lost) {
@@ -440,34 +324,4 @@ fn administrate(state: &State, out: &mut Vec<State>) {
             out.push(next);
         }
     }
-}
-
-/// The invariants when a session opens on a state that holds this decision of an epoch.
-fn check_open(state: &State, epoch: usize, record: &Record) -> Result<(), String> {
-    let EpochState {
-        offsets,
-        given,
-        held,
-        lost,
-        ..
-    } = &state.epochs[epoch];
-    if held.is_some_and(|held| held != record.digest) {
-        return Err(format!("epoch {epoch} was decided otherwise before"));
-    }
-    if *lost && record.run.is_none() {
-        return Err(format!(
-            "epoch {epoch} was lost, and a session opened without it"
-        ));
-    }
-    if given.iter().any(|given| *given != record.digest) {
-        return Err(format!(
-            "the sink was given something else in epoch {epoch}"
-        ));
-    }
-    if record.planned != 0 && record.planned != *offsets {
-        return Err(format!(
-            "epoch {epoch} was computed from other offsets than Spark's"
-        ));
-    }
-    Ok(())
 }

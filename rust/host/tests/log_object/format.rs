@@ -35,7 +35,8 @@ fn the_header_is_this_json() {
             r#""base":"00000000000000000000000000000000","#,
             r#""digest":"{}","input":"{}","offsets":"{}","planned_at":9,"#,
             r#""idle_since":null,"sources_idle_since":null,"#,
-            r#""counts":{{"input_rows":3,"output_rows":2,"matched":0,"dropped":0,"late":1,"expired":0,"ahead":0}},"#,
+            r#""counts":{{"input_rows":3,"output_rows":2,"matched":0,"dropped":0,"late":1,"#,
+            r#""expired":0,"ahead":0}},"#,
             r#""stream_times":{{"rates":1000000}},"records":4,"chunks":[]}}"#
         ),
         Digest::of(b"d"),

@@ -15,8 +15,8 @@
 //!   results are not repeatable.
 //! - The sink is a file sink, which skips an epoch that it has (no task runs at all), or one that
 //!   overwrites.
-//! - After Spark's commit hosts decide at any time, while stale tasks still write: a host lists, and
-//!   puts the record of its decision if there is none. Other steps may happen between the two.
+//! - After Spark's commit hosts decide at any time, while stale tasks still write: a host lists,
+//!   and puts the record of its decision if there is none. Other steps may happen between the two.
 //! - In some worlds the job of the second operator runs in a thread that `foreachBatch` does not
 //!   join. It may end after the commit.
 //!
@@ -39,7 +39,7 @@
 //! without comparing, count a run as whole that lacks an operator, overwrite the record, and do not
 //! read Spark's commit after a put.
 //!
-//! `tests/epoch_chain_model.rs` models several epochs, rewinds and Spark's offsets.
+//! `tests/epoch_chain_model/` models several epochs, rewinds and Spark's offsets.
 
 mod check;
 mod model;

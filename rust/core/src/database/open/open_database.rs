@@ -18,7 +18,7 @@ impl Database {
     ///
     /// # Errors
     /// `StoreLocked` with the holder's process id, and `FormatVersion` for files of another
-    /// program; nothing in the directory is changed then. `FormatVersion` for files of another format;
+    /// program; nothing in the directory is changed then. `FormatVersion` for another format's;
     /// `InvalidValue` for a store of another kind or another durability than the files have, for
     /// invalid names, durations and database options, and for the path of a file; `Io` if the
     /// directory cannot be written; `StoreCorrupted`; `StateMismatch` under exactly-once for a

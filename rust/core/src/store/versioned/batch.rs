@@ -1,8 +1,7 @@
 //! Mixed batches of puts and reads as of a time: the inner loop of the as-of join.
 //!
 //! Stored rows do not change while a batch runs, so all of its reads are done first, sorted by key:
-//! newest rows by MultiGet, history by one cursor. Then the rows are processed in order. Each row
-//! reads the writes of the rows before it.
+//! newest rows by MultiGet, history by one cursor. Then each row reads the writes of those before.
 
 use super::layout;
 use super::read::FoundVersion;
@@ -13,12 +12,10 @@ use crate::metrics::Operation;
 use crate::time::Timestamp;
 use crate::transaction::{Transaction, sort_prefix};
 
-/// How many rows are processed at once. A larger batch is split, and the transaction may spill
-/// between its parts.
+/// How many rows are processed at once. The transaction may spill between the parts of a batch.
 const ROWS: usize = 16_384;
 
-/// How many bytes of stored rows are held at once, but for one row: if there are more, the batch is
-/// split. Equal reads share a row.
+/// How many bytes of stored rows are held at once, but for one row. Equal reads share a row.
 const STORED_BYTES: usize = 64 << 20;
 
 /// One row of a batch.

@@ -96,15 +96,16 @@ pub fn schema() -> SchemaRef {
 /// A heartbeat: a row whose side is null, with a time and nothing else.
 pub fn heartbeat(pid: i32, time: i64) -> RecordBatch {
     let row = batch(pid, &[left("", time, 0)]);
-    let columns =
-        row.columns()
-            .iter()
-            .zip(row.schema().fields())
-            .map(|(column, field)| match field.name().as_str() {
-                "pid" | "t" => Arc::clone(column),
-                _ => new_null_array(field.data_type(), 1),
-            });
-    RecordBatch::try_new(row.schema(), columns.collect()).unwrap()
+    let schema = row.schema();
+    let columns = row
+        .columns()
+        .iter()
+        .zip(schema.fields())
+        .map(|(column, field)| match field.name().as_str() {
+            "pid" | "t" => Arc::clone(column),
+            _ => new_null_array(field.data_type(), 1),
+        });
+    RecordBatch::try_new(Arc::clone(&schema), columns.collect()).unwrap()
 }
 
 pub fn batch(pid: i32, rows: &[Row]) -> RecordBatch {

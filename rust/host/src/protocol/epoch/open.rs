@@ -1,9 +1,9 @@
 //! The steps that bring a partition to exactly the epoch before a session's.
 
-use super::number::{Epoch, PartitionId};
-use super::offsets_difference::OffsetsDifference;
-use super::operator::OperatorName;
-use super::violation::Violation;
+use crate::protocol::number::{Epoch, PartitionId};
+use crate::protocol::offsets_difference::OffsetsDifference;
+use crate::protocol::operator::OperatorName;
+use crate::protocol::violation::Violation;
 
 /// What a host reads before a session opens.
 ///

@@ -2,8 +2,8 @@
 
 use holdfast_core::ProcessingGuarantee;
 
-use super::digest::Digest;
 use super::epoch_decision::PartitionDecision;
+use crate::protocol::digest::Digest;
 
 /// The parts of an object that are compared between sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

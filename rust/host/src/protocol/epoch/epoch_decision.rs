@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
-use super::digest::Digest;
-use super::number::{Epoch, PartitionId, RunNumber};
-use super::operator::OperatorName;
+use crate::protocol::digest::Digest;
+use crate::protocol::number::{Epoch, PartitionId, RunNumber};
+use crate::protocol::operator::OperatorName;
 
 /// What an epoch is, recorded once by the first host that sees Spark's commit of it.
 ///
@@ -70,8 +70,8 @@ impl Default for PartitionDecision {
 impl EpochDecision {
     /// Returns the decision of an epoch in which no operator was evaluated.
     ///
-    /// The chain of each operator advances by a fixed digest, and its stream times stay. `previous`:
-    /// the decision of the epoch before; none if no operator had taken part by then.
+    /// The chain of each operator advances by a fixed digest, and its stream times stay.
+    /// `previous`: the decision of the epoch before; none if no operator had taken part by then.
     #[must_use]
     pub fn skipped(
         epoch: Epoch,

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::number::{PartitionId, RunNumber};
-use super::object::ObjectId;
-use super::operator::OperatorName;
 use super::stage::{HeadSummary, reproduces};
+use crate::protocol::number::{PartitionId, RunNumber};
+use crate::protocol::object::ObjectId;
+use crate::protocol::operator::OperatorName;
 
 /// The decision that an epoch's objects allow.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 use serde::Deserialize;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::digest::Digest;
+use crate::protocol::digest::Digest;
 
 /// What the lines of the heartbeats in an epoch's offsets say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

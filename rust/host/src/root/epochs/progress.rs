@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use super::state_root::Root;
 use crate::protocol::{Counts, Epoch, OperatorName, PartitionDecision, RunNumber};
+use crate::root::state_root::Root;
 
 /// What happened in an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

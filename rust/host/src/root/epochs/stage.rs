@@ -2,12 +2,12 @@
 
 use holdfast_core::{Error, ProcessingGuarantee, Result};
 
-use super::names;
-use super::state_root::Root;
 use crate::log::HeadHeader;
 use crate::protocol::{
     self, Digest, EpochDecision, ObjectId, OffsetsDifference, ReplayStep, StageStep, Violation,
 };
+use crate::root::names;
+use crate::root::state_root::Root;
 
 /// How an object was staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

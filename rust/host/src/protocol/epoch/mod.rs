@@ -1,0 +1,17 @@
+//! An epoch: how a session opens and stages it, what decides it, and what its decision says.
+
+mod counts;
+mod decision;
+mod epoch_decision;
+mod idle;
+mod open;
+mod stage;
+
+pub use counts::Counts;
+pub use decision::{Decision, decide, highest_whole, older_whole};
+pub use epoch_decision::{EpochDecision, PartitionDecision};
+pub use idle::{Heartbeats, IdleTimes, PartitionTimes, followed_time, idle_since, sources_digest};
+pub use open::{OpenFacts, OpenStep, PlannedBatch, open_step};
+pub use stage::{
+    HeadSummary, ReplayStep, StageStep, decided_step, replay_step, reproduces, stage_step,
+};
