@@ -240,6 +240,7 @@ impl Database {
     }
 
     #[pyo3(signature = (store, keys, values, timestamps, changelog_offsets, position))]
+    #[expect(clippy::too_many_arguments, reason = "those of the Python method")]
     fn restore_batch(
         &self,
         py: Python<'_>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::slice::from_ref;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -49,7 +50,7 @@ fn host_that_joins_gets_its_share() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     for epoch in 0..3 {
-        spark.epoch(epoch, || run_epoch(&spark, &[a.socket.clone()], epoch));
+        spark.epoch(epoch, || run_epoch(&spark, from_ref(&a.socket), epoch));
     }
     assert_eq!(loads(&spark).into_values().collect::<Vec<_>>(), [4]);
     let both = [a.socket.clone(), b.socket.clone()];
@@ -72,7 +73,7 @@ fn partition_stays_with_its_owner_until_the_next_one_has_restored_it() {
     }
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     for epoch in 0..2 {
-        spark.epoch(epoch, || run_epoch(&spark, &[a.socket.clone()], epoch));
+        spark.epoch(epoch, || run_epoch(&spark, from_ref(&a.socket), epoch));
     }
     let before: Vec<_> = (0..PARTITIONS)
         .map(|partition| spark.owners(partition))
@@ -104,11 +105,11 @@ fn partitions_of_a_lost_host_spread_over_the_others() {
         Host::on_a_cluster(),
     );
     for epoch in 0..2 {
-        spark.epoch(epoch, || run_epoch(&spark, &[a.socket.clone()], epoch));
+        spark.epoch(epoch, || run_epoch(&spark, from_ref(&a.socket), epoch));
     }
     a.kill();
     // All tasks of this epoch run on one of the others.
-    spark.epoch(2, || run_epoch(&spark, &[b.socket.clone()], 2));
+    spark.epoch(2, || run_epoch(&spark, from_ref(&b.socket), 2));
     let both = [b.socket.clone(), c.socket.clone()];
     let is_equal = || loads(&spark).into_values().eq([2, 2]);
     spark.run_epochs_until(3, is_equal, |epoch| run_epoch(&spark, &both, epoch));
