@@ -48,7 +48,7 @@ def request_(tmp_path: Path) -> dict[str, Any]:
         (setting(SEVEN), None),
         (setting(SEVEN) | setting(Epoch(OTHER, RUN, 9)), None),
         (streaming(SEVEN) | setting(SEVEN), None),
-        # A job group and a description of the user's.
+        # The user has set another job group and description.
         (streaming(SEVEN, **{JOB_GROUP: "mine", DESCRIPTION: "mine"}) | setting(SEVEN), None),
         ({}, SEVEN),
         (streaming(SEVEN, **{JOB_GROUP: "mine"}), SEVEN),
@@ -80,7 +80,7 @@ def test_the_epoch_is_found(request_: dict[str, Any], properties, captured):
         (streaming(Epoch(OTHER, RUN, 7)), SEVEN, f"evaluated in epoch 7 of query {OTHER}"),
     ],
 )
-def test_no_epoch_and_another_epoch_are_refused(
+def test_a_missing_or_different_epoch_is_refused(
     request_: dict[str, Any], properties, captured, message: str
 ):
     with pytest.raises(HoldfastError, match=message):

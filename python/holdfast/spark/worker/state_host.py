@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS: Final = 10.0
 _START_SECONDS: Final = 30.0
-_IDLE_SECONDS: Final = 600  # or three times the longest pause of its queries
+# Or three times the longest pause between its queries' micro-batches, if that is longer.
+_IDLE_SECONDS: Final = 600
 _LOG_TAIL: Final = 4_000
 _LOG_LIMIT: Final = 4 << 20
 _SOCKET_PATH_LIMIT: Final = 107  # bytes of sun_path without its terminating zero

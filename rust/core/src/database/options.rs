@@ -90,9 +90,9 @@ pub struct DatabaseOptions {
     pub uncommitted_max_bytes: i64,
     /// Which metrics are recorded.
     pub metrics_level: MetricsLevel,
-    /// RocksDB's option strings, passed through, of the database or of column families.
+    /// RocksDB's options of the database or of column families, as strings for RocksDB.
     pub rocksdb_options: Vec<(String, String)>,
-    /// For the proof crate: the file system below the database.
+    /// The file system that the database uses. Only the crate `proof` sets it.
     #[doc(hidden)]
     pub environment: Option<Environment>,
 }

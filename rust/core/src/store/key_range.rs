@@ -2,11 +2,11 @@
 
 use crate::table::Bounds;
 
-/// The bounds of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
+/// The bounds of `[from, to]`, both inclusive. `None` is unbounded; `from > to` is empty.
 pub(in crate::store) fn between(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
     let lower = from.map(<[u8]>::to_vec);
     let upper = to.map(|to| [to, &[0]].concat());
-    // RocksDB does not define an upper bound below the lower one.
+    // RocksDB's behaviour is undefined for an upper bound below the lower one.
     let upper = match (&lower, upper) {
         (Some(lower), Some(upper)) if upper < *lower => Some(lower.clone()),
         (_, upper) => upper,

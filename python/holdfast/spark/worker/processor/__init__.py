@@ -1,7 +1,7 @@
 """A processor in Spark's Python worker: its context, its stores and its timers.
 
-`task` passes rows to the processor and checks its batches · `context` is its argument · `stores`
-are the stores of `holdfast` over the state host: `remote` has what they share, `key_value`,
-`versioned`, `window` and `session` a kind each · `timers` fire at event times · `output` stores the
-batches of a processor that is not deterministic.
+`task` passes rows to the processor and checks its batches · `context` is the argument that the
+processor receives · `stores` are the stores of `holdfast` over the state host: `remote` has what
+the stores share; `key_value`, `versioned`, `window` and `session` each have one kind of store ·
+`timers` fire at event times · `output` stores the batches of a processor that is not deterministic.
 """

@@ -79,7 +79,7 @@ impl OpenMarker {
         let mismatch = |message: String| Error::new(ErrorKind::StateMismatch, message).path(path);
         if self.guarantee == ProcessingGuarantee::AtLeastOnce.name() {
             return Err(mismatch(
-                "the database was not closed when it was last open, under at-least-once, so its \
+                "the database was last opened under at-least-once and was not closed, so its \
                  state may hold records twice; open it under at-least-once and close it, or delete \
                  the directory and restore from the changelog"
                     .to_owned(),
@@ -103,7 +103,7 @@ impl OpenMarker {
     }
 }
 
-/// Writes the marker, or removes it if there is none; the caller flushes.
+/// Writes `marker`; if it is `None`, deletes the stored row. The caller flushes.
 pub(in crate::database) fn put(
     marker: Option<&OpenMarker>,
     rocks: &Arc<RocksDb>,
