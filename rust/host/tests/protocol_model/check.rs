@@ -1,5 +1,5 @@
-//! The invariants: what is applied is what the sink was given. Under at-least-once: all is applied,
-//! and stays.
+//! The invariants of a committed epoch: each slot is applied and does not change. Under exactly-once
+//! the sink was given nothing but what is applied.
 
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 
@@ -22,13 +22,14 @@ impl Model {
             return Ok(());
         }
         self.check_acknowledged(state)?;
-        // Until a host has recorded the decision, it must be right at any moment.
+        // If no host has recorded a decision yet, the one that a host would make now must be right.
         let candidate = match state.recorded {
             Some(recorded) => Some(recorded),
             None => self.decided(state).map(|run| state.objects[run]),
         };
         let Some(decided) = candidate else {
-            // A job that is not joined may leave an epoch in part, which is an error.
+            // A job in a thread that is not joined may leave the epoch incomplete. That is an error for the
+            // user.
             return if state.whole && !self.world.outlives {
                 Err("a committed output is refused".into())
             } else {

@@ -51,7 +51,10 @@ class Timers:
             self.store.put(_STREAM_TIME, _bytes(time))
 
     def set(self, key: Any, at: Timestamp) -> None:
-        """Sets a timer that fires when the stream time reaches `at`. If it is set twice, it fires once."""
+        """Sets a timer that fires when the stream time reaches `at`.
+
+        A timer that is set twice fires once.
+        """
         try:
             encoded = self._serde.serialize((key,) if self._is_single else key)
         except (TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 #[test]
-fn rate_of_one_epoch_applies_in_the_next() {
+fn each_epoch_joins_its_rows_and_stages_one_object() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let first = TaskRequest::new(&spark, "a", 0)
@@ -49,7 +49,7 @@ fn rate_of_one_epoch_applies_in_the_next() {
 }
 
 #[test]
-fn retry_after_staging_adopts_and_returns_the_same_rows() {
+fn retry_adopts_the_staged_object_and_returns_the_same_rows() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     let rows = [right("EUR", 10, 100), left("EUR", 15, 1), left("EUR", 5, 2)];
@@ -170,7 +170,7 @@ fn new_run_replays_an_uncommitted_epoch() {
 }
 
 #[test]
-fn new_run_that_does_not_reproduce_a_whole_epoch_fails() {
+fn new_run_with_another_result_of_a_whole_epoch_fails() {
     let (spark, host) = (Spark::new(), Host::start());
     spark.begin(0);
     TaskRequest::new(&spark, "a", 0)

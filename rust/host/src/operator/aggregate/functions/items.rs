@@ -1,4 +1,5 @@
-//! Single values of a group: distinct values, lists, sets. They are in a store of their own.
+//! Functions that need each value of a group: distinct counts, lists, sets. The values are in a
+//! store of their own.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub enum ItemsFunction {
     CountDistinct,
     /// All values, by time and then by value.
     List,
-    /// The distinct values, in their order.
+    /// The distinct values, in the order of their bytes.
     Set,
 }
 
