@@ -91,7 +91,6 @@ impl Model {
 }
 
 /// Checks that what a host may have applied is not decided differently later.
-///
 pub(crate) fn stays(
     before: &Option<[Content; SLOTS]>,
     after: &Option<[Content; SLOTS]>,
