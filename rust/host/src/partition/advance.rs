@@ -77,9 +77,13 @@ impl PartitionState {
             if let (OpenStep::Ready | OpenStep::Apply { .. }, Some(previous)) =
                 (&step, request.epoch.previous())
             {
-                self.root
-                    .decisions
-                    .before_session(request.run, previous, request.partitions)?;
+                let staged = inner.prepared.has_of_run(previous, request.run);
+                self.root.decisions.before_session(
+                    request.run,
+                    previous,
+                    request.partitions,
+                    staged,
+                )?;
             }
             match step {
                 OpenStep::Ready => {

@@ -94,6 +94,13 @@ impl PartitionState {
         let db = Arc::clone(inner.db()?);
         let base = position::chain(&db)?;
         let decision = self.decision(request, epoch)?;
+        // A task of this run was acknowledged, so the object was durable.
+        if decision.run.is_none() && inner.prepared.has_of_run(epoch, request.run) {
+            return Err(self.root.violation(Violation::LogLost {
+                epoch,
+                lost: format!("the object of {self}"),
+            }));
+        }
         if let Some(decided) = decision.of(&self.operator, self.number)
             && let Some(prepared) = inner.prepared.take(epoch, base, decided.digest)
         {
@@ -102,13 +109,6 @@ impl PartitionState {
                 inner.snapshots.log_bytes += bytes;
                 return Ok(());
             }
-        }
-        // A task of this run was acknowledged, so the object was durable.
-        if decision.run.is_none() && inner.prepared.has_of_run(epoch, request.run) {
-            return Err(self.root.violation(Violation::LogLost {
-                epoch,
-                lost: format!("the object of {self}"),
-            }));
         }
         let (pace, restarted) = (ProgressPace::start(), inner.opened()?.checked.is_none());
         let records = self.apply_read(inner, self.read(request, epoch)?)?;

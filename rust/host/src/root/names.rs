@@ -67,6 +67,8 @@ pub const OPERATORS: &str = "operators";
 pub const REWINDS: &str = "rewinds";
 /// The folder of far-future rows.
 pub const AHEAD: &str = "ahead";
+/// The folder of what commands removed, with a folder for each command's run.
+pub const REMOVED: &str = "removed";
 /// Spark's commit log.
 pub const SPARK_COMMITS: &str = "query/commits";
 /// Spark's offset log.
@@ -121,7 +123,7 @@ pub fn rewind(run: RunNumber) -> String {
 }
 
 pub fn removed(run: RunNumber, name: &str) -> String {
-    format!("removed/{run}/{name}")
+    format!("{REMOVED}/{run}/{name}")
 }
 
 pub fn epoch(epoch: Epoch) -> String {

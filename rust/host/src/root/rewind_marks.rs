@@ -32,13 +32,11 @@ impl Rewinds {
 
     /// Returns the run of the newest rewind that took this epoch back; 0 if there is none.
     pub fn newest_of(&self, epoch: Epoch) -> RunNumber {
-        self.covering(epoch).max().unwrap_or(RunNumber(0))
-    }
-
-    /// Returns the runs of the rewinds that took this epoch back.
-    pub fn covering(&self, epoch: Epoch) -> impl Iterator<Item = RunNumber> {
-        let covering = move |(_, from): &&(RunNumber, Epoch)| epoch >= *from;
-        self.0.iter().filter(covering).map(|(rewind, _)| *rewind)
+        let covering = self.0.iter().filter(|(_, from)| epoch >= *from);
+        covering
+            .map(|(rewind, _)| *rewind)
+            .max()
+            .unwrap_or(RunNumber(0))
     }
 }
 
@@ -82,6 +80,14 @@ impl RewindMarks {
             }
         }
         Ok(Rewinds(rewinds))
+    }
+
+    /// Checks that `run` is still the newest.
+    ///
+    /// # Errors
+    /// `Fenced` if a newer run has claimed, `Io`.
+    pub fn fence(&self, run: RunNumber) -> Result<()> {
+        self.runs.fence(run)
     }
 
     /// Checks after a put that `run`, which put the object `name` for `epoch`, is still the newest.

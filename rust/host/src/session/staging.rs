@@ -27,8 +27,10 @@ pub fn find_repeated(
 ) -> Result<Option<Head>> {
     let PersistentState { root, run, query } = state;
     let operator = &request.operator.name;
-    let mut objects = root.log.list(Some(operator), query.epoch)?;
-    objects.retain(|object| object.partition == request.partition && object.run <= *run);
+    let mut objects = root.log.files_in_force(query.epoch)?.heads;
+    objects.retain(|object| {
+        object.operator == *operator && object.partition == request.partition && object.run <= *run
+    });
     objects.sort_unstable_by_key(|object| Reverse(object.run));
     for object in objects {
         let header = root.log.head_header(query.epoch, &object)?;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use holdfast_core::ProcessingGuarantee::ExactlyOnce;
 use holdfast_host::protocol::{Epoch, RunNumber};
+use holdfast_host::root::DecisionAsker;
 
 use crate::support::{EPOCH, claim, header, root, spark};
 
@@ -31,7 +32,11 @@ fn costs_of_a_micro_batch() {
         assert!(root.spark.is_committed(Epoch(4)).is_ok() && root.spark.offsets(EPOCH).is_ok())
     });
     time("recorded decision, 16 objects", &|| {
-        assert!(root.decisions.read_or_decide(EPOCH, 16).is_ok())
+        assert!(
+            root.decisions
+                .read_or_decide(DecisionAsker::default(), EPOCH, 16)
+                .is_ok()
+        )
     });
     time("fsync of Spark's files", &|| {
         root.spark.sync_offsets(RunNumber(2), EPOCH).expect("syncs");

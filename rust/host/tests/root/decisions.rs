@@ -4,7 +4,7 @@ use std::fs;
 
 use holdfast_core::ErrorKind;
 use holdfast_host::protocol::{Digest, Epoch, ObjectId, PartitionId, RunNumber};
-use holdfast_host::root::StageOutcome;
+use holdfast_host::root::{DecisionAsker, StageOutcome};
 
 use crate::operator_catalog::operator;
 use crate::support::{
@@ -81,7 +81,10 @@ fn an_epoch_without_objects_is_skipped_after_a_decided_one() {
     stage_both(&root, run, "x");
     spark(&root, "offsets/7", "v1");
     // Nothing ran in the epochs 6 and 7. The record of 7 needs that of 6, which needs that of 5.
-    let skipped = root.decisions.read_or_decide(Epoch(7), 2).expect("decides");
+    let skipped = root
+        .decisions
+        .read_or_decide(DecisionAsker::default(), Epoch(7), 2)
+        .expect("decides");
     assert_eq!((skipped.run, skipped.offsets), (None, Digest::of(b"v1")));
     let chain = |epoch: i64| {
         let decision = root.decisions.recorded(Epoch(epoch)).expect("reads");
@@ -95,7 +98,8 @@ fn an_epoch_without_objects_is_skipped_after_a_decided_one() {
     let folder = |epoch: i64| root.files().join(format!("log/{epoch:020}"));
     fs::remove_dir_all(folder(6)).expect("removes it");
     refused(
-        root.decisions.read_or_decide(Epoch(6), 2),
+        root.decisions
+            .read_or_decide(DecisionAsker::default(), Epoch(6), 2),
         ErrorKind::Restore,
         &["epoch 6", "was damaged"],
     );
@@ -112,15 +116,59 @@ fn an_epoch_that_was_computed_before_a_rewind_is_not_skipped() {
         fs::write(path, content).expect("writes");
     };
     put("rewinds/00000000000000000002", r#"{"epoch":6}"#);
-    put("removed/2/log/00000000000000000006/join.0.1", "its head");
-    refused(
-        root.decisions.read_or_decide(Epoch(6), 2),
-        ErrorKind::StateMismatch,
-        &["operator join was not evaluated", "after a rewind"],
-    );
-    fs::remove_dir_all(root.files().join("removed")).expect("removes");
-    let decision = root.decisions.read_or_decide(Epoch(6), 2).expect("decides");
+    // The command has moved the epoch, or was interrupted before that; or `epoch drop` moved it.
+    let epoch = "log/00000000000000000006/join.0.1";
+    for place in [
+        format!("removed/2/{epoch}"),
+        epoch.to_owned(),
+        format!("removed/3/{epoch}"),
+    ] {
+        put(&place, "its head");
+        refused(
+            root.decisions
+                .read_or_decide(DecisionAsker::default(), Epoch(6), 2),
+            ErrorKind::StateMismatch,
+            &["operator join was not evaluated", "after a rewind"],
+        );
+        fs::remove_file(root.files().join(&place)).expect("removes");
+    }
+    let decision = root
+        .decisions
+        .read_or_decide(DecisionAsker::default(), Epoch(6), 2)
+        .expect("decides");
     assert_eq!((decision.run, decision.rewind), (None, RunNumber(2)));
+}
+
+#[test]
+fn a_run_from_before_a_rewind_decides_no_epoch_that_was_taken_back() {
+    let root = root();
+    let first = claim(&root, "a");
+    let mark = root.files().join("rewinds/00000000000000000002");
+    fs::create_dir_all(mark.parent().expect("a folder")).expect("makes");
+    fs::write(mark, r#"{"epoch":5}"#).expect("writes");
+    claim(&root, "the rewind");
+    let third = claim(&root, "b");
+    // The new run computes the epoch; Spark has not committed it.
+    stage_both(&root, third, "y");
+    refused(
+        root.decisions.of(first, EPOCH, 2),
+        ErrorKind::Fenced,
+        &["run 1", "run 3"],
+    );
+    assert_eq!(root.decisions.recorded(EPOCH).expect("reads"), None);
+}
+
+#[test]
+fn a_staged_epoch_without_objects_is_lost_and_not_skipped() {
+    let root = root();
+    let run = claim(&root, "a");
+    stage_both(&root, run, "x");
+    refused(
+        root.decisions.before_session(run, Epoch(6), 2, true),
+        ErrorKind::Restore,
+        &["log/00000000000000000006 is missing"],
+    );
+    assert_eq!(root.decisions.recorded(Epoch(6)).expect("reads"), None);
 }
 
 #[test]
@@ -131,11 +179,15 @@ fn an_operator_without_any_log_is_not_skipped() {
         .register(&name("join"), &operator(), run, 2)
         .expect("registers");
     refused(
-        root.decisions.read_or_decide(EPOCH, 2),
+        root.decisions
+            .read_or_decide(DecisionAsker::default(), EPOCH, 2),
         ErrorKind::StateMismatch,
         &["operator join was not evaluated", "restore `log/"],
     );
-    let before = root.decisions.read_or_decide(Epoch(2), 2).expect("decides");
+    let before = root
+        .decisions
+        .read_or_decide(DecisionAsker::default(), Epoch(2), 2)
+        .expect("decides");
     assert_eq!(before.run, None, "the operator begins later");
 }
 
@@ -144,7 +196,7 @@ fn changed_offsets_of_a_decided_epoch_are_named() {
     let root = root();
     let run = claim(&root, "a");
     stage_both(&root, run, "x");
-    let check = || root.decisions.before_session(run, EPOCH, 2);
+    let check = || root.decisions.before_session(run, EPOCH, 2, false);
     let changed = &["query/offsets/5", "Two drivers", "--epoch 5"];
     // Another driver has written the file before the epoch is decided.
     spark(&root, "offsets/5", "v1\n{}");

@@ -12,7 +12,9 @@ use holdfast_host::protocol::{
     Attempt, Counts, Digest, Epoch, EpochDecision, HostId, OperatorName, Owner, PartitionId,
     RunNumber, Term,
 };
-use holdfast_host::root::{Ownership, OwnershipRequest, Root, StageOutcome, StorageOptions};
+use holdfast_host::root::{
+    DecisionAsker, Ownership, OwnershipRequest, Root, StageOutcome, StorageOptions,
+};
 use tempfile::TempDir;
 
 /// What Spark planned for the epoch of most tests.
@@ -138,7 +140,9 @@ pub(crate) fn stage_both(root: &Root, run: RunNumber, content: &str) {
 
 /// The decision of the epoch of most tests, for two partitions.
 pub(crate) fn decided(root: &Root) -> EpochDecision {
-    root.decisions.read_or_decide(EPOCH, 2).expect("decides")
+    root.decisions
+        .read_or_decide(DecisionAsker::default(), EPOCH, 2)
+        .expect("decides")
 }
 
 pub(crate) fn claim(root: &Root, run_id: &str) -> RunNumber {

@@ -157,7 +157,7 @@ fn read(folder: &Path) -> Result<()> {
     offsets.map_or(Ok(0), |offsets| root.spark.batch_time(Epoch(0), offsets))?;
     root.log.was_taken_back(Epoch(0))?;
     root.lookahead(&name(), PARTITION, RUN, Epoch(1))?;
-    root.decisions.before_session(RUN, Epoch(0), 1)?;
+    root.decisions.before_session(RUN, Epoch(0), 1, false)?;
     root.log.head(
         Epoch(0),
         &ObjectId {

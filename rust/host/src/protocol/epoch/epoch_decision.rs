@@ -70,7 +70,8 @@ impl Default for PartitionDecision {
 impl EpochDecision {
     /// Returns the decision of an epoch in which no operator was evaluated.
     ///
-    /// The chain of each operator advances by a fixed digest, and its stream times stay.
+    /// The chain of each operator advances by a fixed digest, and its stream times stay. Idle
+    /// times begin anew.
     /// `previous`: the decision of the epoch before; none if no operator had taken part by then.
     #[must_use]
     pub fn skipped(
@@ -83,7 +84,7 @@ impl EpochDecision {
             base: before.chain(),
             digest: skipped_digest(),
             stream_times: before.stream_times.clone(),
-            idle_since: before.idle_since,
+            idle_since: None,
             counts: Counts::default(),
         };
         Self {
@@ -91,7 +92,7 @@ impl EpochDecision {
             rewind,
             run: None,
             offsets,
-            sources_idle_since: previous.and_then(|previous| previous.sources_idle_since),
+            sources_idle_since: None,
             operators: previous
                 .iter()
                 .flat_map(|previous| &previous.operators)

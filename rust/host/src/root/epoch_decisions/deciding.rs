@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use holdfast_core::{Error, Result};
 
-use super::EpochDecisions;
+use super::{DecisionAsker, EpochDecisions};
 use crate::log::HeadHeader;
 use crate::protocol::{
     self, Decision, Digest, Epoch, EpochDecision, ObjectId, OffsetsDifference, OperatorName,
     PartitionDecision, PartitionId, RunNumber, Violation,
 };
 use crate::root::names;
+use crate::root::rewind_marks::Rewinds;
 
 impl EpochDecisions {
     /// Returns the decision of an epoch that Spark has committed, and records it if this is the
@@ -20,9 +21,20 @@ impl EpochDecisions {
     ///
     /// # Errors
     /// As [`EpochDecisions::of`].
-    pub fn read_or_decide(&self, epoch: Epoch, partitions: u32) -> Result<EpochDecision> {
-        if let Some(decision) = self.decide(epoch, partitions)? {
+    pub fn read_or_decide(
+        &self,
+        asking: DecisionAsker,
+        epoch: Epoch,
+        partitions: u32,
+    ) -> Result<EpochDecision> {
+        if let Some(decision) = self.decide(asking, epoch, partitions)? {
             return Ok(decision);
+        }
+        if asking.has_staged {
+            return Err(self.objects.violation(Violation::LogLost {
+                epoch,
+                lost: names::epoch(epoch),
+            }));
         }
         let before = self
             .log
@@ -32,7 +44,7 @@ impl EpochDecisions {
             .max();
         let mut decision = match before {
             Some(before) => {
-                let decision = self.read_or_decide(before, partitions)?;
+                let decision = self.read_or_decide(asking, before, partitions)?;
                 // No session has compared them: none ran since.
                 self.check_offsets_if_any(before, decision.offsets)?;
                 Some(decision)
@@ -44,7 +56,7 @@ impl EpochDecisions {
         };
         let mut next = before.map_or(epoch, Epoch::next);
         loop {
-            let skipped = self.skip(next, decision.as_ref(), partitions)?;
+            let skipped = self.skip(asking, next, decision.as_ref(), partitions)?;
             if next == epoch {
                 return Ok(skipped);
             }
@@ -54,9 +66,14 @@ impl EpochDecisions {
     }
 
     /// Reads the decision of an epoch, or decides by its objects; none if there are no objects.
-    fn decide(&self, epoch: Epoch, partitions: u32) -> Result<Option<EpochDecision>> {
+    fn decide(
+        &self,
+        asking: DecisionAsker,
+        epoch: Epoch,
+        partitions: u32,
+    ) -> Result<Option<EpochDecision>> {
         loop {
-            let rewinds = self.log.marks().read()?;
+            let rewinds = self.rewind_of(asking, epoch)?;
             let rewind = rewinds.newest_of(epoch);
             if let Some(decision) = self.recorded_after(epoch, rewind)? {
                 return Ok(Some(decision));
@@ -107,13 +124,14 @@ impl EpochDecisions {
     /// Records that no operator ran in an epoch. `previous`: the decision of the epoch before.
     fn skip(
         &self,
+        asking: DecisionAsker,
         epoch: Epoch,
         previous: Option<&EpochDecision>,
         partitions: u32,
     ) -> Result<EpochDecision> {
         loop {
             // An object may have been put, or another host may have decided.
-            if let Some(decision) = self.decide(epoch, partitions)? {
+            if let Some(decision) = self.decide(asking, epoch, partitions)? {
                 return Ok(decision);
             }
             if self.log.has_later_files(epoch)? {
@@ -122,11 +140,8 @@ impl EpochDecisions {
                     lost: names::epoch(epoch),
                 }));
             }
-            let rewinds = self.log.marks().read()?;
-            for rewind in rewinds.covering(epoch) {
-                self.check_was_not_computed(epoch, rewind)?;
-            }
-            let rewind = rewinds.newest_of(epoch);
+            self.check_was_not_computed(epoch)?;
+            let rewind = self.rewind_of(asking, epoch)?.newest_of(epoch);
             let offsets = self.spark.offsets(epoch)?;
             let offsets = offsets.map_or(Digest::ZERO, |file| file.digest);
             let skipped = EpochDecision::skipped(epoch, rewind, offsets, previous);
@@ -141,20 +156,41 @@ impl EpochDecisions {
         }
     }
 
-    /// Checks that an epoch without objects was not computed before a rewind.
+    /// Checks that an epoch without objects was not computed before a rewind or a drop.
     ///
-    /// If it was, the sink has it and skips it now, so no operator runs. The state would lack its
-    /// rows.
-    fn check_was_not_computed(&self, epoch: Epoch, rewind: RunNumber) -> Result<()> {
-        let folder = names::removed(rewind, &names::epoch(epoch));
-        let removed = self.objects.list(&folder)?;
-        match removed.iter().find_map(|file| names::parse_head(file)) {
-            None => Ok(()),
-            Some(object) => Err(self.objects.violation(Violation::NotEvaluated {
-                epoch,
-                operator: object.operator,
-            })),
+    /// If it was, the sink may have it and skip it now, so no operator runs. The state would lack
+    /// its rows. A command that was interrupted leaves the objects where they were.
+    fn check_was_not_computed(&self, epoch: Epoch) -> Result<()> {
+        let folder = names::epoch(epoch);
+        let mut folders = vec![folder.clone()];
+        for run in self.objects.folders(names::REMOVED)? {
+            folders.push(format!("{}/{run}/{folder}", names::REMOVED));
         }
+        for folder in folders {
+            let files = self.objects.list(&folder)?;
+            if let Some(object) = files.iter().find_map(|file| names::parse_head(file)) {
+                return Err(self.objects.violation(Violation::NotEvaluated {
+                    epoch,
+                    operator: object.operator,
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the rewinds for the decision of an epoch.
+    ///
+    /// # Errors
+    /// `Fenced` if one of them took the epoch back after the asking run: whatever that run saw
+    /// committed is not. Without this it could decide an epoch that a newer run still computes.
+    fn rewind_of(&self, asking: DecisionAsker, epoch: Epoch) -> Result<Rewinds> {
+        let rewinds = self.log.marks().read()?;
+        if let Some(run) = asking.run
+            && rewinds.newest_of(epoch) > run
+        {
+            self.log.marks().fence(run)?;
+        }
+        Ok(rewinds)
     }
 
     /// Checks that no operator has begun by an epoch before which the log has nothing.

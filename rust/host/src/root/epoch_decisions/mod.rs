@@ -34,6 +34,15 @@ pub struct EpochDecisions {
     cached: Mutex<BTreeMap<Epoch, Arc<Mutex<Option<CachedDecision>>>>>,
 }
 
+/// Who asks for a decision: a session, or by default a command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DecisionAsker {
+    /// The session's run.
+    pub run: Option<RunNumber>,
+    /// A task of this run has staged the epoch on this host.
+    pub has_staged: bool,
+}
+
 /// A decision as a run found it. Only a newer run, of `holdfast rewind`, can replace it.
 #[derive(Debug)]
 struct CachedDecision {
@@ -66,21 +75,25 @@ impl EpochDecisions {
     /// `StateMismatch` if only a part of the plan was evaluated, `Restore` for an object that is
     /// damaged or lost, `Io` if the disk fails.
     pub fn of(&self, run: RunNumber, epoch: Epoch, partitions: u32) -> Result<Arc<EpochDecision>> {
-        self.cached_or(run, epoch, partitions, false)
+        self.cached_or(run, epoch, partitions, None)
     }
 
     /// As [`EpochDecisions::of`], for the epoch before a session's. Also checks that Spark's
     /// offsets of that epoch are still those that it was computed from.
     ///
+    /// `staged`: a task of `run` has staged the epoch on this host, so it is not skipped.
+    ///
     /// # Errors
-    /// As [`EpochDecisions::of`]; `StateMismatch` if the offsets have changed.
+    /// As [`EpochDecisions::of`]; `StateMismatch` if the offsets have changed, `Restore` if the
+    /// epoch has no objects although it was staged.
     pub fn before_session(
         &self,
         run: RunNumber,
         epoch: Epoch,
         partitions: u32,
+        staged: bool,
     ) -> Result<Arc<EpochDecision>> {
-        self.cached_or(run, epoch, partitions, true)
+        self.cached_or(run, epoch, partitions, Some(staged))
     }
 
     fn cached_or(
@@ -88,20 +101,24 @@ impl EpochDecisions {
         run: RunNumber,
         epoch: Epoch,
         partitions: u32,
-        check_offsets: bool,
+        session: Option<bool>,
     ) -> Result<Arc<EpochDecision>> {
+        let asking = DecisionAsker {
+            run: Some(run),
+            has_staged: session == Some(true),
+        };
         let slot = self.slot(epoch);
         let mut slot = slot.lock();
         let cached = match slot.take().filter(|cached| cached.run == run) {
             Some(cached) => cached,
             None => CachedDecision {
                 run,
-                decision: Arc::new(self.read_or_decide(epoch, partitions)?),
+                decision: Arc::new(self.read_or_decide(asking, epoch, partitions)?),
                 offsets_checked: false,
             },
         };
         let cached = slot.insert(cached);
-        if check_offsets && !cached.offsets_checked {
+        if session.is_some() && !cached.offsets_checked {
             let file = self.spark.offsets(epoch)?.map(|file| file.digest);
             self.check_offsets(epoch, cached.decision.offsets, file)?;
             cached.offsets_checked = true;

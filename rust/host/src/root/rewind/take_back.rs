@@ -7,6 +7,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::removal::{Removal, RemovedObjects};
 use crate::protocol::{Epoch, EpochDecision, ObjectId, PartitionId, RunNumber, Violation};
+use crate::root::epoch_decisions::DecisionAsker;
 use crate::root::names;
 use crate::root::state_root::Root;
 
@@ -103,7 +104,7 @@ impl Root {
         }
         let decided = |at: Epoch| {
             self.decisions
-                .read_or_decide(at, partitions)
+                .read_or_decide(DecisionAsker::default(), at, partitions)
                 .and_then(|decision| self.check_objects(&decision).map(|()| decision))
                 .map_err(|error| cannot(error.to_string()))
         };

@@ -18,7 +18,7 @@ use crate::protocol::{
     Attempt, Counts, Digest, Epoch, IdleTimes, ObjectId, OperatorName, PartitionId, RunNumber,
 };
 use crate::root::objects::block_on;
-use crate::root::{ChunkName, Root, StageOutcome};
+use crate::root::{ChunkName, DecisionAsker, Root, StageOutcome};
 
 const PARTITIONS: u32 = 2;
 const EPOCHS: i64 = 4;
@@ -134,7 +134,9 @@ fn stage(
 /// Reads the value in the decided object of a partition.
 fn decided(root: &Root, epoch: Epoch, partition: i32) -> Result<(RunNumber, String)> {
     let missing = || Error::new(ErrorKind::Restore, "no object");
-    let decision = root.decisions.read_or_decide(epoch, PARTITIONS)?;
+    let decision = root
+        .decisions
+        .read_or_decide(DecisionAsker::default(), epoch, PARTITIONS)?;
     let run = decision.run.ok_or_else(missing)?;
     let id = object(partition, run);
     let head = root.log.head(epoch, &id)?.ok_or_else(missing)?;
