@@ -12,6 +12,8 @@ class Remembering:
     persistent = False
     manages_offsets = True
 
+    transactional = False
+
     def init(self, db: hf.Database) -> None:
         self.db = db
 

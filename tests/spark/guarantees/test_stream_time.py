@@ -330,7 +330,7 @@ def test_stores_in_memory_are_restored_after_a_host_ended_cleanly(tmp_path: Path
 
 
 def test_stores_without_transactions_are_refused():
-    with pytest.raises(UnsupportedOperationError, match="it must find the state"):
+    with pytest.raises(UnsupportedOperationError, match="must start from the state"):
         hfs.Materialized(transactional=False)
     with pytest.raises(TypeError, match=r"Materialized\(persistent='no'\): give True or False"):
         hfs.Materialized(persistent="no")  # type: ignore[arg-type]
