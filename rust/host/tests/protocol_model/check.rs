@@ -1,5 +1,5 @@
-//! The invariants of a committed epoch: each slot is applied and does not change. Under exactly-once
-//! the sink was given nothing but what is applied.
+//! The invariants of a committed epoch: each slot is applied and does not change. Under
+//! exactly-once the sink was given nothing but what is applied.
 
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 
@@ -28,8 +28,8 @@ impl Model {
             None => self.decided(state).map(|run| state.objects[run]),
         };
         let Some(decided) = candidate else {
-            // A job in a thread that is not joined may leave the epoch incomplete. That is an error for the
-            // user.
+            // A job in a thread that is not joined may leave the epoch incomplete. That is an error
+            // for the user.
             return if state.whole && !self.world.outlives {
                 Err("a committed output is refused".into())
             } else {
