@@ -12,27 +12,18 @@ use std::process::Command;
 const CHILD: &str = "HOLDFAST_SECOND_OPENER";
 const TEST: &str = "second_opener::second_opener_changes_nothing_while_a_commit_runs";
 
-/// Each file with its inode, number of names and contents. RocksDB's own log and the databases of
-/// the open transaction are left out: their background threads write. The locked files are not
-/// opened: this process would drop its locks when it closes them.
-fn files(folder: &Path) -> BTreeMap<PathBuf, (u64, u64, Vec<u8>)> {
+/// Each file of the running commit with its inode and contents. The database's own
+/// files are left out: its background threads add and remove some.
+fn files(folder: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let (path, metadata) = (entry.path(), entry.metadata().unwrap());
-        if entry.file_name() == "+uncommitted" {
-            continue;
-        }
         if metadata.is_dir() {
             found.append(&mut files(&path));
-        } else if !entry.file_name().to_string_lossy().starts_with("LOG") {
-            let is_locked = entry.file_name() == "HOLDER" || entry.file_name() == "LOCK";
-            let contents = if is_locked {
-                Vec::new()
-            } else {
-                std::fs::read(&path).unwrap()
-            };
-            found.insert(path, (metadata.ino(), metadata.nlink(), contents));
+        } else {
+            let contents = std::fs::read(&path).unwrap();
+            found.insert(path, (metadata.ino(), contents));
         }
     }
     found
@@ -40,7 +31,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, (u64, u64, Vec<u8>)> {
 
 /// Tries to open the directory, here and in a child; both must fail with the lock's error.
 fn assert_locked(path: &Path) {
-    let before = files(path);
+    let before = files(&path.join("+commit"));
     let holder = format!("process {}", std::process::id());
     let error = Database::open(path, &specs(), options(Durability::Sync, 0))
         .err()
@@ -55,7 +46,7 @@ fn assert_locked(path: &Path) {
     let output = String::from_utf8_lossy(&child.stdout);
     assert!(output.contains("StoreLocked"), "{output}");
     assert!(output.contains(&holder), "{output}");
-    let after = files(path);
+    let after = files(&path.join("+commit"));
     let names = |files: &BTreeMap<PathBuf, _>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&after), names(&before));
     assert!(after == before, "a file has changed");
@@ -97,6 +88,7 @@ fn second_opener_changes_nothing_while_a_commit_runs() {
             let aside = dir.path().join("aside");
             std::fs::rename(&ingested, &aside).unwrap();
             assert_locked(dir.path());
+            assert!(!ingested.exists(), "the file was put back");
             std::fs::rename(&aside, &ingested).unwrap();
         });
         Failpoint::release();
