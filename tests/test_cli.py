@@ -52,7 +52,9 @@ def test_a_mistyped_root_is_not_created(tmp_path: Path, capsys: pytest.CaptureFi
 def test_dropping_an_epoch_without_staged_objects_removes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    (tmp_path / "meta.json").write_text('{"format": 1, "id": "1f", "query_id": "q", "partitions": 2}')
+    (tmp_path / "meta.json").write_text(
+        '{"format": 1, "id": "1f", "query_id": "q", "partitions": 2}'
+    )
     assert main(["epoch", "drop", str(tmp_path), "500"]) == 0
     assert (
         capsys.readouterr().out
@@ -68,7 +70,9 @@ def test_an_invalid_root_is_an_error_without_a_traceback(capsys: pytest.CaptureF
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "meta.json").write_text('{"format": 1, "id": "1f", "query_id": "q", "partitions": 2}')
+    (tmp_path / "meta.json").write_text(
+        '{"format": 1, "id": "1f", "query_id": "q", "partitions": 2}'
+    )
     assert main(["epoch", "drop", str(tmp_path), "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "root": str(tmp_path),
