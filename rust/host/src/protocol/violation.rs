@@ -116,13 +116,11 @@ pub enum Violation {
         "Spark's offsets of epoch {epoch} (query/offsets/{epoch}) have changed: {difference}. Two \
          drivers wrote the checkpoint, or it was restored from a backup. Stop the other driver, \
          and put the checkpoint back that belongs to the state; or compute the epoch again with \
-         `holdfast rewind <root> --epoch {rewind}`"
+         `holdfast rewind <root> --epoch {epoch}`"
     )]
     OffsetsChanged {
         /// The epoch.
         epoch: Epoch,
-        /// The epoch to rewind to.
-        rewind: Epoch,
         /// What differs.
         difference: OffsetsDifference,
     },

@@ -86,7 +86,6 @@ pub fn open_step(facts: &OpenFacts) -> OpenStep {
     {
         return OpenStep::Error(Violation::OffsetsChanged {
             epoch,
-            rewind: epoch,
             difference: OffsetsDifference::BatchTime { plan, file },
         });
     }

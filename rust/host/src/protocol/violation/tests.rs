@@ -220,7 +220,6 @@ fn every_message_names_the_thing_and_the_way_out() {
         (
             Violation::OffsetsChanged {
                 epoch,
-                rewind: epoch,
                 difference: OffsetsDifference::BatchTime {
                     plan: 7,
                     file: Some(8),

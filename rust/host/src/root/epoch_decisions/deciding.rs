@@ -302,7 +302,6 @@ impl<'a> Headers<'a> {
             if header.offsets != offsets {
                 return Err(self.decisions.objects.violation(Violation::OffsetsChanged {
                     epoch: self.epoch,
-                    rewind: self.epoch,
                     difference: OffsetsDifference::Content {
                         recorded: offsets,
                         file: Some(header.offsets),

@@ -143,7 +143,6 @@ impl EpochDecisions {
         }
         Err(self.objects.violation(Violation::OffsetsChanged {
             epoch,
-            rewind: epoch,
             difference: OffsetsDifference::Content { recorded, file },
         }))
     }

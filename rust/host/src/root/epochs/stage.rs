@@ -195,7 +195,6 @@ impl Root {
     fn offsets_changed(&self, header: &HeadHeader, recorded: Digest) -> Error {
         self.violation(Violation::OffsetsChanged {
             epoch: header.epoch,
-            rewind: header.epoch,
             difference: OffsetsDifference::Content {
                 recorded,
                 file: Some(header.offsets),

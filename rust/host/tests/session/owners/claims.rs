@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::thread;
 
 use holdfast_core::ErrorKind;
@@ -212,18 +213,19 @@ fn other_host_at_the_owners_address_is_not_the_owner() {
     assert_eq!(terms(&spark), ["1.1", "1.2"]);
 }
 
+/// The file of the one claim of partition 0.
+fn only_claim(spark: &Spark) -> PathBuf {
+    let mut claims = fs::read_dir(spark.path().join("owners/join/0")).unwrap();
+    claims.next().unwrap().unwrap().path()
+}
+
 #[test]
 fn host_with_another_token_is_not_the_owner() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     first_epoch(&spark, a.connect());
     // Any process may listen at the owner's port by now.
-    let claim = fs::read_dir(spark.path().join("owners/join/0"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let claim = only_claim(&spark);
     let text = fs::read_to_string(&claim)
         .unwrap()
         .replace(TOKEN, "a token that was");
@@ -264,12 +266,7 @@ fn one_failed_connection_does_not_move_a_partition() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     first_epoch(&spark, a.connect());
-    let claim = fs::read_dir(spark.path().join("owners/join/0"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let claim = only_claim(&spark);
     let (text, endpoint) = (
         fs::read_to_string(&claim).unwrap(),
         spark.owners(0)[0].1.clone(),
