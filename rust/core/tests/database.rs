@@ -89,7 +89,7 @@ fn batch_that_fails_before_its_first_write_can_be_committed() {
 }
 
 #[test]
-fn path_that_contains_lock_is_not_reported_as_locked() {
+fn path_with_the_text_of_a_lock_error_is_not_reported_as_locked() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("While lock file LOCK");
     open(&path).close().unwrap();

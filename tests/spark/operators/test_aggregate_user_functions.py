@@ -168,7 +168,7 @@ def test_an_invalid_result_of_an_aggregator_is_named(aggregator: Any, words: str
         in_worker.answer("result", in_worker.answer("update", rows) or new)
 
 
-def test_a_result_without_all_of_its_types_fields_is_named(spark):
+def test_a_result_that_lacks_a_field_of_the_result_type_is_refused(spark):
     wrong = Wrong("result", pa.array([{"mean": 1.0}]))
     wrong.result_type = "struct<mean: double, rows: bigint>"
     frame = spark.createDataFrame([("a", 1.0)], "k string, y double")

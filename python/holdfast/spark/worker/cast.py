@@ -1,4 +1,4 @@
-"""Casts columns that user code returns to the types that it declares.
+"""Casts the columns of user code's results to the types that the user code declares.
 
 As in SQL, a cast may lose digits of floats and nothing else.
 """

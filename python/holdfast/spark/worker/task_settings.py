@@ -21,6 +21,6 @@ def check_settings(get: Callable[[str], str | None], operator: str) -> None:
     if (get(ADAPTIVE) or default or "").strip().lower() == "true":
         raise HoldfastError(
             f"operator {operator!r} is evaluated with {ADAPTIVE}, which could split or drop its "
-            f'tasks: set spark.conf.set("{ADAPTIVE}", "false") in the session that evaluates it '
-            "(inside foreachBatch that of the frame: frame.sparkSession), and leave it so"
+            f'tasks: set spark.conf.set("{ADAPTIVE}", "false") in the session that evaluates it, '
+            "and leave it so; inside foreachBatch, this session is frame.sparkSession"
         )

@@ -119,7 +119,7 @@ pub(crate) struct OperationCounts {
     calls: AtomicU64,
     records: AtomicU64,
     nanos: AtomicU64,
-    /// The longest call since the second mark of the window.
+    /// The longest call since the window's mark `second`.
     nanos_max: AtomicU64,
     timed: bool,
     window: Mutex<RecentCalls>,
@@ -127,7 +127,7 @@ pub(crate) struct OperationCounts {
 
 struct RecentCalls {
     window: RateWindow<3>,
-    /// The longest call between the marks of the window.
+    /// The longest call between the window's marks `first` and `second`.
     nanos_max: u64,
 }
 

@@ -10,9 +10,10 @@
 //! utf8), `key` (binary), `value` (binary, null for a deletion), `timestamp` (int64 microseconds,
 //! null for a plain store).
 //!
-//! Records beyond 16 MiB are in chunks: objects of the same format with the magic "HFLC", which the
-//! head names. The head holds the remaining records. Records are logical, so the log does not
-//! depend on the database's layout, and a replay may apply them in any order.
+//! When the compressed records exceed 16 MiB, they are put as a chunk: an object of the same format
+//! with the magic "HFLC". The head names all chunks and holds the records after the last one.
+//! Records are logical, so the log does not depend on the database's layout, and a replay may apply
+//! them in any order.
 //!
 //! The decision of an epoch is an object of the same format with the magic "HFLD" and no payload.
 

@@ -5,8 +5,8 @@ use holdfast_core::{Result, Timestamp, Transaction, VersionedStore};
 /// A time interval in which a key of the table does not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimelineInterval {
-    /// When the interval begins, if that is known: the time of the current row, or the end of the
-    /// row before it.
+    /// When the interval begins, if that is known: the time of its row or, if the key has no row in
+    /// it, the end of the previous row.
     pub since: Option<i64>,
     /// The row in this interval, if the key has one.
     pub value: Option<Vec<u8>>,
@@ -23,8 +23,8 @@ impl TimelineInterval {
 /// Returns a key's intervals from a time on, the one at that time first.
 ///
 /// Rows that end before the horizon are ignored, whether they have been dropped or not. The row
-/// that is current at the horizon is always in the store, and determines the key from its own time
-/// on.
+/// that is current at the horizon is always in the store. So the key's value is known from the time
+/// of that row on, which may be before the horizon.
 pub fn intervals_from(
     table: &VersionedStore,
     tx: &mut Transaction,

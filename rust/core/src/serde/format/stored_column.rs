@@ -23,7 +23,7 @@ pub struct StoredColumn {
 pub enum Shape {
     /// A boolean.
     Bool,
-    /// A number of so many bytes.
+    /// A number of fixed width: its bytes, and how they are ordered.
     Fixed(usize, Order),
     /// A string or binary.
     Bytes,

@@ -10,7 +10,7 @@ use crate::protocol::Digest;
 /// The digest of the output so far, in order.
 #[derive(Default)]
 pub struct OutputDigest {
-    /// The codec of the first batch's columns, which all others have.
+    /// The codec of the first batch's columns. All later batches must have the same columns.
     codec: Option<RowCodec>,
     hasher: Xxh3Default,
     rows: u64,

@@ -157,7 +157,8 @@ impl EpochLog {
         log::decode_chunk(&place, name, &bytes)
     }
 
-    /// Removes chunks that no head names, of an attempt that failed or was not the first.
+    /// Removes the chunks of an attempt whose head was not written: the object is an earlier
+    /// attempt's, or a copy of an older run's. No head names these chunks.
     ///
     /// # Errors
     /// `Io` if the disk fails.
@@ -176,8 +177,8 @@ impl EpochLog {
         Err(Error::new(
             ErrorKind::Restore,
             format!(
-                "log object {} is another one, under a wrong name ({}, epoch {}): restore it from \
-                 a backup of the root",
+                "log object {} is under a wrong name: its header says {}, epoch {}; restore it \
+                 from a backup of the root",
                 self.place(&names::head(epoch, object)),
                 header.id(),
                 header.epoch

@@ -19,7 +19,7 @@ fn database_ahead_of_the_checkpoint_is_an_error_without_a_rewind() {
     TaskRequest::new(&spark, "b", 6)
         .run(host.connect(), &[])
         .unwrap();
-    // The log still has the epochs of the state.
+    // The checkpoint goes back to epoch 3. The log still has the epochs up to the state's.
     spark.restore_checkpoint(3, 6);
     let error = refused(TaskRequest::new(&spark, "c", 3).run(host.connect(), &rows(3, 3)));
     assert!(
