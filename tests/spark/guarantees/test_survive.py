@@ -145,6 +145,45 @@ def test_tasks_repeated_after_a_fetch_failure_count_once(query: Query):
     query.check(totals=False)
 
 
+def test_a_task_whose_input_is_broken_off_stages_nothing(query: Query):
+    query.sequence = Sequence(1, rows=2_000, keys=8)
+    query.arrive(2)
+    state, broken = query.state(), []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        # Several tasks write the files of the shuffle below the operator.
+        joined = joined_by_sign(frame.repartition(3), state)
+        if batch != 1:
+            query.keep(batch, joined.collect())
+            return
+        rows = joined.rdd
+        # For task 1 Spark writes the shuffle's files. Then the last one is lost: task 0 gets the
+        # rows of the others in many batches before Spark finds that out.
+        rows.context.runJob(rows, list, [1])
+        folder = Path(query.spark.conf.get("spark.local.dir"))
+        files = {
+            tuple(int(part) for part in file.name.split("_")[1:3]): file
+            for file in folder.glob("blockmgr-*/*/shuffle_*.data")
+        }
+        newest = max(shuffle for shuffle, _ in files)
+        of_newest = sorted(number for number in files if number[0] == newest)
+        assert len(of_newest) > 1
+        files[of_newest[-1]].unlink()
+        rows.context.runJob(rows, list, [0])
+        broken.append(batch)
+        query.keep(batch, rows.collect())
+
+    query.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10)
+    running = query.start(hfs.foreach_batch(fn))
+    try:
+        running.processAllAvailable()
+    finally:
+        running.stop()
+        query.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert broken == [1]
+    query.check(totals=False)
+
+
 def test_a_count_and_two_sinks_of_one_result_agree(query: Query):
     query.arrive(3)
     out = query.base / "out"

@@ -7,6 +7,7 @@ import sys
 
 # The worker is a process of its own, since this process has imported everything.
 _WORKER = """
+import io
 import sys
 import pyarrow as pa
 import pyspark
@@ -42,7 +43,13 @@ layout = pa.schema(
 rows = pa.RecordBatch.from_arrays([pa.nulls(3, field.type) for field in layout], schema=layout)
 request = {"scratch": True, "partitions": 2}
 task = OperatorTask(request=request, epoch=None, layout=layout, output=layout)
-result = list(task(iter([rows])))
+
+
+def main(infile):
+    return list(task(iter([rows])))
+
+
+result = main(io.BufferedReader(io.BytesIO(b"the end mark")))
 assert [batch.num_rows for batch in result] == [0, 3], "the columns go ahead of the rows"
 assert "pandas" not in sys.modules, "a worker waits a second for pandas, and needs none"
 """

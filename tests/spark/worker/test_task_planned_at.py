@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,9 @@ from holdfast.spark.worker.task import OperatorTask
 
 LAYOUT = pa.schema([("pid", pa.int32()), ("k0", pa.string())])
 
+
+END_OF_STREAM = (-4).to_bytes(4, "big", signed=True)
+"""What Spark sends after the last batch."""
 
 CONTEXT = SimpleNamespace(
     partitionId=lambda: 1, taskAttemptId=lambda: 1, getLocalProperty=lambda _: None
@@ -69,7 +73,11 @@ def run(batches: list[pa.RecordBatch], planned_at: int | None) -> list[pa.Record
         output=LAYOUT,
         has_timestamps=True,
     )
-    return list(task(iter(batches)))
+
+    def main(infile: io.BufferedReader) -> list[pa.RecordBatch]:
+        return list(task(iter(batches)))
+
+    return main(io.BufferedReader(io.BytesIO(END_OF_STREAM)))
 
 
 @pytest.mark.parametrize("of_wrapper", [None, 5])

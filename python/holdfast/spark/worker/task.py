@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError
 from holdfast.spark.epoch import Epoch
+from holdfast.spark.worker.input_end import check_input_ended
 from holdfast.spark.worker.task_epoch import task_epoch
 from holdfast.spark.worker.task_settings import check_settings
 
@@ -69,6 +70,7 @@ class OperatorTask:
                 if not request["scratch"]:
                     self._check_partition(rows, request["partition"])
                 client.push(_conform(rows, self.layout))
+            check_input_ended()
             yield from self._results(client, request)
         finally:
             client.close()

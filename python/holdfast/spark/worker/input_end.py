@@ -1,0 +1,40 @@
+"""The end of a task's input."""
+
+import sys
+from io import BufferedReader
+from typing import Final
+
+from holdfast.errors import HoldfastError
+
+_MAIN: Final = "main"
+_INPUT: Final = "infile"
+
+
+def check_input_ended() -> None:
+    """Checks that Spark has sent all of the task's input; call it after the last batch.
+
+    Raises `HoldfastError` if Spark broke the input off: a part of it could not be read, or the task
+    is being cancelled. The batches so far are then a part of the input only. Also if this worker
+    is not PySpark's, so that this cannot be checked.
+
+    pyarrow takes a socket that is closed between two batches for the end of the stream, and
+    PySpark looks for its own end mark only after the function under `mapInArrow` has returned.
+    """
+    if not _infile().peek(1):
+        raise HoldfastError(
+            "Spark broke off the input of this task before its end: a part of the input could not "
+            "be read, or the task is being cancelled. Nothing of this attempt counts"
+        )
+
+
+def _infile() -> BufferedReader:
+    """The stream from Spark: a variable of PySpark's `worker.main`, which called this task."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == _MAIN and _INPUT in frame.f_locals:
+            return frame.f_locals[_INPUT]
+        frame = frame.f_back
+    raise HoldfastError(
+        "the end of the input cannot be checked: this task is not called by `pyspark.worker.main`. "
+        "Run it with PySpark 4.0 to 4.3 and Spark's own Python worker"
+    )
