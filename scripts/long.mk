@@ -68,7 +68,8 @@ bench-peers: build ## the rows against other stores (needs Maven)
 	@$(ENV) python benches/report.py --peers $(ARGS)
 
 bench-full: export HOLDFAST_BENCH_FULL = 1
-bench-full: bench bench-peers ## both, with those that take hours
+bench-full: bench bench-peers ## both, with those that take hours, and the memory of 100 million rows
+	@$(ENV) HOLDFAST_INDEX_ROWS=100000000 $(PROOF) --test index_memory -- --nocapture
 
 bench-spark: build ## that the benches on Spark run: small inputs, nothing is written
 	@$(ENV) python benches/report.py --quick --only spark --output /dev/null
