@@ -30,6 +30,9 @@ proof: setup ## kills, losses of power, damage, disk errors, schedules: 10 to 20
 	@$(ENV) $(PROOF) --no-run
 	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss 'session bounded' decoders threads \
 	  | xargs -P 3 -I {} nice bash -c '$(PROOF) --test {}'
+	@$(ENV) export PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-$$RANDOM}; \
+	  nice $(PROOF) --lib --test operators --test serde --test models \
+	  || { echo "drawn with PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED" >&2; exit 1; }
 	@$(ENV) SCHEDULES=20000 nice $(PROOF) --features holdfast-proof/shuttle --test schedules
 
 crash: setup ## N=1000 kills of the stores; a stopped run resumes, SEED= repeats one database
