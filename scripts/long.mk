@@ -30,6 +30,9 @@ proof: setup ## kills, losses of power, damage, disk errors, schedules: 10 to 20
 	@$(ENV) $(PROOF) --no-run
 	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss 'session bounded' decoders threads \
 	  | xargs -P 3 -I {} nice bash -c '$(PROOF) --test {}'
+	@$(ENV) export PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-$$RANDOM}; \
+	  nice $(PROOF) --lib --test operators --test serde --test models \
+	  || { echo "drawn with PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED" >&2; exit 1; }
 	@$(ENV) SCHEDULES=20000 nice $(PROOF) --features holdfast-proof/shuttle --test schedules
 
 crash: setup ## N=1000 kills of the stores; a stopped run resumes, SEED= repeats one database
@@ -68,7 +71,8 @@ bench-peers: build ## the rows against other stores (needs Maven)
 	@$(ENV) python benches/report.py --peers $(ARGS)
 
 bench-full: export HOLDFAST_BENCH_FULL = 1
-bench-full: bench bench-peers ## both, with those that take hours
+bench-full: bench bench-peers ## both, with those that take hours, and the memory of 100 million rows
+	@$(ENV) HOLDFAST_INDEX_ROWS=100000000 $(PROOF) --test index_memory -- --nocapture
 
 bench-spark: build ## that the benches on Spark run: small inputs, nothing is written
 	@$(ENV) python benches/report.py --quick --only spark --output /dev/null

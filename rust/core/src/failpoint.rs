@@ -54,7 +54,7 @@ pub enum Action {
     Error,
     /// A panic.
     Panic,
-    /// The process dies.
+    /// The process dies with SIGABRT. Its last line on stderr names the point.
     Abort,
     /// Nothing, except that [`Failpoint::is_armed`] becomes false.
     Mark,
@@ -121,7 +121,10 @@ impl Failpoint {
             return Ok(());
         }
         match (armed >> 8) as u8 {
-            action if action == Action::Abort as u8 => std::process::abort(),
+            action if action == Action::Abort as u8 => {
+                eprintln!("failpoint {self:?}: abort");
+                std::process::abort()
+            }
             action if action == Action::Mark as u8 => Ok(()),
             action if action == Action::Hold as u8 => {
                 while HELD.load(Ordering::SeqCst) {

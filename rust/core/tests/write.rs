@@ -6,7 +6,9 @@ use holdfast_core::{
     StoreSpec, Transaction,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 fn open() -> (Arc<Database>, KeyValueStore) {
@@ -82,6 +84,16 @@ fn panicked_write_requires_rollback() {
     db.commit(OffsetChange::Keep).unwrap();
 }
 
+/// Whether a thread waits in the kernel, as for a lock.
+fn is_blocked(thread: &Path) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(thread).join("stat")).unwrap();
+    stat.rsplit(')')
+        .next()
+        .unwrap()
+        .trim_start()
+        .starts_with('S')
+}
+
 /// A commit that is called during a write waits for the end of the write, and is refused exactly if
 /// the write failed after it had staged something.
 #[test]
@@ -89,20 +101,32 @@ fn commit_waits_for_a_running_write() {
     for fails in [false, true] {
         let (db, store) = open();
         let (begun, has_begun) = channel();
+        let (is_calling, has_committed) = (AtomicBool::new(false), AtomicBool::new(false));
+        // Linux's name of this thread: a process and a thread of it.
+        let committer = std::fs::read_link("/proc/thread-self").unwrap();
         let committed = std::thread::scope(|threads| {
             let (db, store) = (&db, &store);
+            let (is_calling, has_committed) = (&is_calling, &has_committed);
             let writer = threads.spawn(move || {
                 db.write(|tx| {
                     store.put(tx, b"k", Some(b"1"))?;
                     begun.send(()).unwrap();
-                    // Gives the commit time to start. Without it the test passes as well, but may
-                    // not test the waiting.
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    // The write ends when the commit waits. A commit that does not wait returns,
+                    // and its thread waits for this one.
+                    while !(is_calling.load(Ordering::SeqCst) && is_blocked(&committer)) {
+                        std::thread::yield_now();
+                    }
+                    assert!(
+                        !has_committed.load(Ordering::SeqCst),
+                        "the commit did not wait"
+                    );
                     if fails { refused(tx) } else { Ok(()) }
                 })
             });
             has_begun.recv().unwrap();
+            is_calling.store(true, Ordering::SeqCst);
             let committed = db.commit(OffsetChange::Keep);
+            has_committed.store(true, Ordering::SeqCst);
             assert_eq!(writer.join().unwrap().is_err(), fails);
             committed
         });

@@ -113,6 +113,8 @@ fn start_time(pid: i32) -> Option<u64> {
 mod tests {
     use std::process::Command;
 
+    use rustix::process::{Pid, WaitId, WaitIdOptions};
+
     use super::*;
 
     #[test]
@@ -137,12 +139,10 @@ mod tests {
             .expect("sleep is there");
         let executor = Executor::of(child.id().cast_signed()).expect("alive");
         child.kill().expect("killed");
-        for _ in 0..1_000 {
-            if !executor.is_alive() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
+        // Waits until it is a zombie, and leaves it one.
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let pid = Pid::from_child(&child);
+        rustix::process::waitid(WaitId::Pid(pid), ended).expect("a child");
         assert!(!executor.is_alive());
         child.wait().expect("reaped");
         assert!(!executor.is_alive());

@@ -222,8 +222,6 @@ IOStatus Keep(FileSystem* real, FaultInjectionTestFS* disk, const std::string& n
   disk->ReadUnsynced(name, 0, size, &unsynced, scratch.data(), &synced);
   if (synced < 0 || unsynced.empty() || static_cast<uint64_t>(synced) != stored) return IOStatus::OK();
   std::string tail(unsynced.data(), kept == 2 ? unsynced.size() : random->Uniform(static_cast<int>(unsynced.size()) + 1));
-  // A file's new length may be on disk before its bytes are: they read as zeros.
-  if (kept == 3) tail.resize(unsynced.size());
   std::unique_ptr<FSWritableFile> file;
   IOStatus status = real->ReopenWritableFile(name, FileOptions(), &file, none);
   if (status.ok()) status = file->Append(tail, IOOptions(), none);
@@ -300,7 +298,7 @@ uint64_t holdfast_faults_seen(holdfast_faults* faults, int operation) { return f
 uint64_t holdfast_faults_failed(holdfast_faults* faults) { return faults->disk->plan.failed; }
 
 // After the database is gone: makes `directory` what a machine finds that lost its power, and switches the power on again.
-// kept: what is left of unsynced bytes; 0 none, 1 a random part, 2 all, 3 a random part and zeros for the rest.
+// kept: what is left of unsynced bytes; 0 none, 1 a random part, 2 all.
 // entries: whether directory entries made since the directory's last sync are lost.
 int holdfast_faults_lose(holdfast_faults* faults, const char* directory, int kept, int entries, uint32_t seed) {
   Random random(seed);

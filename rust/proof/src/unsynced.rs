@@ -9,6 +9,4 @@ pub enum UnsyncedBytes {
     Part = 1,
     /// Everything, as after a kill.
     All = 2,
-    /// A random part of each file, then zeros up to its length.
-    PartThenZeros = 3,
 }

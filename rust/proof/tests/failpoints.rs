@@ -2,10 +2,12 @@
 //! and the database continues if it can.
 
 use holdfast_core::failpoint::{Action, Failpoint};
-use holdfast_core::{Database, Durability, ErrorKind};
+use holdfast_core::{Database, Durability, ErrorKind, panic_message};
 use holdfast_proof::{
     Note, RunProgress, Runner, StepError, World, directory, generator, rounds, runner,
 };
+use std::any::Any;
+use std::fmt::Debug;
 use std::num::NonZero;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::AssertUnwindSafe;
@@ -18,6 +20,8 @@ const STEPS: u64 = 15;
 /// Transactions within which every failpoint is reached.
 const WITHIN: u64 = 400;
 
+const SIGABRT: i32 = 6;
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments
@@ -26,17 +30,20 @@ fn main() -> ExitCode {
         .collect::<Vec<_>>()
         .as_slice()
     {
-        [_, "child", path, seed, point] => match Failpoint::ALL
-            .iter()
-            .copied()
-            .find(|p| format!("{p:?}") == *point)
-        {
-            Some(point) => child(Path::new(path), number(seed), point),
-            None => ExitCode::FAILURE,
-        },
+        [_, "child", path, seed, point, action] => {
+            let point = named(Failpoint::ALL, point);
+            match (point, named(&[Action::Panic, Action::Abort], action)) {
+                (Some(point), Some(action)) => child(Path::new(path), number(seed), point, action),
+                _ => ExitCode::FAILURE,
+            }
+        }
         [_, "round", seed] => round(number(seed)),
         _ => run_rounds_in_parallel(),
     }
+}
+
+fn named<T: Copy + Debug>(all: &[T], name: &str) -> Option<T> {
+    all.iter().copied().find(|one| format!("{one:?}") == name)
 }
 
 fn number(argument: &str) -> u64 {
@@ -71,6 +78,18 @@ fn run_rounds_in_parallel() -> ExitCode {
     }
 }
 
+/// The message of the point's own error or panic.
+fn injected(point: Failpoint) -> String {
+    format!("failpoint {point:?}")
+}
+
+fn foreign(panic: &(dyn Any + Send)) -> String {
+    format!(
+        "a panic that is not the point's own: {}",
+        panic_message(panic)
+    )
+}
+
 fn round(seed: u64) -> ExitCode {
     // Panics are part of the test.
     std::panic::set_hook(Box::new(|_| {}));
@@ -78,8 +97,7 @@ fn round(seed: u64) -> ExitCode {
     for point in Failpoint::ALL.iter().copied() {
         for action in [Action::Error, Action::Panic, Action::Abort] {
             let done = std::panic::catch_unwind(|| proven(seed, point, action));
-            let done =
-                done.unwrap_or_else(|_| Err("a panic that is not the point's own".to_owned()));
+            let done = done.unwrap_or_else(|panic| Err(foreign(&*panic)));
             if let Err(why) = done {
                 println!("failpoints FAILED: FAILPOINT_SEED={seed}, {point:?}, {action:?}: {why}");
                 return ExitCode::FAILURE;
@@ -109,7 +127,7 @@ fn proven(seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     let dies =
         action == Action::Abort || (action == Action::Panic && point == Failpoint::InCompaction);
     if dies {
-        die(&path, seed, point)
+        die(&path, seed, point, action)
     } else {
         survive(&path, seed, point, action)
     }
@@ -201,12 +219,14 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             }
         };
         match stopped {
-            Ok(Some(StepError::Store(error))) if error.to_string().contains("failpoint") => {}
+            Ok(Some(StepError::Store(error)))
+                if action == Action::Error && error.to_string().contains(&injected(point)) => {}
             Ok(Some(fault)) => return Err(format!("the point hit, and then: {fault}")),
             // The commit took effect; only deferrable work failed.
             Ok(None) if matches!(point, Failpoint::InCompaction | Failpoint::BeforeExpiry) => {}
             Ok(None) => return Err("the failpoint was hit without an error".to_owned()),
-            Err(_) => {}
+            Err(panic) if action == Action::Panic && panic_message(&*panic) == injected(point) => {}
+            Err(panic) => return Err(foreign(&*panic)),
         }
         // If a panic follows a write, the database does not know of the write until it is opened
         // again.
@@ -272,31 +292,52 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
         .map_err(|e| format!("going on: {e}"))
 }
 
-/// Aborts the process at the failpoint; nothing is lost.
-fn die(path: &Path, seed: u64, point: Failpoint) -> Result<(), String> {
+/// Ends a process at the failpoint; nothing is lost.
+fn die(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let done = Command::new(program)
         .arg("child")
         .arg(path)
-        .args([seed.to_string(), format!("{point:?}")])
+        .args([
+            seed.to_string(),
+            format!("{point:?}"),
+            format!("{action:?}"),
+        ])
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .output()
         .map_err(|e| e.to_string())?;
-    if done.status.signal() != Some(6) {
+    let (progress_lines, last_words) = (
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr),
+    );
+    if done.status.signal() != Some(SIGABRT) || !is_own_death(&last_words, point, action) {
         return Err(format!(
-            "the process did not die, {}: {}",
-            done.status,
-            String::from_utf8_lossy(&done.stdout)
+            "the process did not die at the point, {}: {progress_lines}{last_words}",
+            done.status
         ));
     }
     let mut progress = RunProgress::default();
-    String::from_utf8_lossy(&done.stdout)
+    progress_lines
         .lines()
         .for_each(|line| progress.note_line(line));
     reopened(path, seed, &progress).map(drop)
 }
 
-fn child(path: &Path, seed: u64, point: Failpoint) -> ExitCode {
+/// Whether a dead process says on stderr that it died at the point, and of nothing else.
+fn is_own_death(last_words: &str, point: Failpoint, action: Action) -> bool {
+    let own = injected(point);
+    if action == Action::Abort {
+        return last_words == format!("{own}: abort\n");
+    }
+    // The panic of the point reaches RocksDB's code, which panics cannot cross; that is the second
+    // panic.
+    last_words.matches("panicked at").count() == 2
+        && last_words.lines().any(|line| line == own)
+        && last_words.contains("panic in a function that cannot unwind")
+}
+
+fn child(path: &Path, seed: u64, point: Failpoint, action: Action) -> ExitCode {
     let mut note = |note: Note| print!("{}", note.line());
     let worked = Runner::open(
         path,
@@ -307,8 +348,7 @@ fn child(path: &Path, seed: u64, point: Failpoint) -> ExitCode {
     )
     .and_then(|mut runner| {
         steps(&mut runner, STEPS)?;
-        // An abort also stands for a panic in a compaction, which ends the process, too.
-        point.arm(Action::Abort, passed(seed, point));
+        point.arm(action, passed(seed, point));
         steps(&mut runner, WITHIN)
     });
     println!("{worked:?}");

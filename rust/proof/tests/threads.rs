@@ -92,7 +92,7 @@ impl Bank {
     }
 }
 
-/// Ends the readers however the writer ends.
+/// Ends all threads when the first of them ends, however it ends.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -139,6 +139,7 @@ fn readers_always_see_the_same_total() {
             let (db, done, views, returned, rollbacks) =
                 (&db, &done, &views, &returned, &rollbacks);
             scope.spawn(move || {
+                let _ends = Ends(done);
                 let (bank, mut rng) = (Bank::of(db), generator(reader, 3));
                 while !done.load(Ordering::Relaxed) {
                     let uncommitted = reader < READERS;
@@ -185,6 +186,10 @@ fn readers_always_see_the_same_total() {
             let [uncommitted, committed] = &returned;
             let mut at = 0;
             for _ in 0..TRANSACTIONS {
+                if done.load(Ordering::Relaxed) {
+                    // A reader has failed.
+                    return;
+                }
                 for _ in 0..rng.u64(1..20) {
                     let (from, to, sum) =
                         (rng.u64(..ACCOUNTS), rng.u64(..ACCOUNTS), rng.i64(1..100));

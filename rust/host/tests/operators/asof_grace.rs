@@ -221,8 +221,7 @@ fn left_rows_before_the_history_are_counted() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
-        ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn results_equal_the_model_for_any_lateness_and_any_epochs(

@@ -144,8 +144,7 @@ fn old_keys_are_deleted_from_the_state() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None,
-        ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn results_equal_the_definition_for_any_lateness_and_any_epochs(

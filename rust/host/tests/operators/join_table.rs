@@ -278,8 +278,7 @@ fn read(result: &BTreeMap<(u8, i64), Pair>, key: u8, time: i64) -> Option<Pair> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
-        ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// Each side arrives in the order of time, both sides mixed in any order: the result is the
     /// join of the tables at all times.

@@ -257,8 +257,7 @@ fn hows() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
-        ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn results_equal_the_model_for_any_lateness_and_any_epochs(

@@ -213,8 +213,7 @@ fn the_last_row_by_order_by_wins_for_one_key_and_time() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None,
-        ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn a_versioned_table_accepts_the_rows_that_its_model_accepts(

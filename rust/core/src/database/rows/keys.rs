@@ -125,3 +125,35 @@ pub(in crate::database) fn parse_time(value: &[u8]) -> Result<i64> {
     })?;
     Ok(i64::from_be_bytes(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that changes needs a new format number.
+    #[test]
+    fn keys_have_the_bytes_of_format_1() {
+        let tp = TopicPartition {
+            topic: "t".into(),
+            partition: 258,
+        };
+        let position = position_key(&tp).expect("a topic");
+        assert_eq!(FORMAT, 1);
+        for (key, bytes) in [
+            (FORMAT_KEY, b"format".as_slice()),
+            (DURABILITY_KEY, b"durability"),
+            (OPEN_KEY, b"open"),
+            (SPILLED_KEY, b"spilled"),
+            (&store_key("s"), b"store:s"),
+            (&stream_time_key("s"), b"stream_time:s"),
+            (&first_retained_key("s"), b"first_kept:s"),
+            (&lost_key("s"), b"lost:s"),
+            (&memory_key("s"), b"memory:s"),
+            (&sequence_key("s"), b"sequence:s"),
+            (&property_key("s"), b"property:s"),
+            (&position, b"position:t\0\0\0\x01\x02"),
+        ] {
+            assert_eq!(key, bytes, "{}", bytes.escape_ascii());
+        }
+    }
+}

@@ -21,8 +21,7 @@ fn check(found: Vec<Out>, expected: Vec<Out>) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
-        ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn results_equal_the_definition_for_any_lateness_and_any_epochs(

@@ -156,8 +156,7 @@ impl Tables {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None,
-        ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// Rows of one key and side arrive in the order of time; sides and keys are mixed in any order.
     #[test]

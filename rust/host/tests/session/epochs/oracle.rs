@@ -203,7 +203,7 @@ fn run(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, failure_persistence: None,
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200,
         ..ProptestConfig::default() })]
 
     #[test]

@@ -1,8 +1,6 @@
 //! What the commands remove, and how the query continues.
 
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -13,7 +11,7 @@ use holdfast_host::root::{Root, StorageOptions};
 use serde_json::json;
 
 use super::{address, files, rows, run};
-use crate::support::{Host, PATIENCE, Spark, TaskRequest, left, matched, refused, right};
+use crate::support::{Host, Spark, TaskRequest, left, matched, refused, right, wait_until};
 
 #[test]
 fn rewound_state_continues_with_other_code() {
@@ -351,9 +349,8 @@ fn running_host_takes_snapshots_of_recomputed_epochs() {
     spark.open_root().rewind(Epoch(2)).unwrap();
     (2..30).for_each(|epoch| spark.epoch(epoch, || run("new", epoch)));
     // A snapshot is taken long before the query reaches its earlier epoch again.
-    let started = Instant::now();
-    while !snapshots().iter().any(|epoch| (2..30).contains(epoch)) {
-        assert!(started.elapsed() < PATIENCE, "no snapshot since the rewind");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(
+        || snapshots().iter().any(|epoch| (2..30).contains(epoch)),
+        || "no snapshot since the rewind".to_owned(),
+    );
 }

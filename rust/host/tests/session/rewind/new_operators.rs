@@ -1,12 +1,9 @@
 //! Operators that an earlier run of the epoch did not have.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use holdfast_host::protocol::Epoch;
 
 use super::{named, rows, run};
-use crate::support::{Host, PATIENCE, Row, Spark, TaskRequest, left, matched, refused};
+use crate::support::{Host, Row, Spark, TaskRequest, left, matched, refused, wait_until};
 
 #[test]
 fn operator_added_after_the_rewind_point_starts_empty() {
@@ -88,14 +85,11 @@ fn operator_that_never_staged_starts_with_a_later_epoch() {
             .pushed(host.connect(), &rows(1, 1))
             .unwrap(),
     );
-    let (file, started) = (spark.path().join("operators/other.json"), Instant::now());
-    while !file.exists() {
-        assert!(
-            started.elapsed() < PATIENCE,
-            "the operator is not registered"
-        );
-        thread::sleep(Duration::from_millis(2));
-    }
+    let file = spark.path().join("operators/other.json");
+    wait_until(
+        || file.exists(),
+        || "the operator is not registered".to_owned(),
+    );
     for epoch in 1..4 {
         run(&spark, &host, "c", epoch, &rows(epoch, epoch));
     }
