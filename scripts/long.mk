@@ -21,6 +21,7 @@ ci-full: ci ## CI, then all long tests, two at a time
 # they give way to Spark's tests, which have.
 proof: export CRASH_KILLS = 1000
 proof: export POWER_LOSSES = 2000
+proof: export ROOT_POWER_LOSSES = 2000
 proof: export DAMAGE_PLACES = 1000
 proof: export DISK_ERRORS = 1000
 proof: export FAILPOINT_ROUNDS = 10
@@ -28,7 +29,7 @@ proof: export FUZZ_TIMES = 20
 proof: export EPOCHS = 10000
 proof: setup ## kills, losses of power, damage, disk errors, schedules: 10 to 20 times as many as in CI
 	@$(ENV) $(PROOF) --no-run
-	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss 'session bounded' decoders threads \
+	@$(ENV) printf '%s\n' failpoints damage kill disk_errors power_loss root_power_loss 'session bounded' decoders threads \
 	  | xargs -P 3 -I {} nice bash -c '$(PROOF) --test {}'
 	@$(ENV) export PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-$$RANDOM}; \
 	  nice $(PROOF) --lib --test operators --test serde --test models \

@@ -122,6 +122,7 @@ impl RootIdentity {
             }
             None => {
                 self.probe()?;
+                self.spark.sync_metadata()?;
                 let meta = RootMeta {
                     format: FORMAT,
                     id: random_id(),

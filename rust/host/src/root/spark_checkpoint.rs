@@ -185,6 +185,19 @@ impl SparkCheckpoint {
             .max())
     }
 
+    /// Makes the query's id durable. Call it before the root becomes the query's.
+    ///
+    /// Spark itself does not sync it. Without it Spark would start another query.
+    ///
+    /// # Errors
+    /// `Io` if the file cannot be synced.
+    pub fn sync_metadata(&self) -> Result<()> {
+        if self.objects.is_local() && self.objects.exists(names::SPARK_METADATA)? {
+            self.objects.sync(names::SPARK_METADATA)?;
+        }
+        Ok(())
+    }
+
     /// Makes the offsets of an epoch durable, once a run.
     ///
     /// Spark itself does not sync them. Call it before a stage is acknowledged.

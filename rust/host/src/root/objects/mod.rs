@@ -4,6 +4,7 @@
 //! and [`client`] configures the connection to an object store.
 
 mod client;
+mod durability;
 mod errors;
 mod location;
 mod put_absent;

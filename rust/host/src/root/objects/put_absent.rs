@@ -43,7 +43,10 @@ impl Objects {
         let mut failures = 0;
         for _ in 0..ATTEMPTS {
             let failed = match self.create(name, bytes) {
-                Ok(true) => return Ok(PutOutcome::Ours),
+                Ok(true) => {
+                    self.sync_folders_above(name)?;
+                    return Ok(PutOutcome::Ours);
+                }
                 Ok(false) => None,
                 Err(error) if self.is_local() => return Err(error),
                 Err(error) => Some(error),
@@ -51,6 +54,7 @@ impl Objects {
             if let Some(found) = self.get(name)? {
                 // The process that made it may not have synced the folder yet.
                 self.sync_folder_of(name)?;
+                self.sync_folders_above(name)?;
                 return Ok(if found == bytes {
                     PutOutcome::Ours
                 } else {

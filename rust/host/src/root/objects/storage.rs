@@ -1,7 +1,7 @@
 //! The objects of a root: opened in a folder or a bucket, read and listed by name.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 
 use super::client::{self, StorageOptions};
+use super::durability::DurableFolders;
 use super::errors;
 use super::location::{BucketAddress, RootLocation};
 use super::runtime::block_on;
@@ -34,6 +35,8 @@ pub struct Objects {
     address: Option<BucketAddress>,
     /// In a folder this code must fsync; an object store's put is durable by itself.
     local: bool,
+    /// Folders whose own names this process has synced, up to the root's.
+    pub(super) durable_folders: DurableFolders,
     /// Ends all requests of a host that must end.
     cancellation: Cancellation,
 }
@@ -78,6 +81,7 @@ impl Objects {
                     path,
                     address: None,
                     local: true,
+                    durable_folders: DurableFolders::default(),
                     cancellation: Cancellation::default(),
                 })
             }
@@ -91,6 +95,7 @@ impl Objects {
                     path: address.to_string().into(),
                     address: Some(address),
                     local: false,
+                    durable_folders: DurableFolders::default(),
                     cancellation: Cancellation::default(),
                 })
             }
@@ -108,6 +113,7 @@ impl Objects {
             path: path.to_owned(),
             address: None,
             local: false,
+            durable_folders: DurableFolders::default(),
             cancellation: Cancellation::default(),
         }
     }
@@ -284,27 +290,6 @@ impl Objects {
                 .list_with_delimiter(Some(&Name::from(folder))),
         )?;
         found.map_err(|error| self.refused("list", folder, &error))
-    }
-
-    /// Makes a file that another process wrote durable, with its name in the folder.
-    pub fn sync(&self, name: &str) -> Result<()> {
-        self.sync_path(&self.place(name))?;
-        self.sync_folder_of(name)
-    }
-
-    pub(super) fn sync_folder_of(&self, name: &str) -> Result<()> {
-        let place = self.place(name);
-        // Every object has a parent: the root's own folder is above all of them.
-        self.sync_path(place.parent().unwrap_or(&self.path))
-    }
-
-    fn sync_path(&self, path: &Path) -> Result<()> {
-        if !self.local {
-            return Ok(());
-        }
-        File::open(path)
-            .and_then(|file| file.sync_all())
-            .map_err(|error| errors::os("fsync", path, &error))
     }
 
     /// The error for a broken rule of the protocol; its message names this root and this machine.

@@ -58,7 +58,7 @@ impl Objects {
                 return objects
                     .put(&location, part.into())
                     .await
-                    .map(|_| ())
+                    .map(drop)
                     .map_err(|error| refused(&error));
             }
             let upload = objects
@@ -90,9 +90,10 @@ impl Objects {
             upload
                 .finish()
                 .await
-                .map(|_| ())
+                .map(drop)
                 .map_err(|error| refused(&error))
-        })?
+        })??;
+        self.sync_folders_above(name)
     }
 
     /// Fetches an object into a durable file; returns its length, or none if it does not exist.

@@ -1,0 +1,361 @@
+//! A query with one as-of join on a root: Spark's driver, its files and its sink, and the model.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
+use holdfast_core::{Error, ErrorKind};
+use holdfast_host::host::Host;
+use holdfast_host::session::{Routed, Session};
+use serde_json::json;
+
+use crate::disk;
+
+const PARTITIONS: usize = 2;
+const KEYS: usize = 4;
+const COMMIT: &str = "v1\n{}";
+
+/// Why a job stopped.
+#[derive(Debug)]
+pub enum Stop {
+    /// The power was lost.
+    PowerLost,
+    /// A guarantee is broken.
+    Broken(String),
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Broken(format!("the job itself: {error}"))
+    }
+}
+
+/// The rows of an order's result: id and rate.
+type Output = BTreeMap<i64, Option<i64>>;
+
+/// A query. Its sink survives a loss of power; everything else it reads from the root.
+pub struct Job {
+    root: PathBuf,
+    local: PathBuf,
+    rng: fastrand::Rng,
+    host: Arc<Host>,
+    runs: u64,
+    attempts: i64,
+    /// For each epoch in the sink: what its offsets stood for, and its output.
+    sink: Vec<(u64, Output)>,
+}
+
+impl Job {
+    pub fn new(folder: &Path, seed: u64) -> Self {
+        Self {
+            root: folder.join("parent/root"),
+            local: folder.join("local"),
+            rng: holdfast_proof::generator(seed, 1),
+            host: Arc::new(Host::new(None, None)),
+            runs: 0,
+            attempts: 0,
+            sink: Vec::new(),
+        }
+    }
+
+    /// How many epochs are in the sink.
+    pub fn epochs(&self) -> usize {
+        self.sink.len()
+    }
+
+    /// Starts the query, and runs it until the sink has this many epochs.
+    pub fn run(&mut self, epochs: usize) -> Result<(), Stop> {
+        let ran = self.start().and_then(|mut next| {
+            while next < epochs {
+                self.epoch(next)?;
+                next += 1;
+            }
+            Ok(())
+        });
+        self.stop_host();
+        ran
+    }
+
+    /// The disk of the databases is lost, too.
+    pub fn lose_local(&self) -> Result<(), Stop> {
+        match fs::remove_dir_all(&self.local) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn stop_host(&mut self) {
+        while self.host.is_uploading() {
+            thread::yield_now();
+        }
+        self.host.close();
+        self.host = Arc::new(Host::new(None, None));
+    }
+
+    fn file(&self, folder: &str, epoch: usize) -> PathBuf {
+        self.root.join(format!("query/{folder}/{epoch}"))
+    }
+
+    /// Reads Spark's checkpoint as Spark does; returns the next epoch.
+    fn start(&mut self) -> Result<usize, Stop> {
+        self.runs += 1;
+        for folder in ["query/offsets", "query/commits"] {
+            fs::create_dir_all(self.root.join(folder))?;
+        }
+        let metadata = self.root.join("query/metadata");
+        if self.query_id().is_none() {
+            fs::write(metadata, format!(r#"{{"id":"query-{}"}}"#, self.runs))?;
+        }
+        let offsets = self.whole_files("offsets", is_whole_offsets)?;
+        let commits = self.whole_files("commits", |bytes| bytes == COMMIT.as_bytes())?;
+        let Some(last) = offsets.last().copied() else {
+            return Ok(0);
+        };
+        if commits.contains(&last) {
+            return Ok(last + 1);
+        }
+        if let Some(before) = last.checked_sub(1)
+            && !commits.contains(&before)
+        {
+            let log = self.root.join(format!("log/{before:020}/decided.0"));
+            if log.exists() {
+                return Err(Stop::Broken(format!(
+                    "epoch {before} is decided, and Spark lost its commit"
+                )));
+            }
+            // The user restores it, as Holdfast's error says: Spark begins no epoch before it has
+            // written the commit of the one before.
+            fs::write(self.file("commits", before), COMMIT)?;
+        }
+        Ok(last)
+    }
+
+    fn query_id(&self) -> Option<String> {
+        let bytes = fs::read(self.root.join("query/metadata")).ok()?;
+        let parsed: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+        Some(parsed["id"].as_str()?.to_owned())
+    }
+
+    /// The epochs of a log of Spark's. The user removes files that Spark cannot read.
+    fn whole_files(
+        &self,
+        folder: &str,
+        is_whole: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<usize>, Stop> {
+        let mut epochs = Vec::new();
+        for entry in fs::read_dir(self.root.join("query").join(folder))? {
+            let path = entry?.path();
+            if !is_whole(&fs::read(&path)?) {
+                fs::remove_file(path)?;
+            } else if let Some(epoch) = path.file_name().and_then(|name| name.to_str()) {
+                epochs.extend(epoch.parse::<usize>());
+            }
+        }
+        epochs.sort_unstable();
+        Ok(epochs)
+    }
+
+    /// Plans an epoch, runs its tasks, writes to the sink, commits.
+    fn epoch(&mut self, epoch: usize) -> Result<(), Stop> {
+        let offsets = self.file("offsets", epoch);
+        if !offsets.exists() {
+            // A plan that is lost is made again with other rows.
+            fs::write(&offsets, offsets_text(epoch, self.rng.u64(..)))?;
+        }
+        let rows = rows_of(&fs::read_to_string(&offsets)?).ok_or_else(|| {
+            Stop::Broken(format!("query/offsets/{epoch} was cut after it was read"))
+        })?;
+        let mut output = Output::new();
+        for partition in 0..PARTITIONS {
+            output.extend(self.task(epoch, partition, rows)?);
+        }
+        if epoch > self.sink.len() {
+            return Err(Stop::Broken(format!(
+                "epoch {epoch} follows {}",
+                self.sink.len()
+            )));
+        }
+        let before = self.sink[..epoch].iter().map(|(rows, _)| *rows);
+        let expected = expected(before.chain([rows]));
+        if output != expected {
+            return Err(Stop::Broken(format!(
+                "epoch {epoch}: {output:?} instead of {expected:?}"
+            )));
+        }
+        match self.sink.get(epoch) {
+            None => self.sink.push((rows, output)),
+            Some((first, _)) if *first == rows => {}
+            Some(_) => {
+                return Err(Stop::Broken(format!(
+                    "epoch {epoch} is in the sink, and was computed from other rows"
+                )));
+            }
+        }
+        fs::write(self.file("commits", epoch), COMMIT)?;
+        Ok(())
+    }
+
+    /// Runs a task until it is acknowledged; again after its host was killed.
+    fn task(&mut self, epoch: usize, partition: usize, rows: u64) -> Result<Output, Stop> {
+        loop {
+            self.attempts += 1;
+            let done = self.attempt(epoch, partition, rows);
+            if !disk::is_powered() {
+                return Err(Stop::PowerLost);
+            }
+            match done {
+                Ok(output) => return Ok(output),
+                Err(_) if disk::was_killed() => self.stop_host(),
+                Err(error) => {
+                    return Err(Stop::Broken(format!(
+                        "epoch {epoch}, partition {partition}: {:?} {error}",
+                        error.kind()
+                    )));
+                }
+            }
+        }
+    }
+
+    fn attempt(&self, epoch: usize, partition: usize, rows: u64) -> Result<Output, Error> {
+        let request = json!({
+            "root": self.root, "local_dir": self.local, "scratch": false,
+            "query_id": self.query_id(), "run_id": format!("run-{}", self.runs), "epoch": epoch,
+            "partition": partition, "partitions": PARTITIONS,
+            "attempt": self.attempts, "instance": "call",
+            "settings": {
+                "snapshot_interval": 0, "retain_epochs": 1, "flush_interval": 0, "memory": 64 << 20,
+            },
+            "operator": {
+                "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id"],
+                "right": ["rate"], "how": "left",
+                "history_retention": 1_000_000, "order_left": [], "order_right": [],
+                "output": [
+                    {"name": "id", "from": "left", "index": 0},
+                    {"name": "rate", "from": "right", "index": 0},
+                ],
+            },
+        });
+        let Routed::Local(mut session, _) =
+            Session::open(&self.host, request.to_string().as_bytes())?
+        else {
+            return Err(Error::new(ErrorKind::InvalidState, "there is one host"));
+        };
+        let batch = batch(epoch, partition, rows);
+        let schema = batch.schema();
+        session.push(batch)?;
+        let mut output = Output::new();
+        session.finish(Some(&schema), &mut |batch: RecordBatch| {
+            let ids = batch["id"].as_primitive::<Int64Type>();
+            let rates = batch["rate"].as_primitive::<Float64Type>();
+            for row in 0..batch.num_rows() {
+                let rate = rates.is_valid(row).then(|| rates.value(row) as i64);
+                output.insert(ids.value(row), rate);
+            }
+            Ok(())
+        })?;
+        Ok(output)
+    }
+}
+
+/// Spark's offsets of an epoch, which stand for its rows.
+fn offsets_text(epoch: usize, rows: u64) -> String {
+    format!("v1\n{{\"batchTimestampMs\":{epoch}}}\n{rows:020}.\n")
+}
+
+fn is_whole_offsets(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| rows_of(text).is_some())
+}
+
+fn rows_of(offsets: &str) -> Option<u64> {
+    offsets.lines().nth(2)?.strip_suffix('.')?.parse().ok()
+}
+
+/// The rates of an epoch; each key has an order, too.
+fn rates(rows: u64) -> [Option<i64>; KEYS] {
+    let mut rng = fastrand::Rng::with_seed(rows);
+    std::array::from_fn(|_| rng.bool().then(|| rng.i64(0..1_000_000)))
+}
+
+/// The output of the last of these epochs.
+fn expected(epochs: impl Iterator<Item = u64>) -> Output {
+    let (mut latest, mut count) = ([None; KEYS], 0);
+    for rows in epochs {
+        count += 1;
+        for (latest, rate) in latest.iter_mut().zip(rates(rows)) {
+            *latest = rate.or(*latest);
+        }
+    }
+    latest
+        .into_iter()
+        .enumerate()
+        .map(|(key, rate)| (id(count - 1, key), rate))
+        .collect()
+}
+
+fn id(epoch: usize, key: usize) -> i64 {
+    (epoch * KEYS + key) as i64
+}
+
+/// The rows of a partition: its keys' rates, then an order of each.
+fn batch(epoch: usize, partition: usize, rows: u64) -> RecordBatch {
+    let mut found: Vec<(String, i64, Option<i64>, Option<f64>)> = Vec::new();
+    let time = epoch as i64 * 10;
+    for (key, rate) in rates(rows).into_iter().enumerate() {
+        if key % PARTITIONS == partition {
+            let name = format!("key {key}");
+            if let Some(rate) = rate {
+                found.push((name.clone(), time, None, Some(rate as f64)));
+            }
+            found.push((name, time + 5, Some(id(epoch, key)), None));
+        }
+    }
+    let count = found.len();
+    let times = found.iter().map(|row| row.1).collect::<Vec<_>>();
+    let columns: [(&str, ArrayRef); 7] = [
+        (
+            "pid",
+            Arc::new(Int32Array::from(vec![partition as i32; count])),
+        ),
+        (
+            "side",
+            Arc::new(
+                found
+                    .iter()
+                    .map(|row| Some(row.2.is_some()))
+                    .collect::<BooleanArray>(),
+            ),
+        ),
+        ("deleted", Arc::new(BooleanArray::from(vec![false; count]))),
+        (
+            "t",
+            Arc::new(TimestampMicrosecondArray::from(times).with_timezone("UTC")),
+        ),
+        (
+            "k0",
+            Arc::new(
+                found
+                    .iter()
+                    .map(|row| Some(row.0.as_str()))
+                    .collect::<StringArray>(),
+            ),
+        ),
+        (
+            "l0",
+            Arc::new(found.iter().map(|row| row.2).collect::<Int64Array>()),
+        ),
+        (
+            "r0",
+            Arc::new(found.iter().map(|row| row.3).collect::<Float64Array>()),
+        ),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
+        .expect("columns of one length")
+}
