@@ -127,7 +127,7 @@ def test_late_and_dropped_rows_are_in_the_progress_of_the_query(stream: Stream):
 
 
 def test_reads_before_the_history_are_in_the_progress_of_the_query(stream: Stream):
-    stream.batch(right=[("a", 0, 1), ("a", 1_000, 2)])
+    stream.batch(right=[("a", 0, "1"), ("a", 1_000, "2")])
     stream.batch(left=[("a", 10, 1), ("a", 1_001, 2)])
     joined = hfs.join_asof(
         stream.source("left"),
