@@ -6,7 +6,7 @@ SHELL := bash
 ENV := . scripts/env.sh;
 ARGS ?=
 
-.PHONY: help setup build wheel test test-rust test-python lint fmt demo lock ci
+.PHONY: help setup build wheel wheel-smoke test test-rust test-python lint fmt demo lock ci
 
 help: ## list the commands
 	@grep -hE '^([a-z0-9-]+:.*##|##@)' $(MAKEFILE_LIST) \
@@ -22,6 +22,10 @@ build: setup ## compile the extension (RocksDB too, the first time)
 
 wheel: setup ## the package for other environments and executors, into dist/
 	@$(ENV) maturin build --quiet --release --locked --out dist
+
+wheel-smoke: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+wheel-smoke: build ## the wheel, built and used in an environment that has nothing else
+	@scripts/wheel-smoke
 
 test: test-rust test-python ## the tests of CI
 
@@ -48,7 +52,7 @@ demo: build ## the as-of join on every ECB rate since 1999; ARGS=--kill kills it
 lock: setup ## write the lock files
 	@$(ENV) scripts/lock
 
-ci: ## what CI runs: lint and test
+ci: ## what CI runs: lint, test and wheel-smoke
 	@.ci/run
 
 include scripts/long.mk

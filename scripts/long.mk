@@ -5,17 +5,18 @@ N ?= 1000
 SEED ?=
 SOAK_MINUTES ?= 30
 EXAMPLES ?= 20
+FRESH ?=
 # The whole workspace: with other features cargo would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
 
-.PHONY: ci-full crash crash-demo cluster survive soak schedules proof s3 oracles bench bench-spark bench-peers bench-full
+.PHONY: ci-full pyspark-versions crash crash-demo cluster survive soak schedules proof s3 oracles bench bench-spark bench-peers bench-full
 
-crash-demo cluster survive soak s3 oracles: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+crash-demo cluster survive pyspark-versions soak s3 oracles: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 ##@ Long tests (all but the soak: make ci-full)
 
-ci-full: ci ## CI, then all long tests, two at a time
-	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target survive proof cluster crash-demo s3 oracles bench-spark
+ci-full: ## CI, then all long tests but those that passed on this commit (FRESH=1: all)
+	@FRESH="$(FRESH)" scripts/ci-full ci survive pyspark-versions proof cluster crash-demo s3 oracles bench-spark
 
 # Three at a time, the longest first: they wait for the disk half of the time. They have no deadlines, so
 # they give way to Spark's tests, which have.
@@ -42,9 +43,11 @@ crash: setup ## N=1000 kills of the stores; a stopped run resumes, SEED= repeats
 schedules: setup ## the publish protocol under shuttle, in SCHEDULES=2000 orders of the threads
 	@$(ENV) $(PROOF) --features holdfast-proof/shuttle --test schedules
 
-survive: build ## what a query on Spark survives, a transaction of 1 GiB, PySpark 4.0
+survive: build ## what a query on Spark survives, a transaction of 1 GiB
 	@$(ENV) pytest -m survive --timeout 1200 tests $(ARGS)
-	@$(ENV) scripts/pyspark-versions 4.0
+
+pyspark-versions: build ## PySpark 4.0 to 4.3 on Python 3.11 to 3.13; ARGS=4.1-3.12 selects
+	@$(ENV) scripts/pyspark-versions $(ARGS)
 
 cluster: build ## standalone clusters of several executors, parts of which are killed
 	@$(ENV) pytest -m cluster tests

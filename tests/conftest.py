@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from databases import Bench
+from databases import Bench, memory_folder
 
 
 @pytest.fixture
@@ -20,12 +20,12 @@ def place() -> str:
 
 @pytest.fixture
 def memory_path() -> Iterator[Path]:
-    """Like `tmp_path`, but on a file system in memory if there is one.
+    """Like `tmp_path`, but on a file system in memory if there is one with room.
 
     A spill syncs files, and these tests do not simulate a loss of power.
     """
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as path:
+    memory = memory_folder()
+    with tempfile.TemporaryDirectory(dir=memory) as path:
         yield Path(path)
 
 

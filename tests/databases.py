@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,12 @@ import pytest
 import holdfast as hf
 
 DAY = 86_400_000_000
+_ROOM = 1 << 30
+
+
+def memory_folder(folder: Path = Path("/dev/shm")) -> Path | None:
+    """Returns the file system in memory if it has room for a test; a container has 64 MiB."""
+    return folder if folder.is_dir() and shutil.disk_usage(folder).free > _ROOM else None
 
 
 class Bench:

@@ -39,6 +39,10 @@ Another process, or the same one after a crash, reads the last commit:
 - `holdfast.spark`: operators for PySpark jobs
 """
 
+from holdfast._requirements import check_extension
+
+check_extension()  # before the imports that need it
+
 from holdfast import errors, metrics, serde, stores
 from holdfast._core import __version__
 from holdfast._database import Database, open  # noqa: A004

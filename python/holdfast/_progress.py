@@ -3,9 +3,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from holdfast import _core
+
+COUNTED: Final = ("late", "dropped", "expired", "ahead")
+"""The counts of rows without their effect that a query's `observedMetrics` has, too."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ __all__ = [
     "FormatVersionError",
     "HoldfastError",
     "NotUpToBoundError",
+    "RequirementError",
     "RestoreError",
     "SerializationError",
     "StateMismatchError",
@@ -67,6 +68,13 @@ class NotUpToBoundError(HoldfastError):
     """The state is behind the position that the query requires.
 
     Try again later, or restore the store that the message names as lost.
+    """
+
+
+class RequirementError(HoldfastError, ImportError):
+    """Something that Holdfast needs is missing or too old: the message says what to install.
+
+    It is an `ImportError` as well, since most of it is raised by an import.
     """
 
 

@@ -19,6 +19,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import holdfast as hf
+from databases import memory_folder
 
 RC, RU = hf.IsolationLevel.READ_COMMITTED, hf.IsolationLevel.READ_UNCOMMITTED
 W, V = hf.WindowedKey, hf.ValueAndTimestamp
@@ -33,7 +34,7 @@ RETENTION, SIZE = 50, 5
 # spills at every row, which takes ten times as long.
 LIMITS = st.sampled_from([64 << 20] * 5 + [300] * 2 + [0])
 # Every spill syncs files; memory makes that cheap.
-MEMORY = Path("/dev/shm")
+MEMORY = memory_folder()
 
 
 def table(reader: Any) -> list[tuple[Any, ...]]:
@@ -74,7 +75,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
+        self.directory = Path(tempfile.mkdtemp(dir=MEMORY))
         self.current: dict[Any, Any] = {}
         self.stream_time: int | None = None
         self.number = 0

@@ -19,6 +19,10 @@ The docstring of a function lists what its call raises. An error in a task ends 
 about each.
 """
 
+from holdfast._requirements import check_pyspark
+
+check_pyspark()  # before the imports that need it
+
 from holdfast._progress import EpochProgress, OperatorProgress
 from holdfast._time import Duration
 from holdfast.spark.foreach_batch import foreach_batch

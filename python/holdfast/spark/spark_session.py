@@ -13,6 +13,19 @@ def is_connect(spark: "SparkSession") -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def needs_java() -> bool:
+    """Returns whether this process has yet to start a Java for its Spark.
+
+    A client of Spark Connect needs none, and a session that is active has what it needs.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
+
+    gateway = getattr(SparkContext, "_gateway", None)  # absent in pyspark-client
+    return gateway is None and not is_remote() and SparkSession.getActiveSession() is None
+
+
 def is_true(spark: "SparkSession", setting: str, *, default: str) -> bool:
     """Returns whether a setting is true, in upper or lower case."""
     return str(spark.conf.get(setting, default)).strip().lower() == "true"

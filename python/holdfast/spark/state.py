@@ -8,11 +8,13 @@ from typing import Any, Final, Literal
 from holdfast import _core
 from holdfast._options import IsolationLevel, rocksdb_option_rows
 from holdfast._progress import EpochProgress, read_progress
+from holdfast._requirements import check_java
 from holdfast._time import Duration, duration_micros
 from holdfast.errors import UnsupportedOperationError
 from holdfast.spark.epoch import Epoch
 from holdfast.spark.operator_names import OperatorNames, check_name
 from holdfast.spark.root import check_options, checked_root, local_folder, remote_checkpoint
+from holdfast.spark.spark_session import needs_java
 
 _MAX_PARTITIONS: Final = 1 << 16
 _SIZES: Final = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -55,7 +57,8 @@ class State:
 
     `default_isolation_level` is refused: the state of a query cannot be read from outside yet.
 
-    Raises `ValueError` or `TypeError` naming the argument, `HoldfastError` if the root cannot be
+    Raises `ValueError` or `TypeError` naming the argument, `RequirementError` if no session is
+    started and there is no Java 17 or newer to start one, `HoldfastError` if the root cannot be
     written, and `UnsupportedOperationError` for addresses of other kinds, for an object store
     without conditional puts and for a `default_isolation_level`.
     """
@@ -77,6 +80,7 @@ class State:
         rocksdb_options: Mapping[str, str] | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
+        check_java(is_needed=needs_java())
         _check_partitions(partitions)
         if processing_guarantee not in ("exactly_once", "at_least_once"):
             raise ValueError(

@@ -101,3 +101,46 @@ def test_progress_needs_a_root(tmp_path):
     (tmp_path / "root").rmdir()
     with pytest.raises(StateMismatchError, match="no such folder"):
         state.progress()
+
+
+def metrics_of(stream: Stream, name: str) -> list[dict[str, int]]:
+    """What the query's progress says of each epoch with rows, by the driver alone."""
+    found = [
+        json.loads(progress.json)["observedMetrics"].get(name)
+        for progress in stream.last.recentProgress
+        if progress.numInputRows
+    ]
+    return [{} if metrics is None else metrics for metrics in found]
+
+
+def test_late_and_dropped_rows_are_in_the_progress_of_the_query(stream: Stream):
+    stream.batch(left=[("a", 1, 1), ("a", 100, 2)])
+    # No row of this epoch has a result.
+    stream.batch(left=[("a", 2, 3), ("b", None, 4), ("a", 102, 5)])
+    state = stream.state()
+    stream.run(counted(stream, stream.source("left"), state))
+    none = {"late": 0, "dropped": 0, "expired": 0, "ahead": 0}
+    assert metrics_of(stream, "holdfast:totals:result") == [
+        none,
+        {**none, "late": 1, "dropped": 1},
+    ]
+
+
+def test_reads_before_the_history_are_in_the_progress_of_the_query(stream: Stream):
+    stream.batch(right=[("a", 0, "1"), ("a", 1_000, "2")])
+    stream.batch(left=[("a", 10, 1), ("a", 1_001, 2)])
+    joined = hfs.join_asof(
+        stream.source("left"),
+        stream.source("right"),
+        by="k",
+        left_on="t",
+        right_on="since",
+        history_retention="10 seconds",
+        state=stream.state(),
+        name="join",
+    )
+    rows = stream.run(joined)
+    assert [metrics["expired"] for metrics in metrics_of(stream, "holdfast:join:result")] == [0, 1]
+    # The row that carries the counts is in no result.
+    assert [len(rows[epoch]) for epoch in sorted(rows)] == [0, 2]
+    assert "holdfast_counts" not in joined.columns

@@ -26,6 +26,13 @@ CONTEXT = SimpleNamespace(
 """The task context of partition 1."""
 
 
+class Output(list[pa.RecordBatch]):
+    """The output of a session, which is the input."""
+
+    def staged(self) -> str:
+        return "{}"
+
+
 class Client:
     """A connection that keeps what it gets."""
 
@@ -40,8 +47,8 @@ class Client:
     def push(self, batch: pa.RecordBatch) -> None:
         self.pushed.append(batch)
 
-    def finish(self) -> list[pa.RecordBatch]:
-        return self.pushed
+    def finish(self) -> Output:
+        return Output(self.pushed)
 
     def close(self) -> None:
         pass

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as sql
 
+from holdfast._progress import COUNTED
 from holdfast._time import Duration
 from holdfast.spark.foreach_batch import note_root
 from holdfast.spark.materialized import Materialized
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from holdfast.spark.worker.task import OperatorTask
+
+_COUNTS: Final = sql.ArrayType(sql.LongType())
 
 TaskFactory = Callable[..., "OperatorTask"]
 """Makes an operator's task from the arguments of `OperatorTask`."""
@@ -149,8 +152,25 @@ class Operator:
             # In a streaming plan the current time is the micro-batch's timestamp, as the driver has
             # it in its memory.
             shuffled = shuffled.withColumn("planned_at", F.unix_millis(F.current_timestamp()))
-        task = self._make_task(application, has_timestamps=rows.isStreaming)
-        return shuffled.mapInArrow(task, self._output)
+        if not rows.isStreaming:
+            return shuffled.mapInArrow(self._make_task(application), self._output)
+        # One more row of each task has the host's counts. A query's progress shows the metrics of
+        # its own plan only, so a static frame has no such rows.
+        counts = self._unused_name("holdfast_counts")
+        task = self._make_task(application, has_timestamps=True, counts=counts)
+        output = sql.StructType([*self._output, sql.StructField(counts, _COUNTS)])
+        sums = [
+            F.coalesce(F.sum(F.col(counts)[index]), F.lit(0)).alias(name)
+            for index, name in enumerate(COUNTED)
+        ]
+        result = shuffled.mapInArrow(task, output).observe(f"{OBSERVED}{unique}:result", *sums)
+        return result.where(F.isnull(counts)).drop(counts)
+
+    def _unused_name(self, name: str) -> str:
+        taken = {field.name.lower() for field in self._output}
+        while name in taken:
+            name += "_"
+        return name
 
     def _observed(self, rows: "DataFrame") -> "list[Column]":
         metrics = [F.expr(expression).alias(name) for name, expression in self._metrics.items()]
@@ -166,7 +186,9 @@ class Operator:
             metrics.append(F.count_if(ahead).alias("ahead"))
         return metrics
 
-    def _make_task(self, application: str | None, *, has_timestamps: bool) -> "OperatorTask":
+    def _make_task(
+        self, application: str | None, *, has_timestamps: bool = False, counts: str | None = None
+    ) -> "OperatorTask":
         # Imported here: the plan and the code that runs in workers do not depend on each other.
         from holdfast.spark.worker.task import OperatorTask
 
@@ -187,6 +209,7 @@ class Operator:
             layout=self._layout,
             output=self._arrow_output,
             has_timestamps=has_timestamps,
+            counts=counts,
         )
 
 

@@ -1,7 +1,7 @@
 """A user's own aggregation in Spark's Python worker."""
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -114,7 +114,7 @@ class AggregatorTask(OperatorTask):
         self,
         client: "_core.HostClient",
         request: dict[str, Any],  # noqa: ARG002
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, str]:
         aggregators = {
             number: WorkerAggregator(*arguments) for number, arguments in self.aggregators.items()
         }
@@ -136,6 +136,6 @@ class AggregatorTask(OperatorTask):
                     calls.digest(rows)
                     yield rows
                 task, number, batch = calls.next_task(answer)
-            calls.done()
+            return calls.done()
         finally:
             calls.close()

@@ -5,14 +5,16 @@ starts nothing.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from holdfast._progress import COUNTED
 from holdfast.errors import HoldfastError
 from holdfast.spark.epoch import Epoch
+from holdfast.spark.worker.filler import filler
 from holdfast.spark.worker.input_end import check_input_ended
 from holdfast.spark.worker.task_epoch import task_epoch
 from holdfast.spark.worker.task_settings import check_settings
@@ -37,13 +39,19 @@ class OperatorTask:
         layout: pa.Schema,
         output: pa.Schema,
         has_timestamps: bool = False,
+        counts: str | None = None,
     ) -> None:
-        """`has_timestamps`: a column after those of the layout has the batch timestamp."""
+        """`has_timestamps`: a column after those of the layout has the batch timestamp.
+
+        `counts`: the name of a column after those of the output, null but in one more row at the
+        end. That row has the counts of `COUNTED`, in their order.
+        """
         self.request: Final = request
         self.epoch: Final = epoch
         self.layout: Final = layout
         self.output: Final = output
         self.has_timestamps: Final = has_timestamps
+        self.counts: Final = counts
         self._columns: Final = list(range(len(layout)))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,7 +79,9 @@ class OperatorTask:
                     self._check_partition(rows, request["partition"])
                 client.push(_conform(rows, self.layout))
             check_input_ended()
-            yield from self._results(client, request)
+            report = yield from map_results(self._with_counts, self._results(client, request))
+            if self.counts is not None:
+                yield self._with_counts(filler(self.output), json.loads(report))
         finally:
             client.close()
 
@@ -79,13 +89,32 @@ class OperatorTask:
         self,
         client: "HostClient",
         request: dict[str, Any],  # noqa: ARG002
-    ) -> Iterator[pa.RecordBatch]:
-        """Returns the operator's result after the end of its input.
+    ) -> Generator[pa.RecordBatch, None, str]:
+        """Yields the operator's result after the end of its input.
 
-        With the last batch the host acknowledges that the epoch is staged.
+        With the last batch the host acknowledges that the epoch is staged. Returns its report of
+        that (JSON).
         """
-        for result in client.finish():
+        results = client.finish()
+        for result in results:
             yield self._conform(pa.record_batch(result))
+        return results.staged() or "{}"
+
+    def _with_counts(
+        self, batch: pa.RecordBatch, report: dict[str, int] | None = None
+    ) -> pa.RecordBatch:
+        """Returns the batch with the column of the counts, null without a report."""
+        if self.counts is None:
+            return batch
+        kind = pa.list_(pa.int64())
+        # An array is the smallest column of nulls: four bytes a row.
+        column = (
+            pa.nulls(batch.num_rows, kind)
+            if report is None
+            else pa.array([[report[name] for name in COUNTED]], kind)
+        )
+        schema = batch.schema.append(pa.field(self.counts, kind))
+        return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
 
     def _conform(self, result: pa.RecordBatch) -> pa.RecordBatch:
         return _conform(result, self.output)
@@ -125,6 +154,20 @@ class OperatorTask:
             "operator moves its tasks: put repartition() between them, or write the two results in "
             "two queries"
         )
+
+
+def map_results(
+    function: Callable[[pa.RecordBatch], pa.RecordBatch],
+    results: Generator[pa.RecordBatch, None, str],
+) -> Generator[pa.RecordBatch, None, str]:
+    """Yields the function's result of each batch, and returns what the generator returns."""
+    while True:
+        try:
+            batch = next(results)
+        except StopIteration as end:
+            report: str = end.value
+            return report
+        yield function(batch)
 
 
 def _planned(

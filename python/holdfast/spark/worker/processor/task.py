@@ -1,7 +1,7 @@
 """A process operator's task: the state host orders the rows, the processor gets them in batches."""
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +39,7 @@ class ProcessTask(OperatorTask):
 
     def _results(
         self, client: "_core.HostClient", request: dict[str, Any]
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, str]:
         from holdfast.spark.worker.processor.output import StoredOutput
 
         calls = client.end_input()
@@ -49,7 +49,7 @@ class ProcessTask(OperatorTask):
             for batch in compute() if stored is None else stored.batches(compute, self._check):
                 calls.digest(batch)
                 yield batch
-            calls.done()
+            return calls.done()
         finally:
             calls.close()
 

@@ -1,0 +1,47 @@
+"""The extension: the processor, the platform and the C library that it was compiled for."""
+
+import platform
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from holdfast.errors import RequirementError
+
+_CPU_FLAGS: Final = ("sse4_2", "pclmulqdq", "popcnt")
+"""What `.cargo/config.toml` compiles for."""
+
+
+def missing_cpu_flags(cpuinfo: str) -> list[str]:
+    """Returns the instructions that the extension uses and the first processor lacks."""
+    for line in cpuinfo.splitlines():
+        name, _, flags = line.partition(":")
+        if name.strip() == "flags":
+            return [flag for flag in _CPU_FLAGS if flag not in flags.split()]
+    return []
+
+
+def check_cpu(machine: str, cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
+    """Raises `RequirementError` on an x86-64 processor that would end this process with SIGILL."""
+    if machine != "x86_64" or not cpuinfo.exists():
+        return
+    missing = missing_cpu_flags(cpuinfo.read_text())
+    if missing:
+        raise RequirementError(
+            f"this processor has no {', '.join(missing)}: holdfast needs x86-64-v2, which all "
+            "processors since 2009 have. In a virtual machine choose the processor model of the "
+            "machine itself (QEMU: -cpu host)"
+        )
+
+
+def check_extension() -> None:
+    """Raises `RequirementError` if the extension cannot be loaded here."""
+    check_cpu(platform.machine())
+    try:
+        import_module("holdfast._core")
+    except ImportError as error:
+        raise RequirementError(
+            f"holdfast's extension cannot be loaded ({error}) on {platform.system()} "
+            f"{platform.machine()} with {' '.join(platform.libc_ver())}: install the wheel of this "
+            "platform, or build one here with `make wheel`. A wheel needs a glibc at least as new "
+            "as the one it was built with, which its file name has (manylinux_2_34: glibc 2.34)"
+        ) from error
