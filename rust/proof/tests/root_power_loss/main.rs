@@ -22,13 +22,16 @@ const SEEDS: u64 = 40;
 
 /// Syncs each of which was removed, and a run noticed it. `docs/design/proofs.md` says what of the
 /// others is open.
-const NEEDED: [&str; 6] = [
+const NEEDED: [&str; 9] = [
     "client: file root/log/N/*",
     "client: file root/log/N/decided",
     "client: file root/meta.json",
     "client: file root/operators/join.json",
     "client: file root/owners/join/N/*",
     "client: file root/runs/*",
+    "client: file root/snapshots/join/N/files/*",
+    "client: folder root/log/N",
+    "client: folder root/operators",
 ];
 
 /// Loses the power of one root several times; `skipped`: syncs that do nothing.
@@ -71,7 +74,7 @@ fn lose_power(
     Ok(())
 }
 
-/// Both tests need the one disk of the process, so they are one.
+/// One test checks both, since a process has one simulated disk.
 #[test]
 fn power_loss_keeps_acknowledged_epochs_and_each_sync_is_needed() {
     let mut seen = BTreeSet::new();
