@@ -112,18 +112,29 @@ impl OperatorCatalog {
         Ok(meta.first_epoch)
     }
 
-    /// Lists the operators that first took part in this epoch or a later one.
+    /// Lists all versions of the operators that first took part in this epoch or a later one.
     ///
     /// # Errors
     /// As [`OperatorCatalog::first_epoch`].
-    pub fn begun_since(&self, epoch: Epoch) -> Result<Vec<OperatorName>> {
+    pub fn begun_since(&self, epoch: Epoch) -> Result<Vec<String>> {
         let mut begun = Vec::new();
         for operator in self.names()? {
             if self.first_epoch(&operator)? >= epoch {
-                begun.push(operator);
+                begun.extend(self.versions(&operator)?);
             }
         }
         Ok(begun)
+    }
+
+    /// Lists the objects of an operator.
+    fn versions(&self, operator: &OperatorName) -> Result<Vec<String>> {
+        let mut files = self.objects.list(names::OPERATORS)?;
+        files.retain(|file| names::is_of_operator(file, operator));
+        let folder = names::OPERATORS;
+        Ok(files
+            .iter()
+            .map(|file| format!("{folder}/{file}"))
+            .collect())
     }
 
     fn read_or_write(
@@ -208,12 +219,9 @@ impl OperatorCatalog {
             }
             Some(_) => {
                 self.runs.fence(run)?;
-                let files = self.objects.list(names::OPERATORS)?;
-                files
+                self.versions(name)?
                     .iter()
-                    .filter(|file| names::is_of_operator(file, name))
-                    .map(|file| format!("{}/{file}", names::OPERATORS))
-                    .try_for_each(|file| self.objects.remove(&file))?;
+                    .try_for_each(|file| self.objects.remove(file))?;
                 self.put(&file, meta)
             }
             None => {
