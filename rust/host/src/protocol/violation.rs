@@ -111,6 +111,21 @@ pub enum Violation {
         epoch: Epoch,
     },
 
+    /// The operator first took part in a later epoch than the one that Spark asks for.
+    #[error(
+        "operator {operator} began with epoch {first_epoch}, but Spark works on epoch {epoch}: an \
+         older checkpoint was restored, or `holdfast rewind` was interrupted. Take the state back \
+         with `holdfast rewind <root> --epoch {epoch}`, or restore the newer checkpoint"
+    )]
+    BegunLater {
+        /// The operator.
+        operator: OperatorName,
+        /// The epoch in which it first took part.
+        first_epoch: Epoch,
+        /// The epoch that Spark asks for.
+        epoch: Epoch,
+    },
+
     /// Spark's offsets of an epoch are not those that the epoch was computed from.
     #[error(
         "Spark's offsets of epoch {epoch} (query/offsets/{epoch}) have changed: {difference}. Two \
@@ -275,6 +290,7 @@ impl Violation {
             | Self::StateMissing { .. }
             | Self::PreviousNotCommitted { .. }
             | Self::StateAhead { .. }
+            | Self::BegunLater { .. }
             | Self::OffsetsChanged { .. }
             | Self::DecisionNotReproduced { .. }
             | Self::EvaluatedInPart { .. }

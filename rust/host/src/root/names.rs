@@ -212,6 +212,12 @@ pub fn parse_decision(file: &str) -> Option<RunNumber> {
     rewind.parse().ok().map(RunNumber)
 }
 
+/// Parses the run in the file name of a head or a chunk, or the rewind's run in that of a decision;
+/// none for any other file.
+pub fn parse_run(file: &str) -> Option<RunNumber> {
+    parse_decision(file).or_else(|| file.split('.').nth(2)?.parse().ok().map(RunNumber))
+}
+
 /// Parses the file name of a head; none for a chunk or any other file.
 pub fn parse_head(file: &str) -> Option<ObjectId> {
     let mut parts = file.split('.');
@@ -256,6 +262,10 @@ mod tests {
         );
         assert_eq!(parse_owner("join#1"), None);
         assert_eq!(parse_decision("decided.12"), Some(RunNumber(12)));
+        for file in ["join.15.3", "join.15.3.7-ab.0", "decided.3"] {
+            assert_eq!(parse_run(file), Some(RunNumber(3)), "{file}");
+        }
+        assert_eq!(parse_run("notes.txt"), None);
         for other in [
             "decided.0",
             "join.15.3.7-ab.0",

@@ -92,7 +92,7 @@ pub fn open_step(facts: &OpenFacts) -> OpenStep {
     if let (false, Some(previous)) = (facts.previous_committed, epoch.previous()) {
         return OpenStep::Error(Violation::PreviousNotCommitted { epoch, previous });
     }
-    match facts.applied {
+    let step = match facts.applied {
         None => roll_forward(facts.first_epoch, epoch),
         Some(applied) if applied > epoch => OpenStep::Error(Violation::StateAhead {
             operator: facts.operator.clone(),
@@ -110,6 +110,17 @@ pub fn open_step(facts: &OpenFacts) -> OpenStep {
             reason: format!("the state holds an object of epoch {applied} that did not decide it"),
         },
         Some(applied) => roll_forward(applied.next(), epoch),
+    };
+    match step {
+        // The state would skip the epochs before its first one, and no later check would see it.
+        OpenStep::Ready | OpenStep::Apply { .. } if facts.first_epoch > epoch => {
+            OpenStep::Error(Violation::BegunLater {
+                operator: facts.operator.clone(),
+                first_epoch: facts.first_epoch,
+                epoch,
+            })
+        }
+        step => step,
     }
 }
 
@@ -192,6 +203,27 @@ mod tests {
             panic!("a state ahead by two must not open");
         };
         assert!(error.to_string().contains("holdfast rewind"), "{error}");
+    }
+
+    #[test]
+    fn a_state_that_begins_after_the_epoch_does_not_open() {
+        let later = |applied| {
+            open_step(&OpenFacts {
+                first_epoch: Epoch(8),
+                ..facts(7, applied)
+            })
+        };
+        for applied in [None, Some(6), Some(3)] {
+            let OpenStep::Error(error @ Violation::BegunLater { .. }) = later(applied) else {
+                panic!("the state would skip epochs")
+            };
+            assert!(error.to_string().contains("--epoch 7"), "{error}");
+        }
+        assert!(matches!(later(Some(7)), OpenStep::Rebuild { .. }));
+        assert!(matches!(
+            later(Some(8)),
+            OpenStep::Error(Violation::StateAhead { .. })
+        ));
     }
 
     #[test]

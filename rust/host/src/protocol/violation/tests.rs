@@ -115,6 +115,15 @@ fn every_message_names_the_thing_and_the_way_out() {
             &[PLACE, "epoch 50", "`holdfast rewind /the/root --epoch 41`"],
         ),
         (
+            Violation::BegunLater {
+                operator: operator.clone(),
+                first_epoch: Epoch(50),
+                epoch,
+            },
+            ErrorKind::StateMismatch,
+            &["epoch 50", "`holdfast rewind /the/root --epoch 41`"],
+        ),
+        (
             Violation::EvaluatedInPart {
                 epoch,
                 run,

@@ -135,6 +135,11 @@ impl EpochDecisions {
                 return Ok(decision);
             }
             if self.log.has_later_files(epoch)? {
+                // Another host may have recorded the epoch since, and then a later one.
+                let rewind = self.rewind_of(asking, epoch)?.newest_of(epoch);
+                if let Some(decision) = self.recorded_after(epoch, rewind)? {
+                    return Ok(decision);
+                }
                 return Err(self.objects.violation(Violation::LogLost {
                     epoch,
                     lost: names::epoch(epoch),
@@ -318,5 +323,45 @@ impl<'a> Headers<'a> {
             sources_idle_since,
             operators,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use object_store::ObjectStore;
+
+    use super::*;
+    use crate::log;
+    use crate::root::Root;
+    use crate::root::testing::{ConcurrentChange, Fault, FaultyStore};
+
+    #[test]
+    fn an_epoch_that_another_host_records_as_skipped_meanwhile_is_not_lost() {
+        let store = Arc::new(FaultyStore::new(Fault::None));
+        let root = Root::over(
+            Arc::clone(&store) as Arc<dyn ObjectStore>,
+            Path::new("memory"),
+        );
+        let skipped = |epoch| EpochDecision::skipped(epoch, RunNumber(0), Digest::ZERO, None);
+        let put = |epoch| {
+            let json = log::encode_decision(&skipped(epoch)).expect("encodes");
+            ConcurrentChange::Puts(names::decision(epoch, RunNumber(0)), json)
+        };
+        // This host has found nothing of epoch 1, and looks for later epochs.
+        store.before(names::LOG, vec![put(Epoch(1)), put(Epoch(2))]);
+        let found = root
+            .decisions
+            .skip(DecisionAsker::default(), Epoch(1), None, 1)
+            .expect("another host has decided");
+        assert_eq!(found, skipped(Epoch(1)));
+        // Without a record, the later epoch proves that this one was lost.
+        let lost = root
+            .decisions
+            .skip(DecisionAsker::default(), Epoch(0), None, 1)
+            .expect_err("lost");
+        assert_eq!(lost.kind(), holdfast_core::ErrorKind::Restore, "{lost}");
     }
 }

@@ -112,18 +112,29 @@ impl OperatorCatalog {
         Ok(meta.first_epoch)
     }
 
-    /// Lists the operators that first took part in this epoch or a later one.
+    /// Lists all versions of the operators that first took part in this epoch or a later one.
     ///
     /// # Errors
     /// As [`OperatorCatalog::first_epoch`].
-    pub fn begun_since(&self, epoch: Epoch) -> Result<Vec<OperatorName>> {
+    pub fn begun_since(&self, epoch: Epoch) -> Result<Vec<String>> {
         let mut begun = Vec::new();
         for operator in self.names()? {
             if self.first_epoch(&operator)? >= epoch {
-                begun.push(operator);
+                begun.extend(self.versions(&operator)?);
             }
         }
         Ok(begun)
+    }
+
+    /// Lists the objects of an operator.
+    fn versions(&self, operator: &OperatorName) -> Result<Vec<String>> {
+        let mut files = self.objects.list(names::OPERATORS)?;
+        files.retain(|file| names::is_of_operator(file, operator));
+        let folder = names::OPERATORS;
+        Ok(files
+            .iter()
+            .map(|file| format!("{folder}/{file}"))
+            .collect())
     }
 
     fn read_or_write(
@@ -208,12 +219,9 @@ impl OperatorCatalog {
             }
             Some(_) => {
                 self.runs.fence(run)?;
-                let files = self.objects.list(names::OPERATORS)?;
-                files
+                self.versions(name)?
                     .iter()
-                    .filter(|file| names::is_of_operator(file, name))
-                    .map(|file| format!("{}/{file}", names::OPERATORS))
-                    .try_for_each(|file| self.objects.remove(&file))?;
+                    .try_for_each(|file| self.objects.remove(file))?;
                 self.put(&file, meta)
             }
             None => {
@@ -227,6 +235,9 @@ impl OperatorCatalog {
     /// computed.
     ///
     /// False only if the log proves it. If the log has been trimmed or lost, the answer is true.
+    /// What a rewind took back does not count: a command that was interrupted, or a host that
+    /// registered late, leaves an operator that begins after the epoch. With it the state would
+    /// skip epochs.
     fn took_part(
         &self,
         name: &OperatorName,
@@ -234,14 +245,16 @@ impl OperatorCatalog {
         epoch: Epoch,
         partitions: u32,
     ) -> Result<bool> {
-        let objects = self.log.list(None, first)?;
+        let objects = self.log.files_in_force(first)?.heads;
         let has_object = |run: Option<RunNumber>| {
             objects
                 .iter()
                 .any(|object| object.operator == *name && run.is_none_or(|run| run == object.run))
         };
-        if first == epoch {
-            return Ok(has_object(None));
+        if first >= epoch {
+            return Ok(has_object(None)
+                || self.log.has_later(epoch, |other| other == name)?
+                || self.has_snapshot_since(name, epoch)?);
         }
         let left_out = match protocol::highest_whole(&objects, partitions) {
             Decision::Run(run) => !has_object(Some(run)),
@@ -252,6 +265,16 @@ impl OperatorCatalog {
             || !self.snapshots.list_all(name)?.is_empty())
     }
 
+    /// Whether a snapshot of this epoch or a later one exists that no rewind took back.
+    fn has_snapshot_since(&self, name: &OperatorName, epoch: Epoch) -> Result<bool> {
+        for id in self.snapshots.list_all(name)? {
+            if id.epoch >= epoch && !self.log.was_taken_back(id.epoch)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Checks that an operator without an object in the root is indeed new.
     ///
     /// If the object was lost, the operator would start again with empty state.
@@ -259,7 +282,8 @@ impl OperatorCatalog {
         let Some(before) = first_epoch.previous() else {
             return Ok(());
         };
-        if self.log.list(Some(name), before)?.is_empty()
+        let heads = self.log.files_in_force(before)?.heads;
+        if heads.iter().all(|object| object.operator != *name)
             && self
                 .snapshots
                 .list_all(name)?

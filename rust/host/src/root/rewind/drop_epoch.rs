@@ -14,7 +14,7 @@ impl Root {
     /// None if there is nothing to remove: then no run is claimed, and a running query continues.
     ///
     /// # Errors
-    /// `InvalidState` if Spark has committed the epoch; those of
+    /// `InvalidState` if Spark has committed the epoch, or a query starts meanwhile; those of
     /// [`RootIdentity::query`](crate::root::RootIdentity::query); `Io`.
     pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<RemovedObjects>> {
         let (query, _) = self.identity.query()?;
@@ -44,10 +44,11 @@ impl Root {
         // Everything is listed again after the claim: a host that is still running may have put
         // something meanwhile.
         let run = self.claim_by_hand("holdfast epoch drop", &query, epoch)?;
-        let mut removal = Removal::new(&self.objects, run);
+        let mut removal = Removal::new(&self.objects, &self.runs, run);
         removal.epoch(epoch)?;
-        removal.far_future(&self.far_future, is_dropped)?;
-        removal.operators(&self.operators.begun_since(epoch)?)?;
-        Ok(Some(removal.finish()))
+        let mut others = self.far_future.list(is_dropped)?;
+        others.extend(self.operators.begun_since(epoch)?);
+        removal.objects(&others)?;
+        removal.finish().map(Some)
     }
 }

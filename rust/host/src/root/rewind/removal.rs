@@ -1,11 +1,11 @@
 //! Moves objects to `removed/<run>/`.
 
-use holdfast_core::Result;
+use holdfast_core::{Error, ErrorKind, Result};
 
-use crate::protocol::{Epoch, OperatorName, RunNumber};
-use crate::root::far_future_rows::FarFutureRows;
+use crate::protocol::{Epoch, RunNumber};
 use crate::root::names;
 use crate::root::objects::Objects;
+use crate::root::run_claims::RunClaims;
 
 /// What a command removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,25 +17,55 @@ pub struct RemovedObjects {
 }
 
 /// A removal that is under way.
+///
+/// It moves only what runs before the command's wrote. A query may start while the command works.
 pub struct Removal<'a> {
     objects: &'a Objects,
+    runs: &'a RunClaims,
     removed: RemovedObjects,
 }
 
 impl<'a> Removal<'a> {
     /// Starts the removal of a command that has claimed `run`.
-    pub fn new(objects: &'a Objects, run: RunNumber) -> Self {
+    pub fn new(objects: &'a Objects, runs: &'a RunClaims, run: RunNumber) -> Self {
         let removed = RemovedObjects { run, objects: 0 };
-        Self { objects, removed }
+        Self {
+            objects,
+            runs,
+            removed,
+        }
     }
 
-    /// What was removed.
-    pub fn finish(self) -> RemovedObjects {
-        self.removed
+    /// Returns what was removed.
+    ///
+    /// # Errors
+    /// As [`Removal::fence`].
+    pub fn finish(self) -> Result<RemovedObjects> {
+        self.fence()?;
+        Ok(self.removed)
+    }
+
+    /// Checks that no query has started since the command claimed its run.
+    ///
+    /// # Errors
+    /// `InvalidState` names the newer run.
+    fn fence(&self) -> Result<()> {
+        let mine = self.removed.run;
+        match self.runs.newest()? {
+            Some(newer) if newer.number > mine => {
+                let text = format!(
+                    "run {} of this query ({}) started while the command (run {mine}) worked: stop \
+                     the query and repeat the command",
+                    newer.number, newer.run_id
+                );
+                Err(Error::new(ErrorKind::InvalidState, text).path(self.objects.path()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Moves an object, if it exists. The copy is put before the object is removed.
-    pub fn object(&mut self, name: &str) -> Result<()> {
+    fn object(&mut self, name: &str) -> Result<()> {
         let Some(content) = self.objects.get(name)? else {
             return Ok(());
         };
@@ -48,32 +78,26 @@ impl<'a> Removal<'a> {
 
     /// Moves the log's folder of an epoch.
     pub fn epoch(&mut self, epoch: Epoch) -> Result<()> {
+        let command = self.removed.run;
+        // Objects of a query that has started since stay.
+        let is_older = |file: &str| names::parse_run(file).is_none_or(|run| run < command);
         let (folder, chunks) = (names::epoch(epoch), names::chunks(epoch));
-        self.files(&chunks, |_| true)?;
+        self.files(&chunks, is_older)?;
         self.objects.remove_empty_folder(&chunks)?;
-        self.files(&folder, |_| true)?;
-        // Objects that were put meanwhile belong to a query that has started, so they stay.
+        self.files(&folder, is_older)?;
         self.objects.remove_empty_folder(&folder)
     }
 
-    /// Moves the far-future rows of the epochs that `wanted` accepts.
-    pub fn far_future(
-        &mut self,
-        rows: &FarFutureRows,
-        wanted: impl Fn(Epoch) -> bool,
-    ) -> Result<()> {
-        rows.list(wanted)?
-            .iter()
-            .try_for_each(|object| self.object(object))
-    }
-
-    /// Moves all versions of these operators: each is a new operator when it next takes part.
-    pub fn operators(&mut self, operators: &[OperatorName]) -> Result<()> {
-        operators.iter().try_for_each(|operator| {
-            self.files(names::OPERATORS, |file| {
-                names::is_of_operator(file, operator)
-            })
-        })
+    /// Moves these objects, whose names do not show a run.
+    ///
+    /// A query that starts meanwhile may write objects of the same names. So they are listed before
+    /// this call, which moves them only if no query had started by then.
+    ///
+    /// # Errors
+    /// As [`Removal::fence`].
+    pub fn objects(&mut self, names: &[String]) -> Result<()> {
+        self.fence()?;
+        names.iter().try_for_each(|name| self.object(name))
     }
 
     fn files(&mut self, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<()> {

@@ -20,7 +20,7 @@ impl Root {
     ///
     /// # Errors
     /// `Restore` if snapshots and log do not reach back as far; `InvalidState` if Spark's
-    /// checkpoint does not; those of
+    /// checkpoint does not, or a query starts meanwhile; those of
     /// [`RootIdentity::query`](crate::root::RootIdentity::query); `Io`.
     pub fn rewind(&self, epoch: Epoch) -> Result<RemovedObjects> {
         let (query, partitions) = self.identity.query()?;
@@ -42,26 +42,8 @@ impl Root {
             self.check_restorable(previous, partitions)?;
         }
         self.log.marks().put(run, epoch)?;
-        let mut removal = Removal::new(&self.objects, run);
-        // Spark's files first, each folder from its newest file on: a command that is interrupted
-        // leaves a consistent checkpoint.
-        for name in self.spark.commits_since(epoch)? {
-            removal.object(&name)?;
-        }
-        for name in self.spark.offsets_since(epoch.next())? {
-            removal.object(&name)?;
-        }
-        for operator in self.operators.names()? {
-            for number in 0..partitions {
-                let partition = PartitionId(number.cast_signed());
-                for id in self.snapshots.list(&operator, partition)? {
-                    if id.epoch >= epoch {
-                        removal.object(&names::snapshot(&id))?;
-                    }
-                }
-            }
-        }
-        removal.operators(&self.operators.begun_since(epoch)?)?;
+        let mut removal = Removal::new(&self.objects, &self.runs, run);
+        removal.objects(&self.without_run(epoch, partitions)?)?;
         for later in self
             .log
             .epochs()?
@@ -70,8 +52,30 @@ impl Root {
         {
             removal.epoch(later)?;
         }
-        removal.far_future(&self.far_future, |other| other >= epoch)?;
-        Ok(removal.finish())
+        removal.finish()
+    }
+
+    /// Lists the objects from an epoch on whose names show no run, in the order of removal.
+    ///
+    /// Spark's files are the last: until these are moved, no query can start with the epoch and
+    /// write the others again. After the mark of the rewind no query can use the others. Each of
+    /// Spark's folders is removed from its newest file on, so a command that is interrupted leaves
+    /// a checkpoint with which the query fails or continues with `epoch`.
+    fn without_run(&self, epoch: Epoch, partitions: u32) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for operator in self.operators.names()? {
+            for number in 0..partitions {
+                let partition = PartitionId(number.cast_signed());
+                let mut snapshots = self.snapshots.list(&operator, partition)?;
+                snapshots.retain(|id| id.epoch >= epoch);
+                names.extend(snapshots.iter().map(names::snapshot));
+            }
+        }
+        names.extend(self.far_future.list(|other| other >= epoch)?);
+        names.extend(self.operators.begun_since(epoch)?);
+        names.extend(self.spark.commits_since(epoch)?);
+        names.extend(self.spark.offsets_since(epoch.next())?);
+        Ok(names)
     }
 
     pub(super) fn claim_by_hand(
@@ -248,5 +252,79 @@ mod tests {
             );
             assert_eq!(stays(epoch, &head_name, head), stays_there, "head, {epoch}");
         }
+    }
+
+    #[test]
+    fn objects_of_a_run_that_starts_while_the_command_works_stay() {
+        let store = Arc::new(FaultyStore::new(Fault::None));
+        let root = Root::over(
+            Arc::clone(&store) as Arc<dyn ObjectStore>,
+            Path::new("memory"),
+        );
+        root.identity.check("q", 1, Epoch(0)).expect("is new");
+        let run = root.runs.claim("q", "a", Epoch(0)).expect("claims");
+        let operator = OperatorName::new("join").expect("a name");
+        let of_run = |epoch: Epoch, run: RunNumber| {
+            let object = ObjectId {
+                operator: operator.clone(),
+                partition: PartitionId(0),
+                run,
+            };
+            let chunk = names::ChunkName {
+                epoch,
+                object: object.clone(),
+                attempt: Attempt(0),
+                nonce: "ab".to_owned(),
+                index: 0,
+            };
+            [names::head(epoch, &object), chunk.to_string()]
+        };
+        let commit = |epoch: i64| format!("{}/{epoch}", names::SPARK_COMMITS);
+        let offsets = |epoch: i64| format!("{}/{epoch}", names::SPARK_OFFSETS);
+        let mut old = vec![commit(0), offsets(1)];
+        for epoch in [Epoch(0), Epoch(1)] {
+            old.extend(of_run(epoch, run));
+            old.push(names::decision(epoch, RunNumber(0)));
+        }
+        let put = |name: &String| root.objects.put_absent(name, b"{}").map(drop);
+        old.iter()
+            .chain([&offsets(0)])
+            .try_for_each(put)
+            .expect("puts");
+        // The checkpoint is where the query continues, so the query starts.
+        let (command, next) = (run.next(), run.next().next());
+        let mut new = vec![
+            names::operator(&operator),
+            names::decision(Epoch(0), command),
+        ];
+        new.extend(
+            [Epoch(0), Epoch(1)]
+                .into_iter()
+                .flat_map(|epoch| of_run(epoch, next)),
+        );
+        let meta = br#"{"kind":"k","key":[],"settings":{},"first_epoch":0}"#;
+        let claim = br#"{"run_id":"b","first_epoch":0,"query_id":"q"}"#;
+        let mut changes = vec![ConcurrentChange::Puts(names::claim(next), claim.to_vec())];
+        changes.extend(
+            new.iter()
+                .map(|name| ConcurrentChange::Puts(name.clone(), meta.to_vec())),
+        );
+        store.before(&names::removed(command, &offsets(1)), changes);
+        let rewound = root.rewind(Epoch(0));
+        let exists = |name: &String| root.objects.exists(name).expect("exists or not");
+        let missing: Vec<&String> = new.iter().filter(|name| !exists(name)).collect();
+        assert_eq!(missing, [] as [&String; 0], "objects of the new run");
+        let error = rewound.expect_err("a query has started");
+        assert_eq!(error.kind(), ErrorKind::InvalidState, "{error}");
+        assert!(error.to_string().contains("run 3"), "{error}");
+        // All else is moved, so the command is only to be repeated.
+        let left: Vec<&String> = old.iter().filter(|name| exists(name)).collect();
+        assert_eq!(left, [] as [&String; 0], "objects of the old run");
+        let repeated = root.rewind(Epoch(0)).expect("the query is stopped");
+        assert_eq!(repeated.run, RunNumber(4));
+        assert!(
+            !new.iter().any(exists),
+            "a repeated command takes them back"
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Operators that an earlier run of the epoch did not have.
 
+use std::fs;
+
 use holdfast_host::protocol::Epoch;
 
 use super::{named, rows, run};
@@ -7,40 +9,45 @@ use crate::support::{Host, Row, Spark, TaskRequest, left, matched, refused, wait
 
 #[test]
 fn operator_added_after_the_rewind_point_starts_empty() {
-    let (spark, host) = (Spark::new(), Host::start());
-    let other = |run: &str, epoch: i64, rows: &[Row]| {
-        TaskRequest::new(&spark, run, epoch)
-            .with("/operator/name", "other")
-            .with("/instance", "call-2")
-            .run(host.connect(), rows)
-            .unwrap()
-    };
-    for epoch in 0..5 {
-        spark.begin(epoch);
-        TaskRequest::new(&spark, "old", epoch)
-            .run(host.connect(), &rows(epoch, epoch))
-            .unwrap();
-        if epoch >= 3 {
-            other("old", epoch, &rows(epoch, epoch));
+    // A command that was interrupted leaves the operator; so does a host that put it late.
+    for operator_is_left in [false, true] {
+        let (spark, host) = (Spark::new(), Host::start());
+        let other = |run: &str, epoch: i64, rows: &[Row]| {
+            named(&spark, "other", run, epoch)
+                .run(host.connect(), rows)
+                .unwrap()
+        };
+        for epoch in 0..5 {
+            spark.begin(epoch);
+            TaskRequest::new(&spark, "old", epoch)
+                .run(host.connect(), &rows(epoch, epoch))
+                .unwrap();
+            if epoch >= 3 {
+                other("old", epoch, &rows(epoch, epoch));
+            }
+            spark.commit(epoch);
         }
-        spark.commit(epoch);
+        spark.open_root().rewind(Epoch(2)).unwrap();
+        if operator_is_left {
+            let file = |folder: &str| spark.path().join(format!("{folder}operators/other.json"));
+            fs::copy(file("removed/2/"), file("")).unwrap();
+        }
+        for epoch in 2..4 {
+            spark.begin(epoch);
+            TaskRequest::new(&spark, "new", epoch)
+                .run(host.connect(), &[])
+                .unwrap();
+            let done = other("new", epoch, &rows(epoch, 100 + epoch));
+            assert_eq!(done.rows, [matched(epoch, 100 + epoch, epoch * 10)]);
+            spark.commit(epoch);
+        }
+        // Its state has epoch 2, although it was first added in epoch 3.
+        spark.begin(4);
+        assert_eq!(
+            other("new", 4, &[left("EUR", 27, 1)]).rows,
+            [matched(1, 102, 20)]
+        );
     }
-    spark.open_root().rewind(Epoch(2)).unwrap();
-    for epoch in 2..4 {
-        spark.begin(epoch);
-        TaskRequest::new(&spark, "new", epoch)
-            .run(host.connect(), &[])
-            .unwrap();
-        let done = other("new", epoch, &rows(epoch, 100 + epoch));
-        assert_eq!(done.rows, [matched(epoch, 100 + epoch, epoch * 10)]);
-        spark.commit(epoch);
-    }
-    // Its state has epoch 2, although it was first added in epoch 3.
-    spark.begin(4);
-    assert_eq!(
-        other("new", 4, &[left("EUR", 27, 1)]).rows,
-        [matched(1, 102, 20)]
-    );
 }
 
 #[test]
