@@ -108,6 +108,19 @@ def test_an_unclean_stop_discards_only_that_store_under_exactly_once(tmp_path):
         assert db["direct"].get(b"k") == b"1"
 
 
+def test_an_open_that_fails_discards_no_store(tmp_path):
+    crash(tmp_path / "db")
+    stores = [
+        hf.stores.key_value("direct", transactional=False),
+        hf.stores.versioned("staged", history_retention=1000),
+    ]
+    with pytest.raises(ValueError, match="staged"):
+        hf.open(tmp_path / "db", stores)
+    with opened(tmp_path / "db", processing_guarantee=AT_LEAST_ONCE) as db:
+        assert db["direct"].get(b"k") == b"2"
+        assert db["direct"].committed_offset(("log", 0)) == 7
+
+
 def test_an_unclean_stop_discards_rows_that_were_written_before_the_store_had_timestamps(tmp_path):
     script = f"""
         import os

@@ -35,18 +35,21 @@ impl Opening {
         let found = self
             .read(keys::OPEN_KEY)?
             .map(|stored| OpenMarker::parse(&stored));
-        let discarded = self.discard(found.as_ref(), stores, &mut batch)?;
+        let discarded = self.to_discard(found.as_ref(), stores)?;
+        self.push_discarded(&discarded, &mut batch)?;
         let position = self.position()?;
         let StoreStates {
             states,
             shorter_retention,
         } = self.store_states(stores, &discarded, &position, &mut batch)?;
         self.rocks.write(&mut batch)?;
-        if shorter_retention {
+        if shorter_retention || !discarded.is_empty() {
             // Compactions now drop rows that a crash does not restore, so a crash must not restore
-            // the former descriptor either.
+            // the former descriptor either. The same holds for the offsets of discarded stores.
             self.rocks.flush(true)?;
         }
+        // Only after the checks above, which may refuse other stores: nothing restores the rows.
+        self.clear(&discarded)?;
         let markers = self.mark_open(found, stores)?;
         let absent = self.absent(stores)?;
         let BuiltStores {
