@@ -105,6 +105,7 @@ impl Database {
             let next = commit.next.clone();
             let states = next.states.clone();
             self.publish(next, 0)?;
+            self.stores.note_committed();
             self.views.lock().flushed(states);
             Failpoint::BeforeCommitFileRemoval.pass()?;
         }

@@ -6,7 +6,6 @@ use super::store_states::StoreStates;
 use crate::database::database::{Database, Markers, TransactionState};
 use crate::database::expiry::{Reclaimer, Views};
 use crate::database::metrics::DatabaseCounts;
-use crate::database::options::ProcessingGuarantee;
 use crate::database::rows::keys::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
 use crate::database::rows::open_marker::{self, OpenMarker};
 use crate::database::stores::{StoreCatalog, StoreEntry};
@@ -107,8 +106,7 @@ impl Opening {
         if open.is_some() {
             self.rocks.flush(true)?;
         }
-        let closed = OpenMarker::of(&[], ProcessingGuarantee::ExactlyOnce, &suspect);
-        Ok(Markers { open, closed })
+        Ok(Markers { open, suspect })
     }
 
     /// The spiller of the database's transactions; `None` if they never spill.

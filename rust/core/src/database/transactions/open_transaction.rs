@@ -79,7 +79,10 @@ impl Database {
         writer.poison("it ended with a panic");
         let committed = self.commit_locked(&mut writer, tx, commit, None);
         match &committed {
-            Ok(()) => writer.heal(),
+            Ok(()) => {
+                self.stores.note_committed();
+                writer.heal();
+            }
             Err(error) if error.kind() == ErrorKind::StoreClosed => writer.heal(),
             Err(error) => writer.poison(&error.to_string()),
         }
