@@ -445,8 +445,9 @@ class ArrowReader:
 
     It can be read once. While it is read it raises the errors of the scan: `StoreClosedError` once
     the database is closed, `SerializationError` for a value that the serde cannot convert,
-    `HoldfastError` if a stream has taken the batches before. A consumer of the stream raises its
-    own classes of errors with the same messages.
+    `HoldfastError` if a stream has taken the batches before. It ends with its first error: later
+    reads raise `HoldfastError`. A consumer of the stream raises its own classes of errors with the
+    same messages.
     """
 
     def __iter__(self) -> Self: ...

@@ -434,6 +434,7 @@ def test_rocksdb_options_of_the_database_and_of_families_are_taken(tmp_path):
         ("wal_dir", "false"),
         ("compaction_style", "kCompactionStyleFIFO"),  # drops the oldest files
         ("compaction_options_fifo", "{max_table_files_size=1}"),
+        ("paranoid_checks", "false"),  # opens in spite of a gap in the log
     ],
 )
 def test_rocksdb_options_that_guarantees_depend_on_are_refused(tmp_path, name, value):

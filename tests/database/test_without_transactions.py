@@ -108,6 +108,49 @@ def test_an_unclean_stop_discards_only_that_store_under_exactly_once(tmp_path):
         assert db["direct"].get(b"k") == b"1"
 
 
+def test_an_open_that_fails_discards_no_store(tmp_path):
+    crash(tmp_path / "db")
+    stores = [
+        hf.stores.key_value("direct", transactional=False),
+        hf.stores.versioned("staged", history_retention=1000),
+    ]
+    with pytest.raises(ValueError, match="staged"):
+        hf.open(tmp_path / "db", stores)
+    with opened(tmp_path / "db", processing_guarantee=AT_LEAST_ONCE) as db:
+        assert db["direct"].get(b"k") == b"2"
+        assert db["direct"].committed_offset(("log", 0)) == 7
+
+
+def test_a_close_after_uncommitted_direct_writes_is_an_unclean_stop(tmp_path):
+    stores = [
+        hf.stores.key_value("written", transactional=False),
+        hf.stores.key_value("unchanged", transactional=False),
+    ]
+
+    def write_and_fail() -> None:
+        with hf.open(tmp_path / "db", stores) as db:
+            for name in ("written", "unchanged"):
+                db[name].put(b"k", b"1")
+            db.commit({("log", 0): 7})
+            db["written"].put(b"k", b"2")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_and_fail()
+    with hf.open(tmp_path / "db", stores) as db:
+        written, unchanged = db["written"], db["unchanged"]
+        assert (written.get(b"k"), written.committed_offset(("log", 0))) == (None, None)
+        assert (unchanged.get(b"k"), unchanged.committed_offset(("log", 0))) == (b"1", 7)
+
+
+def test_a_close_after_uncommitted_direct_writes_is_clean_without_offsets(tmp_path):
+    for value in (b"1", b"2"):
+        with opened(tmp_path / "db") as db:
+            db["direct"].put(b"k", value)
+        with opened(tmp_path / "db") as db:
+            assert db["direct"].get(b"k") == value
+
+
 def test_an_unclean_stop_discards_rows_that_were_written_before_the_store_had_timestamps(tmp_path):
     script = f"""
         import os

@@ -210,6 +210,26 @@ def test_stored_bytes_of_another_kind_name_store_and_key(open_stores, kind, stor
         db["kv"].get_batch(keys)
 
 
+@pytest.mark.parametrize("decoded", [False, True], ids=["store", "stream"])
+def test_a_reader_ends_with_its_first_error(open_stores, decoded):
+    """It continued behind the batch of the error, and the rows of that batch were missing."""
+    db = open_stores()
+    for key, value in [(b"a", b"x"), (b"b", b"\xff"), (b"c", b"y")]:
+        db["kv"].put(key, value)
+    db.commit()
+    db = open_stores(value=serde.STRING)
+    reader = db["kv"].range_batches(batch_rows=2)
+    if decoded:
+        reader = pa.RecordBatchReader.from_stream(reader)
+    with pytest.raises((hf.errors.SerializationError, pa.ArrowException), match="key: b"):
+        next(reader)
+    for _ in range(2):
+        with pytest.raises(
+            (hf.errors.HoldfastError, pa.ArrowException), match="ended by an error; open another"
+        ):
+            next(reader)
+
+
 def test_a_bad_row_of_get_batch_shows_its_typed_key(open_stores):
     db = open_stores(key=serde.STRING)
     db["kv"].put("the key", b"abc")

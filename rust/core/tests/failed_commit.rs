@@ -146,3 +146,39 @@ fn failed_range_delete_without_transaction_requires_rollback() {
         db.write(|tx| kv.put(tx, b"k", Some(b"v"))).unwrap();
     }
 }
+
+/// The next commit succeeded, and its offset skipped the lost writes.
+#[test]
+fn panic_in_a_commit_refuses_work_until_a_rollback() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(
+        dir.path(),
+        &[StoreSpec::new("kv", StoreKind::KeyValue)],
+        DatabaseOptions::default(),
+    )
+    .unwrap();
+    let log = || TopicPartition {
+        topic: "log".into(),
+        partition: 0,
+    };
+    let put = || {
+        let store = db.key_value("kv")?;
+        store.put(&mut *db.transaction()?, b"k", Some(b"v"))
+    };
+    let commit = |offset| db.commit(OffsetChange::Set(vec![(log(), Some(Offset(offset)))]));
+    put().unwrap();
+    Failpoint::BeforeCommit.arm(Action::Panic, 0);
+    let committed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| commit(1)));
+    assert!(Failpoint::disarm() && committed.is_err());
+    for refused in [put(), commit(2)] {
+        assert_eq!(
+            refused.map_err(|error| error.kind()),
+            Err(ErrorKind::InvalidState)
+        );
+    }
+    db.rollback().unwrap();
+    assert_eq!(db.committed_offset(&log()).unwrap(), None);
+    put().and_then(|()| commit(1)).unwrap();
+    assert_eq!(db.committed_offset(&log()).unwrap(), Some(Offset(1)));
+}

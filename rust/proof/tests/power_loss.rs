@@ -2,8 +2,8 @@
 
 use holdfast_core::{Database, DatabaseOptions, Durability};
 use holdfast_proof::{
-    Faults, RunProgress, Runner, StepError, UnsyncedBytes, World, directory, generator, rounds,
-    runner, spilled,
+    Faults, Operation, RunProgress, Runner, StepError, UnsyncedBytes, World, directory, generator,
+    rounds, runner, spilled,
 };
 use std::path::Path;
 
@@ -167,4 +167,82 @@ fn power_loss_at_each_step_of_a_spilled_commit_keeps_it_whole() {
             lose_power_in_a_commit(Durability::Changelog, unsynced, entries, 3);
         }
     }
+}
+
+/// What happened to a spilled commit whose n-th sync failed, and to its rollback.
+#[derive(Default)]
+struct FailedSync {
+    /// The commit did not reach its n-th sync.
+    committed: bool,
+    /// The failed commit left a commit file, which the rollback finishes.
+    commit_file: bool,
+    /// The power was on until the end of the rollback.
+    powered: bool,
+}
+
+/// Fails sync `n` of a spilled commit. Then loses the power before write or sync `k` of the
+/// rollback. The name of the commit file is lost too, unless it was synced.
+fn lose_power_in_a_rollback(n: u64, k: u64) -> FailedSync {
+    let (faults, dir) = (
+        Faults::default(),
+        directory().expect("a temporary directory"),
+    );
+    let options = DatabaseOptions {
+        environment: Some(faults.environment()),
+        ..runner::options(Durability::Sync)
+    };
+    let db =
+        Database::open(dir.path(), &spilled::specs(), options.clone()).expect("a new database");
+    spilled::spill(&db, 1)
+        .and_then(|()| spilled::commit(&db, 1))
+        .and_then(|()| spilled::spill(&db, 2))
+        .expect("the power is on");
+    faults.fail(Operation::Sync, n, false);
+    let committed = spilled::commit(&db, 2).is_ok();
+    faults.heal();
+    if committed {
+        return FailedSync {
+            committed,
+            ..FailedSync::default()
+        };
+    }
+    let commit_file = dir.path().join("+commit").join("COMMIT").exists();
+    faults.power_off_after(k);
+    // Some of RocksDB's failed syncs need another open.
+    let _ = db.rollback();
+    let powered = faults.powered();
+    faults.power_off();
+    drop(db);
+    faults.lose(dir.path(), UnsyncedBytes::Nothing, true, 0);
+    let context = format!("sync {n} failed, power lost before write or sync {k} of the rollback");
+    let db = Database::open(dir.path(), &spilled::specs(), options)
+        .unwrap_or_else(|e| panic!("{context}: {:?} {e}", e.kind()));
+    spilled::last_commit(&db).unwrap_or_else(|e| panic!("{context}: {e}"));
+    FailedSync {
+        committed,
+        commit_file,
+        powered,
+    }
+}
+
+#[test]
+fn power_loss_in_a_rollback_keeps_an_interrupted_commit_whole() {
+    let mut finished = 0;
+    for n in 0.. {
+        let found = lose_power_in_a_rollback(n, 0);
+        if found.committed {
+            break;
+        }
+        // Without a commit file the rollback only removes files.
+        if !found.commit_file {
+            continue;
+        }
+        finished += 1;
+        for k in 1.. {
+            if lose_power_in_a_rollback(n, k).powered {
+                break;
+            }
+        }
+    }
+    assert!(finished > 0, "no commit file was left");
 }

@@ -280,13 +280,82 @@ fn refuse_each(spills_at: i64) {
     }
 }
 
-#[test]
-fn refused_read_is_an_error_and_never_a_missing_row() {
-    // Every read comes from the disk.
+/// Every read comes from the disk.
+fn without_cache() {
     configure_shared_memory(SharedMemory {
         block_cache: 1,
         ..SharedMemory::default()
     });
+}
+
+/// The first move of a resumed scan failed, and its next seek cleared the error.
+#[test]
+fn refused_read_of_a_resumed_scan_over_spilled_rows_is_an_error() {
+    const VALUE: [u8; 20_000] = [7; 20_000];
+    without_cache();
+    let faults = Faults::default();
+    let mut options = DatabaseOptions {
+        environment: Some(faults.environment()),
+        ..DatabaseOptions::default()
+    };
+    for (name, value) in [
+        ("disable_auto_compactions", "true"),
+        ("compression", "kNoCompression"),
+    ] {
+        options.rocksdb_options.push((name.into(), value.into()));
+    }
+    let dir = directory().expect("a temporary directory");
+    let db =
+        Database::open(&dir.path().join("database"), &specs(), options).expect("a new database");
+    let versions = db.versioned("versions").expect("a store");
+    let put = |key: &[u8], times: std::ops::RangeInclusive<i64>| {
+        let mut tx = db.transaction().expect("a transaction");
+        for time in times {
+            versions
+                .put(&mut tx, key, Some(&VALUE), Timestamp(time))
+                .expect("a put");
+        }
+    };
+    put(b"a", 0..=20);
+    put(b"b", 0..=0);
+    db.commit(OffsetChange::Keep).expect("a commit");
+    db.flush(true).expect("a flush");
+    put(b"c", 0..=20);
+    let mut tx = db.transaction().expect("a transaction");
+    tx.spill().expect("a spill");
+    let mut refused = 0;
+    for n in 0.. {
+        let mut scan = versions.scan(&mut tx, Some(Timestamp(19))).expect("a scan");
+        let mut keys = Vec::new();
+        scan.for_each(&mut |key, _| {
+            keys.push(key.to_vec());
+            false
+        })
+        .expect("the key a");
+        let before = faults.failed();
+        faults.fail(Operation::Read, n, false);
+        let resumed = scan.for_each(&mut |key, _| {
+            keys.push(key.to_vec());
+            true
+        });
+        faults.heal();
+        match resumed {
+            Ok(_) => assert_eq!(keys, [b"a", b"b", b"c"], "read {n} refused: a wrong answer"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Io, "read {n}: {error}");
+                refused += 1;
+            }
+        }
+        if faults.failed() == before {
+            break;
+        }
+    }
+    assert!(refused > 0, "the disk was not read");
+}
+
+#[test]
+fn refused_read_is_an_error_and_never_a_missing_row() {
+    without_cache();
     refuse_each(-1);
     refuse_each(100_000);
 }

@@ -1,11 +1,14 @@
 //! Closing a database.
 
 use super::database::Database;
-use super::options::Durability;
-use super::rows::open_marker;
+use super::options::{Durability, ProcessingGuarantee};
+use super::rows::offset_rows;
+use super::rows::open_marker::{self, OpenMarker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use crate::rocks::RocksDb;
+use crate::store::StoreSpec;
+use std::sync::atomic::Ordering;
 
 impl Database {
     /// Writes all commits to files and closes.
@@ -30,10 +33,7 @@ impl Database {
         let _published = self.publish_writer(&mut writer);
         let closing = CloseOnDrop(&self.rocks);
         let finished = self.finish(&mut writer);
-        let marked = finished.and_then(|()| match &self.markers.closed {
-            closed if *closed == self.markers.open => Ok(()),
-            closed => open_marker::put(closed.as_ref(), &self.rocks, self.families.metadata),
-        });
+        let marked = finished.and_then(|()| self.mark_closed());
         let flushed = match marked.and_then(|()| self.flush(true)) {
             Err(error) if error.kind() == ErrorKind::StoreClosed => return Ok(()),
             result => result,
@@ -49,6 +49,40 @@ impl Database {
         self.transactions.uncommitted.withdraw();
         drop(closing);
         written
+    }
+
+    /// Removes the `open` marker, or leaves only the stores in it that are suspect.
+    fn mark_closed(&self) -> Result<()> {
+        let left = self.uncommitted_stores()?;
+        let closed = OpenMarker::of(
+            &left,
+            ProcessingGuarantee::ExactlyOnce,
+            &self.markers.suspect,
+        );
+        if closed == self.markers.open {
+            return Ok(());
+        }
+        open_marker::put(closed.as_ref(), &self.rocks, self.families.metadata)
+    }
+
+    /// The stores without transactions that hold writes from after their committed offsets. Under
+    /// exactly-once a replay from there would apply these writes twice.
+    fn uncommitted_stores(&self) -> Result<Vec<StoreSpec>> {
+        let mut found = Vec::new();
+        if self.options.guarantee == ProcessingGuarantee::AtLeastOnce {
+            return Ok(found);
+        }
+        let base = self.base();
+        for entry in &self.stores.entries {
+            if entry.spec.persistent && entry.written.load(Ordering::Relaxed) {
+                let name = &entry.spec.name;
+                let offsets = offset_rows::read(base.files(), self.families.offsets, name)?;
+                if offsets.values().any(Option::is_some) {
+                    found.push(entry.spec.clone());
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Ends the background work without a close, as the drop of the last reference does. A caller

@@ -48,10 +48,11 @@ pub(super) struct TransactionState {
     pub(super) uncommitted: Uncommitted,
 }
 
-/// The `open` row while the database is open, and after a clean close.
+/// The `open` row while the database is open, and the stores that stay in it after a close.
 pub(super) struct Markers {
     pub(super) open: Option<OpenMarker>,
-    pub(super) closed: Option<OpenMarker>,
+    /// Stores that an earlier open left suspect and that this one does not name.
+    pub(super) suspect: Vec<String>,
 }
 
 impl Database {

@@ -73,8 +73,10 @@ impl RocksDb {
                 path,
             ));
         }
-        // If the number cannot be read, the open below fails too, and its error says why.
-        let filter = if options.sync && has_log(path) {
+        // Also without `sync`: that may be the wrong durability for these files, and the open would
+        // replay their log. If the number cannot be read, the open below fails too, and its error
+        // says why.
+        let filter = if on_disk && has_log(path) {
             number_in_files().map(GapFilter::from)
         } else {
             None
@@ -92,12 +94,11 @@ impl RocksDb {
             let _ = std::fs::remove_dir(&place);
             opened
         };
-        let db = db.map_err(|e| {
-            filter
-                .as_ref()
-                .and_then(|filter| filter.error(path))
-                .unwrap_or_else(|| open_failure(path, e, options))
-        })?;
+        // Depending on its options, RocksDB opens in spite of a gap.
+        if let Some(gap) = filter.as_ref().and_then(|filter| filter.error(path)) {
+            return Err(gap);
+        }
+        let db = db.map_err(|e| open_failure(path, e, options))?;
         let handles = handles(&db, &specs, path)?;
         Failpoint::AfterOpen.pass()?;
         let last = last_commit::read(&db)

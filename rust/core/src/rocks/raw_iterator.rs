@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// missing from a result. This one keeps the first error until [`RawIterator::status`] is called.
 pub(crate) struct RawIterator {
     rows: DBRawIteratorWithThreadMode<'static, DB>,
-    /// Whether there was a seek since the last call of `status`.
-    sought: bool,
     failed: Option<rust_rocksdb::Error>,
 }
 
@@ -38,25 +36,19 @@ pub(super) type IteratorSlot = Mutex<Option<RawIterator>>;
 
 impl RawIterator {
     pub(super) fn new(rows: DBRawIteratorWithThreadMode<'static, DB>) -> Self {
-        Self {
-            rows,
-            sought: false,
-            failed: None,
-        }
+        Self { rows, failed: None }
     }
 
-    /// Keeps the error of the last seek; called before every other seek.
+    /// Keeps the error of the last move; called before every seek.
     #[inline]
     fn keep_error(&mut self) {
-        if std::mem::replace(&mut self.sought, true) && !self.rows.valid() && self.failed.is_none()
-        {
+        if !self.rows.valid() && self.failed.is_none() {
             self.failed = self.rows.status().err();
         }
     }
 
     /// Returns the first error since the last call.
     pub(super) fn status(&mut self) -> std::result::Result<(), rust_rocksdb::Error> {
-        self.sought = false;
         self.failed.take().map_or_else(|| self.rows.status(), Err)
     }
 

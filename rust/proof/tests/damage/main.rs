@@ -329,7 +329,7 @@ fn truncated_manifest_never_opens_with_missing_commits() {
     };
     let copy = dir.path().join("copy");
     let mut noticed = 0;
-    for part in 1..=32 {
+    for (part, wrongly_first) in (1..=32).flat_map(|part| [(part, false), (part, true)]) {
         copied(&original.path, &copy);
         let manifests = std::fs::read_dir(&copy)
             .expect("the files")
@@ -342,13 +342,26 @@ fn truncated_manifest_never_opens_with_missing_commits() {
         let bytes = std::fs::read(&manifest).expect("the manifest");
         let cut = bytes.len() * part / 33;
         std::fs::write(&manifest, &bytes[..cut]).expect("a write");
-        let error = opened(&copy, &original)
-            .unwrap_or_else(|e| panic!("{cut} of {} bytes: {e}", bytes.len()));
+        if wrongly_first {
+            // An open with another durability fails. It must not replay the logs before.
+            let opened = Database::open(
+                &copy,
+                &original.world.specs(),
+                self::options(Durability::Changelog),
+            );
+            assert!(opened.is_err(), "{cut} of {} bytes", bytes.len());
+        }
+        let error = opened(&copy, &original).unwrap_or_else(|e| {
+            panic!(
+                "{cut} of {} bytes, opened with another durability first: {wrongly_first}: {e}",
+                bytes.len()
+            )
+        });
         noticed += usize::from(error.is_some());
     }
     assert!(
-        noticed > 20,
-        "a truncated manifest opened without an error {} times of 32",
-        32 - noticed
+        noticed > 40,
+        "a truncated manifest opened without an error {} times of 64",
+        64 - noticed
     );
 }

@@ -186,12 +186,25 @@ impl Drop for ArrowReader {
 }
 
 /// Returns the next batch, and drops the source and its pinned view at the end.
+///
+/// An error or a panic is an end too: the source may have dropped rows that it had read.
 fn next_batch(batches: &mut Batches) -> Option<Result<RecordBatch>> {
-    let next = batches.next();
-    if next.is_none() {
-        *batches = Box::new(std::iter::empty());
+    let ended = Box::new(std::iter::repeat_with(|| Err(ended_by_error())));
+    let mut source = std::mem::replace(batches, ended);
+    let next = source.next();
+    match &next {
+        Some(Ok(_)) => *batches = source,
+        None => *batches = Box::new(std::iter::empty()),
+        Some(Err(_)) => {}
     }
     next
+}
+
+fn ended_by_error() -> Error {
+    Error::new(
+        ErrorKind::InvalidState,
+        "this reader ended by an error; open another",
+    )
 }
 
 fn taken() -> Error {

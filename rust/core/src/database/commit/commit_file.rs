@@ -102,6 +102,15 @@ fn damaged(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::StoreCorrupted, words).path(path)
 }
 
+/// Syncs the names of a commit's files, and of their folder. A commit file that exists may have a
+/// name that a loss of power takes back: if its sync failed, or if the process died before it.
+pub(in crate::database) fn sync_names(db: &Path, environment: Option<&Environment>) -> Result<()> {
+    let folder = folder(db);
+    sync_path(&folder, environment)
+        .and_then(|()| sync_path(db, environment))
+        .map_err(|e| io_failure("syncing the folder of a commit", &folder, &e))
+}
+
 /// Makes an empty folder for a commit's files; deletes files that an earlier commit left.
 pub(in crate::database) fn make_folder(
     db: &Path,

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
 use crate::transaction::{Batch, Transaction};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// What is committed with a transaction's data.
@@ -48,6 +49,7 @@ impl Database {
         writer.check_finished(self.path())?;
         let _published = self.publish_writer(&mut writer);
         self.commit_locked(&mut writer, tx, &commit, None)?;
+        self.stores.note_committed();
         // If the database's own transaction is empty, it begins again from this commit.
         writer.forget_if_empty();
         Ok(())
@@ -155,6 +157,11 @@ impl Database {
         let last = self.last_commit();
         let mut batch = Batch::with_capacity(0);
         let mut memory = last.base.memory().to_vec();
+        let states = self.stores.entries.iter().zip(&tx.stores);
+        let written: Vec<&StoreEntry> = states
+            .filter(|(entry, state)| entry.is_direct() && entry.is_changed(tx, **state))
+            .map(|(entry, _)| entry)
+            .collect();
         let in_memory = self.push_rows(tx, StoreEntry::is_direct, &mut batch, &mut memory);
         self.push_stream_times(tx, StoreEntry::is_direct, &mut batch);
         if batch.is_empty() && !in_memory {
@@ -163,6 +170,10 @@ impl Database {
         // The transaction continues from this write: a stale one must not become a new one.
         self.check_not_overtaken(tx, &last)
             .inspect_err(|error| tx.poison(error))?;
+        for entry in written {
+            // Even if the write returns an error, it may have been done.
+            entry.written.store(true, Ordering::Relaxed);
+        }
         let _published = self.publish_before_write_through(tx, &last.states);
         let mut states = last.states;
         let stores = self.stores.entries.iter().zip(&mut tx.stores);

@@ -101,10 +101,11 @@ impl Database {
         if let Some(file) =
             CommitFile::read(self.path())?.filter(|file| file.header.id == commit.id)
         {
-            roll_forward(&self.rocks, self.families.metadata, &file)?;
+            roll_forward(&self.rocks, self.families.metadata, &file, environment)?;
             let next = commit.next.clone();
             let states = next.states.clone();
             self.publish(next, 0)?;
+            self.stores.note_committed();
             self.views.lock().flushed(states);
             Failpoint::BeforeCommitFileRemoval.pass()?;
         }
@@ -115,12 +116,19 @@ impl Database {
 }
 
 /// Ingests a commit's files, then writes its batch, unless that was done already.
-fn roll_forward(rocks: &Arc<RocksDb>, metadata: Family, file: &CommitFile) -> Result<()> {
+fn roll_forward(
+    rocks: &Arc<RocksDb>,
+    metadata: Family,
+    file: &CommitFile,
+    environment: Option<&Environment>,
+) -> Result<()> {
     let done = |stored: Option<&[u8]>| stored == Some(&file.header.id.to_be_bytes());
     if rocks.get(metadata, keys::SPILLED_KEY, &*rocks.snapshot()?, done)? {
         // Without a log the batch may still be in memory.
         return rocks.flush(true);
     }
+    // After the first ingest, a loss of power must not take the commit file away.
+    commit_file::sync_names(rocks.path(), environment)?;
     for family in &file.header.families {
         let Some(spec) = FamilySpec::parse(&family.family) else {
             continue;
@@ -146,7 +154,7 @@ pub(in crate::database) fn recover(
             path.display(),
             file.header.id
         );
-        roll_forward(rocks, metadata, file)?;
+        roll_forward(rocks, metadata, file, environment)?;
     }
     commit_file::remove(path, environment)
 }

@@ -15,6 +15,7 @@ use crate::rocks::{Family, Rewritten, RocksDb};
 use crate::transaction::Place;
 use log::Level;
 use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,6 +26,9 @@ const ROWS_PER_ENDED: u64 = 64;
 /// The delay before another attempt if a compaction is rewriting the files. That compaction may
 /// have begun before their rows ended, and then retains them.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// The most messages that wait for a commit or a close.
+const MESSAGES: usize = 64;
 
 /// The thread and its signal.
 pub(in crate::database) struct Reclaimer {
@@ -44,7 +48,7 @@ struct SignalState {
     due: bool,
     stopped: bool,
     /// Messages of the thread that are not yet logged.
-    messages: Vec<(Level, String)>,
+    messages: VecDeque<(Level, String)>,
 }
 
 /// The size of the thread's stack. It is small because of forked children: the C library keeps up
@@ -157,8 +161,14 @@ impl Signal {
         !state.stopped
     }
 
+    /// Keeps a message until it is logged. A database that neither commits nor closes logs none, so
+    /// only the last ones are kept.
     fn report(&self, level: Level, words: String) {
-        self.state.lock().messages.push((level, words));
+        let mut state = self.state.lock();
+        if state.messages.len() == MESSAGES {
+            state.messages.pop_front();
+        }
+        state.messages.push_back((level, words));
     }
 
     /// Sleeps for a time, so that other threads can use the processor and the disk.
@@ -256,5 +266,24 @@ impl ExpiringTable {
         );
         self.next = Some(next);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_messages_wait_for_a_commit() {
+        let signal = Signal::default();
+        for n in 0..1_000 {
+            signal.report(Level::Debug, n.to_string());
+        }
+        let state = signal.state.lock();
+        assert_eq!(state.messages.len(), MESSAGES);
+        assert_eq!(
+            state.messages.back(),
+            Some(&(Level::Debug, "999".to_owned()))
+        );
     }
 }

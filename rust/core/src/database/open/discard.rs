@@ -11,39 +11,23 @@ use crate::table::{FamilyKind, FamilySpec};
 use crate::transaction::Batch;
 
 impl Opening {
-    /// Discards the stores that an unclean stop left suspect; returns their names.
-    pub(super) fn discard(
+    /// The stores whose data this open discards, since an unclean stop left them suspect.
+    pub(super) fn to_discard<'a>(
         &self,
         found: Option<&OpenMarker>,
-        stores: &[StoreSpec],
-        batch: &mut Batch,
-    ) -> Result<Vec<String>> {
-        let Some(found) = found else {
-            return Ok(Vec::new());
-        };
-        if self.options.guarantee == ProcessingGuarantee::AtLeastOnce {
-            return Ok(Vec::new());
+        stores: &'a [StoreSpec],
+    ) -> Result<Vec<&'a StoreSpec>> {
+        match (found, self.options.guarantee) {
+            (Some(found), ProcessingGuarantee::ExactlyOnce) => {
+                found.to_discard(stores, self.rocks.path())
+            }
+            _ => Ok(Vec::new()),
         }
-        let path = self.rocks.path();
-        let discarded = found.to_discard(stores, path)?;
-        for spec in &discarded {
-            log::warn!(
-                "store {}: discarded, since it is written without transactions and its database \
-                 was not closed; restore it from its changelog [path: {}]",
-                spec.name,
-                path.display()
-            );
-            for family in store_families(spec) {
-                self.rocks.clear(self.rocks.family(&family)?)?;
-            }
-            // The store would also read the rows of a plain store of this name.
-            if spec.kind == StoreKind::TimestampedKeyValue
-                && let Ok(plain) = self
-                    .rocks
-                    .family(&FamilySpec::new(FamilyKind::KeyValue, &spec.name))
-            {
-                self.rocks.clear(plain)?;
-            }
+    }
+
+    /// Adds to a batch that these stores have lost their data.
+    pub(super) fn push_discarded(&self, discarded: &[&StoreSpec], batch: &mut Batch) -> Result<()> {
+        for spec in discarded {
             batch.push(
                 self.families.metadata.id,
                 &keys::stream_time_key(&spec.name),
@@ -56,9 +40,31 @@ impl Opening {
             );
             offset_rows::push_lost(&self.snapshot, self.families.offsets, &spec.name, batch)?;
         }
-        Ok(discarded
-            .into_iter()
-            .map(|spec| spec.name.clone())
-            .collect())
+        Ok(())
+    }
+
+    /// Deletes the rows of these stores. Their lost offsets must be in files: an open under
+    /// at-least-once accepts a store as it is.
+    pub(super) fn clear(&self, discarded: &[&StoreSpec]) -> Result<()> {
+        for spec in discarded {
+            log::warn!(
+                "store {}: discarded, since it is written without transactions and its database \
+                 was not closed; restore it from its changelog [path: {}]",
+                spec.name,
+                self.rocks.path().display()
+            );
+            for family in store_families(spec) {
+                self.rocks.clear(self.rocks.family(&family)?)?;
+            }
+            // The store would also read the rows of a plain store of this name.
+            if spec.kind == StoreKind::TimestampedKeyValue
+                && let Ok(plain) = self
+                    .rocks
+                    .family(&FamilySpec::new(FamilyKind::KeyValue, &spec.name))
+            {
+                self.rocks.clear(plain)?;
+            }
+        }
+        Ok(())
     }
 }

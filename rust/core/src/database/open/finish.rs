@@ -6,7 +6,6 @@ use super::store_states::StoreStates;
 use crate::database::database::{Database, Markers, TransactionState};
 use crate::database::expiry::{Reclaimer, Views};
 use crate::database::metrics::DatabaseCounts;
-use crate::database::options::ProcessingGuarantee;
 use crate::database::rows::keys::{self, DURABILITY_KEY, FORMAT, FORMAT_KEY};
 use crate::database::rows::open_marker::{self, OpenMarker};
 use crate::database::stores::{StoreCatalog, StoreEntry};
@@ -35,18 +34,21 @@ impl Opening {
         let found = self
             .read(keys::OPEN_KEY)?
             .map(|stored| OpenMarker::parse(&stored));
-        let discarded = self.discard(found.as_ref(), stores, &mut batch)?;
+        let discarded = self.to_discard(found.as_ref(), stores)?;
+        self.push_discarded(&discarded, &mut batch)?;
         let position = self.position()?;
         let StoreStates {
             states,
             shorter_retention,
         } = self.store_states(stores, &discarded, &position, &mut batch)?;
         self.rocks.write(&mut batch)?;
-        if shorter_retention {
+        if shorter_retention || !discarded.is_empty() {
             // Compactions now drop rows that a crash does not restore, so a crash must not restore
-            // the former descriptor either.
+            // the former descriptor either. The same holds for the offsets of discarded stores.
             self.rocks.flush(true)?;
         }
+        // Only after the checks above, which may refuse other stores: nothing restores the rows.
+        self.clear(&discarded)?;
         let markers = self.mark_open(found, stores)?;
         let absent = self.absent(stores)?;
         let BuiltStores {
@@ -104,8 +106,7 @@ impl Opening {
         if open.is_some() {
             self.rocks.flush(true)?;
         }
-        let closed = OpenMarker::of(&[], ProcessingGuarantee::ExactlyOnce, &suspect);
-        Ok(Markers { open, closed })
+        Ok(Markers { open, suspect })
     }
 
     /// The spiller of the database's transactions; `None` if they never spill.

@@ -15,6 +15,7 @@ use crate::store::{StoreKind, StoreSpec};
 use crate::table::{Bounds, FamilyKind, FamilySpec};
 use crate::transaction::{MemoryTable, Place, StoreState, Table};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The families of a store; the first holds its rows.
 pub(super) fn store_families(spec: &StoreSpec) -> Vec<FamilySpec> {
@@ -160,6 +161,7 @@ pub(super) fn build_stores(
             spec: spec.clone(),
             store,
             counts,
+            written: AtomicBool::new(false),
         });
     }
     Ok(BuiltStores {

@@ -20,7 +20,7 @@ impl Opening {
     pub(super) fn store_states(
         &self,
         stores: &[StoreSpec],
-        discarded: &[String],
+        discarded: &[&StoreSpec],
         position: &Position,
         batch: &mut Batch,
     ) -> Result<StoreStates> {
@@ -30,7 +30,7 @@ impl Opening {
         };
         for spec in stores {
             let stored = self.read(&keys::store_key(&spec.name))?;
-            let is_discarded = discarded.contains(&spec.name);
+            let is_discarded = discarded.contains(&spec);
             let mut is_lost = is_discarded || !spec.persistent;
             if stored.is_none() {
                 let has_offsets = offset_rows::push_begun(

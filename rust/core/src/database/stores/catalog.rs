@@ -3,14 +3,17 @@
 use super::store::Store;
 use crate::metrics::StoreCounts;
 use crate::store::StoreSpec;
-use crate::transaction::Table;
+use crate::transaction::{StoreState, Table, Transaction};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A store of an open database.
 pub(in crate::database) struct StoreEntry {
     pub(in crate::database) spec: StoreSpec,
     pub(in crate::database) store: Store,
     pub(in crate::database) counts: Arc<StoreCounts>,
+    /// Whether a write has bypassed the transaction since the last commit.
+    pub(in crate::database) written: AtomicBool,
 }
 
 /// The stores of an open database.
@@ -21,9 +24,24 @@ pub(in crate::database) struct StoreCatalog {
     pub(in crate::database) absent: Vec<String>,
 }
 
+impl StoreCatalog {
+    /// Notes that a commit has all writes so far.
+    pub(in crate::database) fn note_committed(&self) {
+        for entry in &self.entries {
+            entry.written.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
 impl StoreEntry {
     /// Whether its writes bypass the transaction.
     pub(in crate::database) fn is_direct(&self) -> bool {
         !self.spec.transactional
+    }
+
+    /// Whether a transaction changes it.
+    pub(in crate::database) fn is_changed(&self, tx: &Transaction, state: StoreState) -> bool {
+        let tables = self.store.tables();
+        state.changed || tables.iter().any(|table| tx.is_staged(*table))
     }
 }

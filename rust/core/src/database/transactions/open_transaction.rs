@@ -76,12 +76,17 @@ impl Database {
             None => self.begin()?,
         };
         _spilled = tx.base().spilled().cloned();
-        self.commit_locked(&mut writer, tx, commit, None)
-            .inspect_err(|error| {
-                if error.kind() != ErrorKind::StoreClosed {
-                    writer.poison(error);
-                }
-            })
+        writer.poison("it ended with a panic");
+        let committed = self.commit_locked(&mut writer, tx, commit, None);
+        match &committed {
+            Ok(()) => {
+                self.stores.note_committed();
+                writer.heal();
+            }
+            Err(error) if error.kind() == ErrorKind::StoreClosed => writer.heal(),
+            Err(error) => writer.poison(&error.to_string()),
+        }
+        committed
     }
 
     /// Drops everything since the last commit, and makes a database usable whose commit failed.

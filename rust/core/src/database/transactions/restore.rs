@@ -34,6 +34,7 @@ impl Database {
         position: &Position,
     ) -> Result<()> {
         self.rocks.check_owner()?;
+        self.reclaimer.log();
         let mut writer = self.transactions.writer.lock();
         writer.check_usable(self.path())?;
         if writer.transaction().is_some_and(|tx| !tx.is_empty()) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Idle ── begin ──> Active ── take, discard, forget_if_empty ──> Idle
-//! Idle ── poison ──> Poisoned ── discard ──> Idle
+//! Idle ── poison ──> Poisoned ── heal, discard ──> Idle
 //! any of them ── start_commit ──> Committing ── finish_commit ──> the state before
 //! ```
 
@@ -123,10 +123,17 @@ impl Writer {
         }
     }
 
-    /// Refuses work from now on, after the transaction that was taken out failed to commit.
-    pub(in crate::database) fn poison(&mut self, why: &Error) {
-        if self.is_idle() {
-            self.0 = WriterState::Poisoned(why.to_string());
+    /// Refuses work from now on, since the transaction that was taken out is not committed.
+    pub(in crate::database) fn poison(&mut self, why: &str) {
+        if matches!(self.0, WriterState::Idle | WriterState::Poisoned(_)) {
+            self.0 = WriterState::Poisoned(why.to_owned());
+        }
+    }
+
+    /// Accepts work again, after the transaction that was taken out was committed.
+    pub(in crate::database) fn heal(&mut self) {
+        if matches!(self.0, WriterState::Poisoned(_)) {
+            self.0 = WriterState::Idle;
         }
     }
 

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use rust_rocksdb::Options;
 
 /// Options that the stores' results, snapshots or durability depend on.
-const RESERVED: [&str; 17] = [
+const RESERVED: [&str; 18] = [
     "atomic_flush",
     "comparator",
     "compaction_filter",
@@ -17,6 +17,7 @@ const RESERVED: [&str; 17] = [
     "inplace_update_support",
     "memtable_insert_with_hint_prefix_extractor",
     "merge_operator",
+    "paranoid_checks",
     "prefix_extractor",
     "unordered_write",
     "wal_dir",
