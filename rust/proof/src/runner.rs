@@ -93,6 +93,11 @@ impl<'a> Runner<'a> {
     pub fn step(&mut self) -> StepResult {
         let drawn = self.rng.u8(..40);
         self.upkeep(drawn)?;
+        self.commit()
+    }
+
+    /// Runs one transaction.
+    pub fn commit(&mut self) -> StepResult {
         self.world.commit_next(&self.db, self.note)?;
         if self.options.durability == Durability::Sync {
             (self.note)(Note::Durable(self.world.n()));

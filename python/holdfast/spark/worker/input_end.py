@@ -2,6 +2,7 @@
 
 import sys
 from io import BufferedReader
+from types import FrameType
 from typing import Final
 
 from holdfast.errors import HoldfastError
@@ -29,10 +30,11 @@ def check_input_ended() -> None:
 
 def _infile() -> BufferedReader:
     """The stream from Spark: a variable of PySpark's `worker.main`, which called this task."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == _MAIN and _INPUT in frame.f_locals:
-            return frame.f_locals[_INPUT]
+            stream: BufferedReader = frame.f_locals[_INPUT]
+            return stream
         frame = frame.f_back
     raise HoldfastError(
         "the end of the input cannot be checked: this task is not called by `pyspark.worker.main`. "

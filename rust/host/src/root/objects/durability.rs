@@ -1,24 +1,11 @@
 //! Syncs of a root on a local disk, besides those of the object store client.
 
-use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
 use holdfast_core::Result;
-use parking_lot::Mutex;
 
-use super::errors;
+use super::durable_folders;
 use super::storage::Objects;
-
-/// Folders whose own names this process has synced, up to the root's.
-#[derive(Debug, Default)]
-pub struct DurableFolders(Mutex<HashMap<PathBuf, FolderIdentity>>);
-
-/// Inode and birth time: a folder that was removed and made anew has others.
-type FolderIdentity = (u64, Option<SystemTime>);
 
 impl Objects {
     /// Makes a file that another process wrote durable, with its name and those of the folders
@@ -37,28 +24,8 @@ impl Objects {
         if !self.is_local() {
             return Ok(());
         }
-        let place = self.place(name);
-        let mut synced = Vec::new();
-        for folder in place.ancestors().skip(1) {
-            let identity = match fs::metadata(folder) {
-                Ok(found) => (found.ino(), found.created().ok()),
-                // Removed meanwhile, with the object.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(errors::os("look at", folder, &error)),
-            };
-            if self.durable_folders.0.lock().get(folder) == Some(&identity) {
-                break;
-            }
-            if let Some(parent) = folder.parent() {
-                self.sync_path(parent)?;
-            }
-            synced.push((folder.to_owned(), identity));
-            if folder == self.path() {
-                break;
-            }
-        }
-        self.durable_folders.0.lock().extend(synced);
-        Ok(())
+        self.durable_folders
+            .sync_above(&self.place(name), self.path())
     }
 
     pub(super) fn sync_folder_of(&self, name: &str) -> Result<()> {
@@ -68,11 +35,9 @@ impl Objects {
     }
 
     fn sync_path(&self, path: &Path) -> Result<()> {
-        if !self.is_local() {
-            return Ok(());
+        if self.is_local() {
+            durable_folders::sync(path)?;
         }
-        File::open(path)
-            .and_then(|file| file.sync_all())
-            .map_err(|error| errors::os("fsync", path, &error))
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@
 
 mod client;
 mod durability;
+mod durable_folders;
 mod errors;
 mod location;
 mod put_absent;

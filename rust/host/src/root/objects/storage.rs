@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 
 use super::client::{self, StorageOptions};
-use super::durability::DurableFolders;
+use super::durable_folders::DurableFolders;
 use super::errors;
 use super::location::{BucketAddress, RootLocation};
 use super::runtime::block_on;
