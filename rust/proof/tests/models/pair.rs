@@ -168,6 +168,10 @@ impl<S: Subject> Pair<S> {
                 self.open = self.committed.clone();
             }
             Event::Reopen => {
+                if self.subject.durability().is_none() {
+                    // Direct writes after the last commit would make the close unclean.
+                    self.apply(Event::Commit);
+                }
                 self.views.clear();
                 self.db.close().unwrap();
                 self.db = self.subject.open(self.dir.path());
