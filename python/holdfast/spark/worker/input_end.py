@@ -32,7 +32,7 @@ def check_input_ended() -> None:
 
 def _infile() -> BufferedReader:
     """The stream from Spark: a variable of PySpark's `worker.main`, which called this task."""
-    frame: "FrameType | None" = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == _MAIN and _INPUT in frame.f_locals:
             stream: BufferedReader = frame.f_locals[_INPUT]
