@@ -1,18 +1,27 @@
 //! Syncs of a root on a local disk, besides those of the object store client.
 
-use std::path::Path;
-
 use holdfast_core::Result;
 
 use super::durable_folders;
 use super::storage::Objects;
 
 impl Objects {
-    /// Makes a file that another process wrote durable, with its name and those of the folders
-    /// above it.
+    /// Makes a file that another process wrote durable, with its name.
     pub fn sync(&self, name: &str) -> Result<()> {
-        self.sync_path(&self.place(name))?;
-        self.sync_folder_of(name)?;
+        if self.is_local() {
+            durable_folders::sync(&self.place(name))?;
+        }
+        self.sync_names(name)
+    }
+
+    /// Makes the name of an object that another process wrote durable, and those of the folders
+    /// above it.
+    pub(super) fn sync_names(&self, name: &str) -> Result<()> {
+        if self.is_local() {
+            let place = self.place(name);
+            // Every object has a parent: the root's own folder is above all of them.
+            durable_folders::sync(place.parent().unwrap_or(self.path()))?;
+        }
         self.sync_folders_above(name)
     }
 
@@ -26,18 +35,5 @@ impl Objects {
         }
         self.durable_folders
             .sync_above(&self.place(name), self.path())
-    }
-
-    pub(super) fn sync_folder_of(&self, name: &str) -> Result<()> {
-        let place = self.place(name);
-        // Every object has a parent: the root's own folder is above all of them.
-        self.sync_path(place.parent().unwrap_or(self.path()))
-    }
-
-    fn sync_path(&self, path: &Path) -> Result<()> {
-        if self.is_local() {
-            durable_folders::sync(path)?;
-        }
-        Ok(())
     }
 }

@@ -53,8 +53,7 @@ impl Objects {
             };
             if let Some(found) = self.get(name)? {
                 // The process that made it may not have synced the folder yet.
-                self.sync_folder_of(name)?;
-                self.sync_folders_above(name)?;
+                self.sync_names(name)?;
                 return Ok(if found == bytes {
                     PutOutcome::Ours
                 } else {
