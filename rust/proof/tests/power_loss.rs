@@ -6,6 +6,7 @@ use holdfast_proof::{
     rounds, runner, spilled,
 };
 use std::path::Path;
+use std::sync::Arc;
 
 /// Consecutive losses of power of one database.
 const LOSSES_EACH: u64 = 4;
@@ -101,6 +102,16 @@ fn power_loss_keeps_every_commit_whole() {
     }
 }
 
+/// Makes a database with one spilled commit and the spilled rows of the next.
+fn before_second_commit(path: &Path, options: &DatabaseOptions) -> Arc<Database> {
+    let db = Database::open(path, &spilled::specs(), options.clone()).expect("a new database");
+    spilled::spill(&db, 1)
+        .and_then(|()| spilled::commit(&db, 1))
+        .and_then(|()| spilled::spill(&db, 2))
+        .expect("the power is on");
+    db
+}
+
 /// Loses the power before each write and sync of a spilled commit in turn.
 fn lose_power_in_a_commit(
     durability: Durability,
@@ -121,12 +132,7 @@ fn lose_power_in_a_commit(
             environment: Some(faults.environment()),
             ..runner::options(durability)
         };
-        let db =
-            Database::open(dir.path(), &spilled::specs(), options.clone()).expect("a new database");
-        spilled::spill(&db, 1)
-            .and_then(|()| spilled::commit(&db, 1))
-            .and_then(|()| spilled::spill(&db, 2))
-            .expect("the power is on");
+        let db = before_second_commit(dir.path(), &options);
         faults.power_off_after(after);
         let committed = spilled::commit(&db, 2).is_ok();
         let ended = faults.powered();
@@ -191,12 +197,7 @@ fn lose_power_in_a_rollback(n: u64, k: u64) -> FailedSync {
         environment: Some(faults.environment()),
         ..runner::options(Durability::Sync)
     };
-    let db =
-        Database::open(dir.path(), &spilled::specs(), options.clone()).expect("a new database");
-    spilled::spill(&db, 1)
-        .and_then(|()| spilled::commit(&db, 1))
-        .and_then(|()| spilled::spill(&db, 2))
-        .expect("the power is on");
+    let db = before_second_commit(dir.path(), &options);
     faults.fail(Operation::Sync, n, false);
     let committed = spilled::commit(&db, 2).is_ok();
     faults.heal();
