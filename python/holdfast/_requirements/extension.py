@@ -11,12 +11,16 @@ _CPU_FLAGS: Final = ("sse4_2", "pclmulqdq", "popcnt")
 """What `.cargo/config.toml` compiles for."""
 
 
-def missing_cpu_flags(cpuinfo: str) -> list[str]:
-    """Returns the instructions that the extension uses and the first processor lacks."""
-    for line in cpuinfo.splitlines():
-        name, _, flags = line.partition(":")
-        if name.strip() == "flags":
-            return [flag for flag in _CPU_FLAGS if flag not in flags.split()]
+def _missing_cpu_flags(cpuinfo: Path) -> list[str]:
+    """Returns the instructions that the extension uses and the first processor lacks.
+
+    The kernel makes the file while it is read, so this stops at the first processor's flags.
+    """
+    with cpuinfo.open() as lines:
+        for line in lines:
+            name, _, flags = line.partition(":")
+            if name.strip() == "flags":
+                return [flag for flag in _CPU_FLAGS if flag not in flags.split()]
     return []
 
 
@@ -24,7 +28,7 @@ def check_cpu(machine: str, cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
     """Raises `RequirementError` on an x86-64 processor that would end this process with SIGILL."""
     if machine != "x86_64" or not cpuinfo.exists():
         return
-    missing = missing_cpu_flags(cpuinfo.read_text())
+    missing = _missing_cpu_flags(cpuinfo)
     if missing:
         raise RequirementError(
             f"this processor has no {', '.join(missing)}: holdfast needs x86-64-v2, which all "
