@@ -25,7 +25,7 @@ def test_workers_without_the_package_are_a_named_error_at_the_call(tmp_path: Pat
     folder.mkdir()
     other = folder / "python3"
     # Without the packages of its environment; Spark gives it PySpark.
-    other.write_text(f'#!/bin/sh\nexec -a {other} {sys.executable} -S "$@"\n'.replace("sh", "bash"))
+    other.write_text(f'#!/bin/bash\nexec -a {other} {sys.executable} -S "$@"\n')
     other.chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     environment.pop("PYSPARK_PYTHON", None)
