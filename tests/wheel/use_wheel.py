@@ -1,6 +1,6 @@
 """What a user does first, in an environment that has the wheel and nothing of the checkout.
 
-    python tests/wheel/smoke.py stores|spark FOLDER
+    python tests/wheel/use_wheel.py stores|spark FOLDER
 
 `scripts/wheel-smoke` runs it from a temporary folder: `stores` with the wheel alone, `spark` with
 its extra as well.
