@@ -1,0 +1,389 @@
+"""Operators inside `foreachBatch`: their epoch, threads, job groups, adaptive execution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PythonException, StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from streams import (
+    Stream,
+    in_thread,
+    joined_by_sign,
+)
+
+import holdfast.spark as hfs
+from holdfast.cli import main
+from holdfast.errors import HoldfastError
+
+KEYS = "abcdefgh"  # enough that both partitions have some
+
+
+def rows_of(joined: DataFrame) -> dict[int, Any]:
+    return {row["x"]: row["v"] for row in joined.collect()}
+
+
+def three_batches(stream: Stream) -> dict[int, dict[int, Any]]:
+    """Writes three micro-batches for `joined_by_sign`; returns their expected results."""
+    stream.batch(left=[(key, 1, -1 - n) for n, key in enumerate(KEYS)])
+    stream.batch(
+        left=[(key, 5, n) for n, key in enumerate(KEYS)]
+        + [(key, 6, -11 - n) for n, key in enumerate(KEYS)]
+    )
+    stream.batch(
+        left=[row for n, key in enumerate(KEYS) for row in ((key, 5, n), (key, 7, 10 + n))]
+    )
+    return {
+        0: {},
+        1: {n: -1 - n for n in range(8)},
+        2: {**{n: -1 - n for n in range(8)}, **{10 + n: -11 - n for n in range(8)}},
+    }
+
+
+def refusal(work) -> str:
+    """Returns the error that `work` fails with.
+
+    It does not use pytest.raises, whose failure is no `Exception`: py4j would wait forever.
+    """
+    try:
+        work()
+    except (HoldfastError, ValueError, PythonException) as error:
+        return f"{type(error).__name__}: {error}"
+    return "it was not refused"
+
+
+def run(stream: Stream, fn) -> None:
+    stream.run(stream.source("left"), each=fn)
+
+
+@pytest.mark.parametrize("wrap", [hfs.foreach_batch, lambda fn: fn], ids=["wrapped", "plain"])
+def test_operators_work_inside_foreach_batch(stream: Stream, wrap):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+    run(
+        stream,
+        wrap(lambda frame, batch: got.__setitem__(batch, rows_of(joined_by_sign(frame, state)))),
+    )
+    assert got == expected
+
+
+def test_a_plan_evaluated_twice_gives_equal_results_and_counts_once(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def twice(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        assert joined.count() == len(expected[batch])
+        got[batch] = rows_of(joined)
+        assert rows_of(joined) == got[batch]
+
+    run(stream, hfs.foreach_batch(twice))
+    assert got == expected
+
+
+def test_an_epoch_without_rows_after_a_filter_is_complete(stream: Stream):
+    # Without the observe() in the plan Spark drops the operator's stage here, and the next epoch
+    # cannot open.
+    three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        got[batch] = rows_of(joined_by_sign(frame.where("false") if batch == 1 else frame, state))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert stream.log() == {0: 2, 1: 2, 2: 2}
+    assert got == {0: {}, 1: {}, 2: {x: -1 - x % 10 for x in (*range(8), *range(10, 18))}}
+
+
+def test_a_full_evaluation_may_follow_take(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        joined.take(1)
+        got[batch] = rows_of(joined)
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+
+
+@pytest.mark.parametrize(
+    "part", [lambda joined: joined.take(1), lambda joined: joined.show(1)], ids=["take", "show"]
+)
+def test_evaluating_only_the_first_rows_is_a_named_error(
+    stream: Stream, part: Callable[[DataFrame], Any]
+):
+    three_batches(stream)
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        part(joined) if batch == 1 else joined.collect()
+
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, hfs.foreach_batch(fn))
+    assert stream.log().get(1, 0) < stream.partitions
+
+
+def test_is_empty_is_complete_without_rows_and_evaluates_nothing_with_many(stream: Stream):
+    stream.partitions = 1
+    state = stream.state()
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+
+    def is_empty(frame: DataFrame, batch: int) -> None:
+        # Spark reads one row of each task. A task without rows runs to its end. If the rows are
+        # larger than the sockets' buffers, most are still in the host when Spark stops reading. Few
+        # small rows are all sent before that.
+        padded = frame.withColumn("pad", F.repeat("k", 8 << 20 if batch == 1 else 1))
+        got[batch] = joined_by_sign(padded, stream.state()).isEmpty()
+
+    run(stream, hfs.foreach_batch(is_empty))
+    assert got == {0: True, 1: False, 2: False}
+    # No task of epoch 1 has ended, so the state does not have its rows.
+    assert [progress.status for epoch in (0, 1) if (progress := state.progress(epoch))] == [
+        "decided",
+        "skipped",
+    ]
+    assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0
+    # With the whole evaluated, nothing is lost and nothing doubled.
+    run(
+        stream,
+        hfs.foreach_batch(
+            lambda frame, batch: got.update({batch: rows_of(joined_by_sign(frame, stream.state()))})
+        ),
+    )
+    assert got == {**expected, 0: True}
+
+
+def test_an_operator_that_is_not_evaluated_beside_others_is_a_named_error(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        hfs.drop_duplicates(frame, by="k", on="t", within="1 day", state=state).collect()
+        if batch != 1:
+            joined.collect()
+
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, hfs.foreach_batch(fn))
+
+
+def test_a_result_may_be_evaluated_in_another_thread(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        got[batch] = in_thread(lambda: rows_of(joined))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+
+
+@pytest.mark.parametrize("evaluate", [lambda work: work(), in_thread], ids=["here", "in a thread"])
+def test_operators_above_foreach_batch_are_evaluated_in_any_thread(stream: Stream, evaluate):
+    # In another thread this failed with "this job belongs to no micro-batch".
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        got[batch] = evaluate(lambda: rows_of(frame))
+
+    joined = joined_by_sign(stream.source("left"), stream.state())
+    stream.run(joined, each=hfs.foreach_batch(fn))
+    assert got == expected
+    assert stream.log() == {0: 2, 1: 2, 2: 2}
+
+
+def test_operators_above_foreach_batch_ignore_a_user_job_group(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        stream.spark.sparkContext.setJobGroup("mine", "a group of my own")
+        got[batch] = rows_of(frame)
+
+    joined = joined_by_sign(stream.source("left"), stream.state())
+    stream.run(joined, each=hfs.foreach_batch(fn))
+    assert got == expected
+
+
+def test_a_thread_that_outlives_its_micro_batch_gets_an_error(stream: Stream):
+    # Its frame has no rows, so only its session shows that it is of an earlier micro-batch.
+    stream.batch(left=[("a", 1, -1)])
+    stream.batch(left=[])
+    stream.batch(left=[("a", 5, 5)])
+    stream.batch(left=[("a", 6, 6)])
+    frames: list[DataFrame] = []
+    refusals: list[str] = []
+    got: dict[int, Any] = {}
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        # Batch 2 is later than the frames that are still there, batch 3 uses a session again.
+        refusals.extend(refusal(lambda old=old: in_thread(old.collect)) for old in frames)
+        frames[:] = [frame] if batch < 2 else []
+        got[batch] = in_thread(lambda: rows_of(frame))
+
+    joined = joined_by_sign(stream.source("left"), stream.state())
+    stream.run(joined, each=hfs.foreach_batch(fn))
+    assert len(refusals) == 2
+    assert all("join your threads" in message for message in refusals), refusals
+    assert got == {0: {}, 1: {}, 2: {5: -1}, 3: {6: -1}}
+
+
+def test_an_operator_may_be_called_in_another_thread_of_the_wrapper(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        got[batch] = in_thread(lambda: rows_of(joined_by_sign(frame, state)))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+
+
+def test_one_wrapper_serves_two_queries_and_their_restarts(stream: Stream, tmp_path: Path):
+    (tmp_path / "other").mkdir()
+    other = Stream(stream.spark, tmp_path / "other")
+    got: list[tuple[int, Any]] = []
+
+    @hfs.foreach_batch
+    def fn(frame: DataFrame, batch: int) -> None:
+        got.append((batch, in_thread(lambda: rows_of(frame))))
+
+    frames = []
+    for one in (stream, other):
+        expected = three_batches(one)
+        frames.append(joined_by_sign(one.source("left"), one.state()))
+    queries = [
+        frame.writeStream.foreachBatch(fn).option("checkpointLocation", one.checkpoint).start()
+        for one, frame in zip((stream, other), frames, strict=True)
+    ]
+    for query in queries:
+        query.processAllAvailable()
+        query.stop()
+    assert sorted(got, key=lambda found: found[0]) == [
+        (batch, expected[batch]) for batch in range(3) for _ in queries
+    ]
+    stream.batch(left=[("a", 9, 100)])
+    stream.run(frames[0], each=fn)
+    assert len(got) == 7
+
+
+def test_an_operator_called_in_another_thread_is_refused(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    refusals: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        refusals.append(refusal(lambda: in_thread(lambda: joined_by_sign(frame, state))))
+
+    run(stream, fn)
+    assert len(refusals) == 3
+    assert all("needs an epoch" in message for message in refusals), refusals
+
+
+def test_a_user_job_group_is_refused_without_the_wrapper(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    refusals: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        for group in ("mine", "0f0a8f2e-54f2-4d9a-9d9b-2f2b8a0f7a11"):
+            stream.spark.sparkContext.setJobGroup(group, "a group of my own")
+            refusals.append(refusal(lambda: joined_by_sign(frame, state)))
+
+    run(stream, fn)
+    assert len(refusals) == 6
+    assert all(
+        "the job group" in message and "is not the run id" in message for message in refusals
+    ), refusals
+
+
+def test_a_user_job_group_is_ignored_inside_the_wrapper(stream: Stream):
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        stream.spark.sparkContext.setJobGroup("mine", "a group of my own")
+        got[batch] = rows_of(joined_by_sign(frame, state))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+    assert len(list((stream.root / "runs").glob("[0-9]*"))) == 1
+
+
+def test_one_name_twice_in_an_epoch_is_refused(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    refusals: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined_by_sign(frame, state).collect()
+        refusals.append(refusal(lambda: joined_by_sign(frame, state)))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert len(refusals) == 3
+    assert all("an operator named 'join' already" in message for message in refusals), refusals
+
+
+def test_a_result_of_another_epoch_is_refused(stream: Stream):
+    three_batches(stream)
+    state = stream.state()
+    stored: list[DataFrame] = []
+    refusals: list[str] = []
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        stored.append(joined_by_sign(frame, state))
+        stored[-1].collect()
+        if batch == 1:
+            refusals.append(refusal(stored[0].collect))
+
+    run(stream, hfs.foreach_batch(fn))
+    assert len(refusals) == 1
+    assert "call it again in every micro-batch" in refusals[0]
+
+
+def test_adaptive_execution_after_the_call_is_a_named_error_in_its_epoch(stream: Stream):
+    # Spark dropped the operator's tasks, committed the epoch, and the next one failed with "was
+    # not evaluated".
+    three_batches(stream)
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        joined = joined_by_sign(frame, state)
+        if batch == 1:
+            frame.sparkSession.conf.set("spark.sql.adaptive.enabled", "true")
+            joined = joined.join(frame.where("x > 1000").select("k"), "k")
+        joined.collect()
+
+    with pytest.raises(StreamingQueryException, match="spark.sql.adaptive.enabled"):
+        run(stream, hfs.foreach_batch(fn))
+    assert stream.numbers("commits") == [0]
+
+
+def test_adaptive_execution_of_an_operator_above_is_a_named_error(stream: Stream):
+    three_batches(stream)
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        frame.sparkSession.conf.set("spark.sql.adaptive.enabled", str(batch == 1))
+        frame.collect()
+
+    joined = joined_by_sign(stream.source("left"), stream.state())
+    with pytest.raises(StreamingQueryException, match=r"is evaluated with spark.sql.adaptive"):
+        stream.run(joined, each=hfs.foreach_batch(fn))
+    assert stream.numbers("commits") == [0]
