@@ -73,6 +73,8 @@ pub const REMOVED: &str = "removed";
 pub const SPARK_COMMITS: &str = "query/commits";
 /// Spark's offset log.
 pub const SPARK_OFFSETS: &str = "query/offsets";
+/// The logs of Spark's sources, a folder each.
+pub const SPARK_SOURCES: &str = "query/sources";
 
 /// Whether a file of `operators/` belongs to an operator; operator names contain no dot.
 pub fn is_of_operator(file: &str, name: &OperatorName) -> bool {

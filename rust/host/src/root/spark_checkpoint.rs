@@ -1,6 +1,7 @@
 //! `query/`: Spark's checkpoint beside the state. Holdfast reads it, and moves parts of it away in
 //! `holdfast rewind` only.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,8 +71,16 @@ pub struct SparkLogs {
 #[derive(Debug)]
 pub struct SparkCheckpoint {
     objects: Arc<Objects>,
-    /// The last run and epoch whose offsets were made durable.
-    synced: Mutex<Option<(RunNumber, Epoch)>>,
+    synced: Mutex<Synced>,
+}
+
+/// What of Spark's files was made durable.
+#[derive(Debug, Default)]
+struct Synced {
+    /// The last run and epoch whose offsets are durable.
+    of: Option<(RunNumber, Epoch)>,
+    /// The files of the sources' logs that are durable.
+    sources: HashSet<String>,
 }
 
 impl SparkCheckpoint {
@@ -198,20 +207,49 @@ impl SparkCheckpoint {
         Ok(())
     }
 
-    /// Makes the offsets of an epoch durable, once a run.
+    /// Makes the offsets of an epoch durable, and the sources' own logs, once a run.
     ///
-    /// Spark itself does not sync them. Call it before a stage is acknowledged.
+    /// Spark itself does not sync them. Call it before a stage is acknowledged. A file source's
+    /// offsets only name a file of its log, which has the paths of the input. If that file is lost,
+    /// the source reads the input again, in a later epoch.
     ///
     /// # Errors
-    /// `Io` if the file is missing or cannot be synced.
+    /// `Io` if a file is missing or cannot be synced.
     pub fn sync_offsets(&self, run: RunNumber, epoch: Epoch) -> Result<()> {
         let mut synced = self.synced.lock();
-        if *synced == Some((run, epoch)) {
+        if synced.of == Some((run, epoch)) {
             return Ok(());
         }
+        if self.objects.is_local() {
+            synced.sources = self.sync_sources(&synced.sources)?;
+        }
         self.objects.sync(&offsets_name(epoch))?;
-        *synced = Some((run, epoch));
+        synced.of = Some((run, epoch));
         Ok(())
+    }
+
+    /// Makes the files of the sources' logs durable, except those that already are. Returns all.
+    fn sync_sources(&self, durable: &HashSet<String>) -> Result<HashSet<String>> {
+        let mut files = HashSet::new();
+        for source in self.objects.folders(names::SPARK_SOURCES)? {
+            let folder = format!("{}/{source}", names::SPARK_SOURCES);
+            for file in self.objects.list(&folder)? {
+                let name = format!("{folder}/{file}");
+                // Spark makes a file under a hidden name first.
+                if file.starts_with('.') {
+                    continue;
+                }
+                if !durable.contains(&name) {
+                    match self.objects.sync(&name) {
+                        // Spark has removed the file since, because it is old.
+                        Err(_) if !self.objects.exists(&name)? => continue,
+                        synced => synced?,
+                    }
+                }
+                files.insert(name);
+            }
+        }
+        Ok(files)
     }
 
     /// Makes the commit of an epoch durable. Call it before the epoch's decision is recorded.

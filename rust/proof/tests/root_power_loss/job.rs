@@ -22,6 +22,8 @@ use crate::disk;
 const PARTITIONS: usize = 2;
 const KEYS: usize = 4;
 const COMMIT: &str = "v1\n{}";
+/// The end of a file of Spark's that is whole.
+const END: &[u8] = b".\n";
 
 /// Why a job stopped.
 #[derive(Debug)]
@@ -107,14 +109,19 @@ impl Job {
     /// Reads Spark's checkpoint as Spark does; returns the next epoch.
     fn start(&mut self) -> Result<usize, Stop> {
         self.runs += 1;
-        for folder in ["query/offsets", "query/commits"] {
+        for folder in ["query/offsets", "query/commits", "query/sources/0"] {
             fs::create_dir_all(self.root.join(folder))?;
         }
         let metadata = self.root.join("query/metadata");
         if self.query_id().is_none() {
             fs::write(metadata, format!(r#"{{"id":"query-{}"}}"#, self.runs))?;
         }
-        let offsets = self.whole_files("offsets", is_whole_offsets)?;
+        let mut offsets = self.whole_files("offsets", |bytes| bytes.ends_with(END))?;
+        let planned = self.whole_files("sources/0", |bytes| bytes.ends_with(END))?;
+        // A file source reads no rows for offsets that its log lacks. It plans them again.
+        for epoch in offsets.extract_if(.., |epoch| !planned.contains(epoch)) {
+            fs::remove_file(self.file("offsets", epoch))?;
+        }
         let commits = self.whole_files("commits", |bytes| bytes == COMMIT.as_bytes())?;
         let Some(last) = offsets.last().copied() else {
             return Ok(0);
@@ -165,13 +172,14 @@ impl Job {
 
     /// Plans an epoch, runs its tasks, writes to the sink, commits.
     fn epoch(&mut self, epoch: usize) -> Result<(), Stop> {
-        let offsets = self.file("offsets", epoch);
+        let (offsets, source) = (self.file("offsets", epoch), self.file("sources/0", epoch));
         if !offsets.exists() {
             // A plan that is lost is made again with other rows.
-            fs::write(&offsets, offsets_text(epoch, self.rng.u64(..)))?;
+            fs::write(&source, format!("{:020}.\n", self.rng.u64(..)))?;
+            fs::write(&offsets, offsets_text(epoch))?;
         }
-        let rows = rows_of(&fs::read_to_string(&offsets)?).ok_or_else(|| {
-            Stop::Broken(format!("query/offsets/{epoch} was cut after it was read"))
+        let rows = rows_of(&fs::read_to_string(&source)?).ok_or_else(|| {
+            Stop::Broken(format!("query/sources/0/{epoch} was cut after it was read"))
         })?;
         let mut output = Output::new();
         for partition in 0..PARTITIONS {
@@ -265,17 +273,14 @@ impl Job {
     }
 }
 
-/// Spark's offsets of an epoch, which stand for its rows.
-fn offsets_text(epoch: usize, rows: u64) -> String {
-    format!("v1\n{{\"batchTimestampMs\":{epoch}}}\n{rows:020}.\n")
+/// Spark's offsets of an epoch. They name a file of the source's log, as those of a file source do.
+fn offsets_text(epoch: usize) -> String {
+    format!("v1\n{{\"batchTimestampMs\":{epoch}}}\n{{\"logOffset\":{epoch}}}.\n")
 }
 
-fn is_whole_offsets(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok_and(|text| rows_of(text).is_some())
-}
-
-fn rows_of(offsets: &str) -> Option<u64> {
-    offsets.lines().nth(2)?.strip_suffix('.')?.parse().ok()
+/// Reads a file of the source's log.
+fn rows_of(planned: &str) -> Option<u64> {
+    planned.strip_suffix(".\n")?.parse().ok()
 }
 
 /// The rates of an epoch; each key has an order, too.

@@ -18,20 +18,31 @@ use job::{Job, Stop};
 /// Losses of power of one root.
 const LOSSES_EACH: u64 = 3;
 /// How many seeds may pass before a sync without effect is reported.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 100;
 
 /// Syncs each of which was removed, and a run noticed it. `docs/design/proofs.md` says what of the
 /// others is open.
-const NEEDED: [&str; 9] = [
+const NEEDED: [&str; 20] = [
     "client: file root/log/N/*",
     "client: file root/log/N/decided",
     "client: file root/meta.json",
     "client: file root/operators/join.json",
     "client: file root/owners/join/N/*",
     "client: file root/runs/*",
+    "client: file root/snapshots/join/N/*",
     "client: file root/snapshots/join/N/files/*",
     "client: folder root/log/N",
     "client: folder root/operators",
+    "host: file root/query/commits/N",
+    "host: file root/query/metadata",
+    "host: file root/query/offsets/N",
+    "host: file root/query/sources/N/N",
+    "host: folder ",
+    "host: folder root/query",
+    "host: folder root/query/commits",
+    "host: folder root/query/offsets",
+    "host: folder root/query/sources",
+    "host: folder root/query/sources/N",
 ];
 
 /// Loses the power of one root several times; `skipped`: syncs that do nothing.
