@@ -33,24 +33,26 @@ class _Batch:
     """The micro-batch in which a wrapped function runs."""
 
     of: Epoch | ConnectBatch
-    has_operators: bool = False
-    """Whether the function has called an operator in its thread."""
     roots: dict[str, "Mapping[str, str]"] = field(default_factory=dict)
-    """The roots of these operators, with their storage options."""
+    """The roots of the operators that the function has called, with their storage options."""
 
     def epoch(self, checkpoint: str) -> Epoch:
         """Returns the epoch for an operator of the query that has this checkpoint."""
-        self.has_operators = True
         return self.of.epoch(checkpoint) if isinstance(self.of, ConnectBatch) else self.of
 
 
 _current: ContextVar[_Batch | None] = ContextVar("holdfast_batch", default=None)
+_batches: Final[dict[Epoch, _Batch]] = {}
+"""The running micro-batches. A thread that a function starts finds its own here."""
 _log: Final = logging.getLogger(__name__)
 
 
-def note_root(root: str, storage_options: "Mapping[str, str]") -> None:
-    """Notes the root of an operator that is called here, for the warning about its rows."""
-    batch = _current.get()
+def note_operator(epoch: Epoch | None, root: str, storage_options: "Mapping[str, str]") -> None:
+    """Notes that an operator of this root was called in this epoch; None for a streaming frame.
+
+    The wrapper then checks that adaptive execution is off, and warns about unused rows.
+    """
+    batch = None if epoch is None else _current.get() or _batches.get(epoch)
     if batch is not None:
         batch.roots[root] = storage_options
 
@@ -64,7 +66,10 @@ def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
     batch = _current.get()
     if batch is not None:
         return batch.epoch(checkpoint)
-    if not is_connect(spark):
+    # A thread that the function has started may have a job group of its own, so the setting is
+    # read before the properties.
+    epoch = _epoch_of_session(spark, checkpoint)
+    if epoch is None and not is_connect(spark):
         epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
         if epoch is not None:
             run_id = _run_id(spark, epoch.query_id)
@@ -74,7 +79,7 @@ def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
                     f"{epoch.query_id}: {RESET_ADVICE}"
                 )
             return epoch._replace(planned_at=_planned_at(spark, epoch.query_id))
-    return _epoch_of_session(spark, checkpoint)
+    return epoch
 
 
 def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame, int], Any]":
@@ -141,10 +146,12 @@ class _ForeachBatch:
     def _call(self, of: Epoch | ConnectBatch, epoch: Epoch | None, frame: "DataFrame") -> Any:
         batch, spark = _Batch(of), frame.sparkSession
         token = _current.set(batch)
+        if epoch is not None:
+            _batches[epoch] = batch
         try:
             with _epoch_set(spark, epoch):
                 result = self._fn(frame, of.number)
-                if batch.has_operators and is_adaptive(spark):
+                if batch.roots and is_adaptive(spark):
                     # Without this, Spark would commit the epoch. If adaptive execution has dropped
                     # the operator's tasks, the next epoch could not open.
                     raise HoldfastError(
@@ -156,6 +163,8 @@ class _ForeachBatch:
                     _warn_of_unused_rows(root, storage_options, of.number)
                 return result
         finally:
+            if epoch is not None:
+                _batches.pop(epoch, None)
             _current.reset(token)
 
 

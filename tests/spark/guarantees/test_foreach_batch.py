@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -255,6 +256,61 @@ def test_an_operator_may_be_called_in_another_thread_of_the_wrapper(stream: Stre
     assert got == expected
 
 
+@pytest.mark.parametrize("group", ["mine", "0f0a8f2e-54f2-4d9a-9d9b-2f2b8a0f7a11"])
+def test_an_operator_may_be_called_in_a_thread_with_a_job_group(stream: Stream, group: str):
+    # InheritableThread hands the micro-batch's properties on; the group hid the run id in them.
+    expected = three_batches(stream)
+    got: dict[int, Any] = {}
+    state = stream.state()
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        def work() -> None:
+            frame.sparkSession.sparkContext.setJobGroup(group, "a group of my own")
+            got[batch] = rows_of(joined_by_sign(frame, state))
+
+        thread = InheritableThread(target=work, session=frame.sparkSession)
+        thread.start()
+        thread.join()
+
+    run(stream, hfs.foreach_batch(fn))
+    assert got == expected
+    assert len(list((stream.root / "runs").glob("[0-9]*"))) == 1
+
+
+def test_the_job_group_of_a_run_is_back_after_each_micro_batch(stream: Stream):
+    # Spark stops a query by its job group, and sets it once per run.
+    three_batches(stream)
+    groups: list[str | None] = []
+
+    @hfs.foreach_batch
+    def fn(frame: DataFrame, batch: int) -> None:
+        context = frame.sparkSession.sparkContext
+        groups.append(context.getLocalProperty("spark.jobGroup.id"))
+        context.setJobGroup("mine", "a group of my own")
+
+    run(stream, fn)
+    assert groups == [str(stream.last.runId)] * 3
+
+
+def test_a_new_run_uses_no_session_of_the_run_before(stream: Stream):
+    # The wrapper outlives its query: the sessions of a run end with it.
+    three_batches(stream)
+    sessions: list[Any] = []
+
+    @hfs.foreach_batch
+    def fn(frame: DataFrame, batch: int) -> None:
+        # A later frame of the run finds this one in use, and gets a clone of the session.
+        sessions.append((frame, frame.sparkSession._jsparkSession.sessionUUID()))
+
+    run(stream, fn)
+    first = {uuid for _, uuid in sessions}
+    stream.batch(left=[("a", 9, 100)])
+    run(stream, fn)
+    assert len(sessions) == 4
+    assert len(first) == 3
+    assert sessions[-1][1] not in first
+
+
 def test_one_wrapper_serves_two_queries_and_their_restarts(stream: Stream, tmp_path: Path):
     (tmp_path / "other").mkdir()
     other = Stream(stream.spark, tmp_path / "other")
@@ -358,14 +414,15 @@ def test_a_result_of_another_epoch_is_refused(stream: Stream):
     assert "call it again in every micro-batch" in refusals[0]
 
 
-def test_adaptive_execution_after_the_call_is_a_named_error_in_its_epoch(stream: Stream):
+@pytest.mark.parametrize("call", [lambda work: work(), in_thread], ids=["here", "in a thread"])
+def test_adaptive_execution_after_the_call_is_a_named_error_in_its_epoch(stream: Stream, call):
     # Spark dropped the operator's tasks, committed the epoch, and the next one failed with "was
     # not evaluated".
     three_batches(stream)
     state = stream.state()
 
     def fn(frame: DataFrame, batch: int) -> None:
-        joined = joined_by_sign(frame, state)
+        joined = call(lambda: joined_by_sign(frame, state))
         if batch == 1:
             frame.sparkSession.conf.set("spark.sql.adaptive.enabled", "true")
             joined = joined.join(frame.where("x > 1000").select("k"), "k")

@@ -77,6 +77,31 @@ def test_the_driver_warns_of_unused_rows_inside_of_foreach_batch(
     )
 
 
+def test_the_driver_warns_of_both_operators_of_a_foreign_key(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+):
+    stream.batch(left=[("a", 1, 1), ("b", None, 2)], right=[("a", 1, "v"), ("b", None, "w")])
+    state = stream.state()
+
+    def each(frame, epoch: int) -> None:
+        right = frame.sparkSession.read.parquet(str(stream.base / "right"))
+        hfs.join_table(
+            frame,
+            right,
+            by="x",
+            left_on="t",
+            right_on="since",
+            foreign_key="k",
+            state=state,
+            name="named",
+        ).collect()
+
+    with caplog.at_level(logging.WARNING, logger="holdfast.spark.foreach_batch"):
+        stream.run(stream.source("left"), each=hfs.foreach_batch(each))
+    warned = sorted(record.getMessage().split(", epoch")[0] for record in caplog.records)
+    assert warned == ["operator named", "operator named_left"]
+
+
 def test_an_epoch_in_which_no_operator_ran_is_skipped(stream: Stream):
     for time in (1, 11, 21):
         stream.batch(left=[("a", time, time)])

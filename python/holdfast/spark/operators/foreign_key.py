@@ -69,7 +69,7 @@ def join_by_foreign_key(
     first = replace(call, name=f"{call.name}_left")
     actions = join.first(first, how, retention).plan()
     result = join.second(call, how, retention, actions).plan()
-    state.claim([first.name, call.name], call.epoch)
+    call.take_names(first.name, call.name)
     return result
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast._time import Duration, duration_micros
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.spark.epoch import Epoch
-from holdfast.spark.foreach_batch import current_epoch
+from holdfast.spark.foreach_batch import current_epoch, note_operator
 from holdfast.spark.materialized import Materialized
 from holdfast.spark.plan.python_workers import check_workers
 from holdfast.spark.spark_session import ADAPTIVE, is_adaptive, is_true
@@ -32,6 +32,15 @@ class OperatorCall:
     max_ahead: int | None
     """In microseconds."""
     is_persistent: bool
+
+    def take_names(self, *names: str) -> None:
+        """Takes these operators' names in the state. Call it last: a failed call takes none.
+
+        Raises `ValueError` for a name that another call has taken.
+        """
+        self.state.claim(names, self.epoch)
+        if self.state.root is not None:
+            note_operator(self.epoch, self.state.root, self.state.storage_options)
 
 
 def checked_call(

@@ -10,7 +10,6 @@ from pyspark.sql import types as sql
 
 from holdfast._progress import COUNTED
 from holdfast._time import Duration
-from holdfast.spark.foreach_batch import note_root
 from holdfast.spark.materialized import Materialized
 from holdfast.spark.plan.call import OperatorCall, checked_call
 from holdfast.spark.plan.input import OBSERVED, OperatorInput
@@ -46,7 +45,7 @@ def run_operator(
     """Checks an operator's call, plans it and takes its name; returns its result.
 
     `closes_at_end`: the end of a static frame ends every wait for newer rows. The other options
-    are those of `Operator`. The name is taken last, so that a call that fails takes none.
+    are those of `Operator`.
     """
     call = checked_call(
         [frame.df for frame in rows.frames],
@@ -67,9 +66,7 @@ def run_operator(
         task=task,
     )
     result = operator.plan()
-    state.claim([call.name], call.epoch)
-    if state.root is not None:
-        note_root(state.root, state.storage_options)
+    call.take_names(call.name)
     return result
 
 
