@@ -1,7 +1,8 @@
 """Stateful operators for PySpark: functions of DataFrames that return a DataFrame.
 
-They work anywhere in a streaming plan. This joins each order with the exchange rate that was in
-force when the order was placed, even if the order or the rate is late, and even after a crash:
+They work anywhere in a streaming plan. This example joins each order with the exchange rate that
+was in force when the order was placed, even if the order or the rate is late, and even after a
+crash:
 
 ```python
 import holdfast.spark as hfs

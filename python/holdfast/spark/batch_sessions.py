@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 class BatchSessions:
     """Gives each micro-batch a session that no frame of an earlier micro-batch has.
 
-    The epoch is a setting of the session. A thread that outlives its micro-batch still has its
-    frame, whose jobs must not find the setting of a later micro-batch. A run has one session.
-    Usually its frames are gone when the next micro-batch begins, and the session is used again. As
-    long as one of them is referenced, the next micro-batch gets a clone of the session.
+    The epoch is a setting of the session. A thread that outlives its micro-batch still has the
+    frame of that micro-batch. The jobs of the frame must not read the setting of a later
+    micro-batch.
+
+    Usually all frames of a micro-batch are gone when the next one begins. The next one then uses
+    the same session. As long as one of the frames is referenced, it gets a clone of the session.
     """
 
     def __init__(self) -> None:

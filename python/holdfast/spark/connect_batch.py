@@ -1,4 +1,4 @@
-"""A micro-batch under Spark Connect, where the query of a micro-batch must be found out."""
+"""A micro-batch under Spark Connect, which does not say the query of a micro-batch."""
 
 import json
 import re
@@ -22,7 +22,7 @@ class ConnectBatch(NamedTuple):
     running: dict[str, str]
     """The run ids of the session's queries, by query id."""
     query_id: str | None
-    """The query, None if it is known only by an operator's checkpoint."""
+    """The query's id; None if only an operator's checkpoint identifies the query."""
     number: int
 
     def epoch(self, checkpoint: str) -> Epoch:
@@ -40,7 +40,7 @@ class ConnectBatch(NamedTuple):
 
     @property
     def known(self) -> Epoch | None:
-        """The epoch, None if it is known only by an operator's checkpoint."""
+        """The epoch; None if only an operator's checkpoint identifies the query."""
         if self.query_id is None:
             return None
         return Epoch(self.query_id, self.running[self.query_id], self.number)
@@ -49,8 +49,8 @@ class ConnectBatch(NamedTuple):
 class RunningQueries:
     """The queries of the session that started this process, and which of them the process serves.
 
-    They are listed once, and so once per run: a process that outlives its query must not use the
-    next run's id.
+    The process lists them once. So a process that outlives its query does not use the id of the
+    next run.
     """
 
     def __init__(self) -> None:

@@ -10,8 +10,8 @@ from holdfast.errors import HoldfastError
 SETTING: Final = "spark.holdfast.epoch."
 """The prefix of the session settings of `hfs.foreach_batch`; a query's id follows.
 
-Spark hands a session's settings to the tasks of its jobs as local properties, whatever thread
-starts them.
+Spark passes a session's settings to the tasks of its jobs as local properties. It does so whichever
+thread starts the jobs.
 """
 
 BATCH_ID: Final = "streaming.sql.batchId"
@@ -33,7 +33,7 @@ class Epoch(NamedTuple):
     run_id: str
     number: int
     planned_at: int | None = None
-    """Its batch timestamp in milliseconds, in the driver's memory. None if that is not known."""
+    """The batch timestamp in milliseconds, as in the driver's memory. None if it is not known."""
 
     @property
     def setting(self) -> str:

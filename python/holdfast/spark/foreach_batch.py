@@ -58,9 +58,9 @@ def note_operator(epoch: Epoch | None, root: str, storage_options: "Mapping[str,
 
 
 def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
-    """Returns the epoch around this call: of `hfs.foreach_batch`, or of Spark's `foreachBatch`.
+    """Returns the epoch of the `hfs.foreach_batch` or `foreachBatch` function around this call.
 
-    `checkpoint` is the location of the query's checkpoint: it identifies the query among those of
+    `checkpoint` is the location of the query's checkpoint. It identifies the query among those of
     the session.
     """
     batch = _current.get()
@@ -83,16 +83,16 @@ def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
 
 
 def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame, int], Any]":
-    """Wraps a function for `writeStream.foreachBatch`, so that operators know their epoch.
+    """Wraps a function for `writeStream.foreachBatch`, so that operators get their epoch.
 
-    These are the operators that `fn` calls, and those whose result its frame is. The batch id and
-    the run id are read before `fn` runs, so `fn` may set job groups and start jobs from other
-    threads. These threads must end before `fn` returns, and evaluate frames of the session of its
-    frame (`frame.join(other)`, not `other.join(frame)`). Call an operator once per epoch for each
-    name. Its result may be evaluated more than once.
+    These are the operators that `fn` calls, and those whose result is the frame of `fn`. The batch
+    id and the run id are read before `fn` runs, so `fn` may set job groups and start jobs from
+    other threads. These threads must end before `fn` returns. They must evaluate frames in the
+    session of the frame of `fn` (`frame.join(other)`, not `other.join(frame)`). Call an operator
+    once per epoch for each name. Its result may be evaluated more than once.
 
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the
-    server: what it changes there is not visible here, and holdfast must be installed there.
+    server. Holdfast must be installed there. Changes that `fn` makes there are not visible here.
 
     Raises `TypeError` if `fn` cannot be called. The returned function raises `HoldfastError` if it
     is not called by a streaming query, and if `fn` calls an operator and leaves adaptive execution
@@ -140,7 +140,7 @@ class _ForeachBatch:
         try:
             return self._call(epoch, epoch, self._sessions.frame(frame, query_id, run_id))
         finally:
-            # Spark stops a query by its job group, and sets it once per run.
+            # Spark stops a query by its job group, and sets the group only once per run.
             context.setLocalProperty(JOB_GROUP, run_id)
 
     def _call(self, of: Epoch | ConnectBatch, epoch: Epoch | None, frame: "DataFrame") -> Any:

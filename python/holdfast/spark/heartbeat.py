@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HEARTBEAT: Final = "holdfast_heartbeat"
-"""The column that marks a heartbeat, the source, and its time in the offsets."""
+"""The name of the column that marks a heartbeat, of the source, and of a beat in its offsets."""
 
 
 def heartbeat(
@@ -25,12 +25,16 @@ def heartbeat(
     events.unionByName(hfs.heartbeat(spark, "10 seconds"), allowMissingColumns=True)
     ```
 
-    A heartbeat goes to every partition of the operator. A partition with rows in the micro-batch
-    follows these only. One without rows follows the slowest of the partitions that have had rows
-    since, once it has had none for `idle_after`. If no other source has moved for `idle_after`, it
-    follows the micro-batch's time less `idle_after`. For state that waits for newer rows (open
-    windows, `grace`, timers), this has the effect of a row with that time. The result has no row
-    for a heartbeat and no column `holdfast_heartbeat`.
+    A heartbeat goes to every partition of the operator and can move its stream time:
+
+    - A partition with rows in the micro-batch follows only these rows.
+    - A partition that has had no rows for `idle_after` follows the slowest of the partitions that
+      have had rows since.
+    - If no other source has moved for `idle_after`, a partition without rows follows the
+      micro-batch's time less `idle_after`.
+
+    For state that waits for newer rows (open windows, `grace`, timers), this has the effect of a
+    row with that time. The result has no row for a heartbeat and no column `holdfast_heartbeat`.
 
     So heartbeats do not overtake a backlog: a query that returns after an outage loses nothing,
     unless a key's rows stay away for longer than `idle_after` while other partitions run ahead.
@@ -62,7 +66,7 @@ class HeartbeatSource(DataSource):
         return HEARTBEAT
 
     def schema(self) -> str:
-        """A heartbeat is its time."""
+        """The only column of a heartbeat is its time."""
         return "micros bigint"
 
     def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:  # noqa: ARG002, N802
@@ -74,8 +78,8 @@ class _Clock(SimpleDataSourceStreamReader):
     """Beats at the multiples of `every`.
 
     An offset has the last beat, `idle_after`, and the time at which the run began, all in
-    microseconds. It is this source's line in Spark's offset log, where the state host finds it: the
-    time during which no query ran does not count as idle.
+    microseconds. It is this source's line in Spark's offset log. The state host reads the start of
+    the run there, since the time during which no query ran does not count as idle.
     """
 
     def __init__(self, every: int, idle_after: int) -> None:
@@ -99,7 +103,7 @@ class _Clock(SimpleDataSourceStreamReader):
         return iter(beats)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Spark's offset log is all that is stored."""
+        """Does nothing: only Spark's offset log stores offsets."""
 
     def _offset(self, beat: int) -> dict[str, int]:
         return {HEARTBEAT: beat, "idle_after": self._idle_after, "started": self._started}

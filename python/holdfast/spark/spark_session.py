@@ -14,9 +14,9 @@ def is_connect(spark: "SparkSession") -> bool:
 
 
 def needs_java() -> bool:
-    """Returns whether this process has yet to start a Java for its Spark.
+    """Returns whether this process must still start Java for Spark.
 
-    A client of Spark Connect needs none, and a session that is active has what it needs.
+    A client of Spark Connect needs no Java. If a session is active, Java has been started.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -40,10 +40,10 @@ class State:
     it spills to disk.
 
     A host flushes a partition's database to files before an epoch if the last flush is
-    `flush_interval` ago or more than `flush_bytes` bytes are not in files. After a kill, the
-    successor replays from the log what was not flushed. `rocksdb_options` are RocksDB's own names
-    and values for these databases, with the refusals of `hf.open`; they take effect when a database
-    is opened.
+    `flush_interval` ago or more than `flush_bytes` bytes are not in files. After a kill, the next
+    host replays from the log what was not flushed. `rocksdb_options` are RocksDB's own names and
+    values for these databases. They take effect when a database is opened. The options that
+    `hf.open` refuses are refused here, too.
 
     Every `snapshot_interval` the new files of a partition's database are copied into the root. A
     new machine restores the newest snapshot and replays the changelog after it. `retain_epochs` is
@@ -169,9 +169,9 @@ class State:
     def progress(self, epoch: int | None = None) -> EpochProgress | None:
         """Returns what happened in an epoch: rows by operator, late and dropped ones included.
 
-        Without `epoch`, in the newest one. None if nothing is known of it: no task has staged
-        anything, or its log was removed. It is read from the root, so it works anywhere and while
-        the query runs.
+        Without `epoch`, it is the newest epoch. Returns None if the root has nothing of the epoch:
+        no task has staged anything, or the epoch's log was removed. The call reads only the root,
+        so it works anywhere and while the query runs.
 
         Raises `UnsupportedOperationError` for `State.scratch()`, otherwise as `holdfast epochs`:
         `StateMismatchError` if the root does not exist, `RestoreError` for an object that cannot be

@@ -37,22 +37,27 @@ def aggregate(
 ) -> "DataFrame":
     """Returns one row per group with the values of `aggs`, computed across micro-batches.
 
-    `by` are the group's columns; null is a group like any other. `aggs` names the result's columns:
-    `"count"` counts rows; `(function, column)` computes Spark SQL's `count`, `sum`, `min`, `max`,
-    `avg`, `first`, `last`, `count_distinct`, `collect_list` or `collect_set` of a column, with
-    Spark's result type and treatment of nulls; an `Aggregator` is a function of your own. `on` is
-    the rows' time: it decides `first` and `last` (at equal times, the least and the greatest value)
-    and the order of lists. Without it, rows are ordered by micro-batch, then by content. If a sum
-    does not fit its type, its task raises `ValueError`.
+    `by` are the group's columns; null is a group like any other. `aggs` maps the name of each
+    result column to one of:
+
+    - `"count"`, which counts rows,
+    - `(function, column)`: Spark SQL's `count`, `sum`, `min`, `max`, `avg`, `first`, `last`,
+      `count_distinct`, `collect_list` or `collect_set` of a column, with Spark's result type and
+      treatment of nulls,
+    - an `Aggregator`: a function of your own.
+
+    `on` is the rows' time. It decides `first` and `last` (at equal times, the least and the
+    greatest value) and the order of lists. Without `on`, rows are ordered by micro-batch, then by
+    content. If a sum does not fit its type, its task raises `ValueError`.
 
     `window` (from `hfs.window`, `hfs.sliding_window` or `hfs.session_window`) divides each group by
-    time: columns `window_start` and `window_end` follow `by`. A window closes when the stream time,
-    the greatest time of a partition so far, is `grace` past its end. Later rows for it are dropped
-    and counted. `emit="update"` returns the groups that a micro-batch changed, `emit="close"`
-    returns each window once, when it closes (`grace` is then 0 by default). A static frame has an
-    end, which closes all windows. Without `grace`, `emit="update"` accepts late rows as long as
-    windows are stored: for `retention`, or forever. Without windows `grace` is how late a row may
-    be. `name` is the operator's name in the state.
+    time: columns `window_start` and `window_end` follow `by`. The stream time is the greatest time
+    of a partition so far. A window closes when the stream time is `grace` past the window's end.
+    Later rows for the window are dropped and counted. `emit="update"` returns the groups that a
+    micro-batch changed. `emit="close"` returns each window once, when it closes (`grace` is then 0
+    by default). The end of a static frame closes all windows. Without `grace`, `emit="update"`
+    accepts late rows as long as windows are stored: for `retention`, or forever. Without windows,
+    `grace` is how late a row may be. `name` is the operator's name in the state.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are set aside
     (`docs/spark/README.md`). `materialized` has the options of the operator's stores.

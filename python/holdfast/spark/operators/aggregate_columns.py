@@ -45,8 +45,8 @@ class AggregateColumns:
         self.user_functions: Final[dict[int, DeclaredAggregator]] = {}
         """The user's aggregators, by the number of their result's column."""
         if any(_is_aggregator(what) for what in aggs.values()):
-            # Aggregators read whole rows, so all payload columns are read. Built-in functions use
-            # the same ones.
+            # Aggregators read whole rows, so all payload columns are sent. Built-in functions read
+            # these columns, too.
             self.payload.extend(frame.payload)
         for result, what in aggs.items():
             if not isinstance(result, str):

@@ -26,7 +26,7 @@ def drop_duplicates(
     materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
-    """Returns the rows that have no earlier row of the same key within `within` of their time.
+    """Returns each row that has no earlier row of the same key within `within` of its time.
 
     Rows are ordered by micro-batch, then by event time (`on`), then by content. A row is earlier if
     it comes first in this order, so its time may be smaller or greater. A dropped row counts as an

@@ -44,27 +44,27 @@ def join_asof(
     """Joins each left row with the right row of its key that was in force at the left row's time.
 
     The right side is stored as a versioned table in `state`: a right row is in force from its time
-    until the time of the next one of its key. Late rows on either side are joined at their own
-    times; within a micro-batch, right rows come before left rows of the same time. Of right rows
-    with the same key and time, the last one is valid: by micro-batch, then by the columns
+    until the time of the next right row of its key. Late rows on either side are joined at their
+    own times; within a micro-batch, right rows come before left rows of the same time. Of right
+    rows with the same key and time, the last one is valid: by micro-batch, then by the columns
     `order_by`, then by content.
 
     `history_retention` is how far back from the newest right time a left row finds the row in
-    force; older right rows are dropped. With `grace` a left row waits in `state` until the newest
-    left row of its partition is `grace` younger, so that right rows which are late by less than
-    that still count for it. `grace` is at most `history_retention`. The difference of the two is
-    how far right rows may be ahead of the newest left row. The last rows of a stream wait for newer
-    ones. `tolerance` is the greatest age that a match may have. `delete_when` (SQL or a Column,
-    over the right frame) marks right rows that end the value of their key: from their time on, no
-    row of the key is in force. `name` is the operator's name in the state.
+    force; older right rows are dropped. With `grace`, a left row waits in `state` until the newest
+    left row of its partition is `grace` younger. A right row that is late by less than `grace` is
+    then still joined. `grace` is at most `history_retention`. Right rows may be ahead of the newest
+    left row by up to `history_retention` less `grace`. The last left rows of a stream wait until
+    newer left rows arrive. `tolerance` is the greatest age that a match may have. `delete_when`
+    (SQL or a Column, over the right frame) marks right rows that end the value of their key: from
+    their time on, no row of the key is in force. `name` is the operator's name in the state.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are set aside
     (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken,
     `suffix` is added. Left rows whose key or time is null match nothing; right rows whose key or
-    time is null are dropped. Both frames are streams, or both are static, as in `foreachBatch`: a
-    table that is read again in every micro-batch is also stored and logged again in each.
+    time is null are dropped. Both frames are streams, or both are static, as in `foreachBatch`. A
+    static table that every micro-batch reads again is also stored and logged again in each of them.
 
     Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, type or
     option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
@@ -123,7 +123,7 @@ def _deleted(right: InputFrame, delete_when: str | Column | None) -> Column:
         )
     try:
         condition = F.expr(delete_when) if isinstance(delete_when, str) else delete_when
-        # Selected beside a column, so that an aggregate, which is no condition over a row, fails.
+        # An aggregate is no condition over a row. Beside a column of the frame its selection fails.
         beside = right.df.select(right.column(right.fields[0]), condition.alias("deleted"))
         kind = beside.schema.fields[1].dataType
     except AnalysisException as error:

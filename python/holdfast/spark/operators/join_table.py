@@ -38,13 +38,13 @@ def join_table(
 
     Both frames are change streams: a row is its key's value from its time (`left_on`, `right_on`)
     until the time of the key's next row. A row whose columns except key and time are all null
-    deletes its key. Both are stored as versioned tables in `state`, for `history_retention`
+    deletes its key. Both tables are stored as versioned tables in `state`, for `history_retention`
     (default: a day).
 
     A row that is the newest of its key changes the result: it is returned joined with the other
     side as of its own time, and again for each later change of the other side. A row older than the
-    newest of its key becomes an older version, does not change the result and is counted; one older
-    than `history_retention` is dropped.
+    newest of its key becomes an older version: it does not change the result and is counted. A row
+    older than `history_retention` is dropped.
 
     The time of a result row is the greater of its two times. Of result rows with the same key and
     time, the last one is valid. A result row whose value columns are all null means that the key
@@ -52,9 +52,10 @@ def join_table(
 
     `foreign_key` is a column of the left frame that holds the right frame's key: many left rows may
     refer to one right row. With it, `by` is the key of the left frame and of the result. The right
-    frame's key is its column `by`, or, if it has none, the one with the name of `foreign_key`. A
-    left row whose foreign key is null matches nothing; `how` is inner or left. Of the result rows
-    of a key, the one with the greatest left time is valid; at equal times, the last one.
+    frame's key is its column `by`. If it has no such column, its key is its column with the name
+    of `foreign_key`. A left row whose foreign key is null matches nothing; `how` is inner or left.
+    Of the result rows of a key, the one with the greatest left time is valid; at equal times, the
+    last one.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are set aside
     (`docs/spark/README.md`). `materialized` has the options of the operator's stores.

@@ -35,15 +35,15 @@ def join_window(
     """Joins left rows with right rows that have the same key and a near time.
 
     A right row matches if its time is in [left time - `before`, left time + `after`]. A pair is
-    returned with the later of its rows. A row without a match is returned after its window has
-    closed, with nulls for the other side, if `how` includes its side. Its window closes when the
+    returned with the later of its rows. If `how` includes its side, a row without a match is
+    returned after its window has closed, with nulls for the other side. Its window closes when the
     stream time of its partition (of both sides together) is more than `grace` past the last time of
     a possible match. Until then the row is stored in `state`. For a static frame with
     `State.scratch()` all windows close at the end.
 
     A row more than `grace` (default: zero) behind its partition's stream time is late: it is
-    dropped and counted, whatever `how` is. Without late rows the result does not
-    depend on how the rows are divided into micro-batches.
+    dropped and counted, whatever `how` is. Without late rows the result does not depend on how the
+    rows are divided into micro-batches.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are set aside
     (`docs/spark/README.md`). `materialized` has the options of the operator's stores.

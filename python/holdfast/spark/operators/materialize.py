@@ -30,11 +30,12 @@ def materialize(
     """Stores a change stream as a table by key, named `name`; returns the rows that it accepted.
 
     Without `on` the table has the last row of each key: by micro-batch, then by the columns
-    `order_by` (nulls first), then by content. With `on` it has the row with the greatest time, and
-    of equal times the last one in that order; a row older than the table's is late. With
-    `history_retention` as well it is a versioned table, which can be read as of any time that far
-    back. Late rows then become older versions, and only rows more than `history_retention` behind
-    the newest row are late. Late rows are neither stored nor returned; they are counted.
+    `order_by` (nulls first), then by content. With `on` it has the row with the greatest time; at
+    equal times, the last row in that order. A row older than the table's row is late. With
+    `history_retention` as well, it is a versioned table, which can be read as of any time up to
+    `history_retention` ago. Older rows then become older versions, and only rows more than
+    `history_retention` behind the newest row are late. Late rows are neither stored nor returned;
+    they are counted.
 
     A row whose columns except `by`, `on` and `order_by` are all null deletes its key (from its time
     on, in a versioned table), and is returned like any other. If there are no such columns, no row

@@ -1,4 +1,4 @@
-"""What every operator is called with: the state, its name there, and how its stores are stored."""
+"""The arguments that all operators share: the state, the name there, and options of the stores."""
 
 import warnings
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ def checked_call(
 def checked_history(
     history_retention: Duration | None, materialized: Materialized | None
 ) -> Duration | None:
-    """Returns the history that a versioned table shall have, from either argument."""
+    """Returns the history retention of a versioned table, which either argument may give."""
     _check_materialized(materialized)
     stored = None if materialized is None else materialized.history_retention
     if (

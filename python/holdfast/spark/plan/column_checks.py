@@ -83,8 +83,8 @@ def check_both_stream(
 ) -> None:
     """Raises `ValueError` for a static frame beside a stream; Spark would fail only at the start.
 
-    `consequence` says what every micro-batch would do, `otherwise` which other way there is besides
-    reading the frame as a stream.
+    `consequence` says what every micro-batch would do. `otherwise` names an alternative to reading
+    the frame as a stream.
     """
     if left.isStreaming != right.isStreaming:
         static, stream = ("right", "left") if left.isStreaming else ("left", "right")

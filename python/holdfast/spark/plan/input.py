@@ -118,7 +118,7 @@ class OneInput(OperatorInput):
         ]
         column_checks.check_order(order_by)
         ordered = [frame.find(column, "order_by") for column in order_by]
-        # Rows that order_by compares have equal keys and times: it needs no key or time columns.
+        # order_by compares rows with equal keys and times: key and time columns have no effect.
         order = [payload.index(field) for field in ordered if field in payload]
         return OneInput(frame.using(keys=keys, time=time, payload=payload, order=order))
 
@@ -237,7 +237,7 @@ def find_times(
 
 
 def _set_order(left: InputFrame, right: InputFrame, order_by: Sequence[str]) -> None:
-    """Sets the order of both frames; a column of either frame, or of both, may be named."""
+    """Sets the order of both frames; `order_by` may name columns of either frame, or of both."""
     column_checks.check_order(order_by)
     for column in order_by:
         found = False

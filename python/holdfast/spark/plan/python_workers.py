@@ -23,7 +23,7 @@ def check_workers(spark: "SparkSession") -> None:
     application = str(spark.conf.get("spark.app.id", ""))
     if application in _tried:
         return
-    # A function without Arrow, which the workers may lack, too.
+    # The function does not use Arrow: the workers may lack that, too.
     attempt = F.udf(_import_package, "string", useArrow=False)
     failure = spark.range(1).select(attempt("id")).collect()[0][0]
     if failure:
@@ -49,5 +49,6 @@ def _import_package(_: Any) -> str:
     return ""
 
 
-# So it is pickled with its code. By name, only workers that have the package could unpickle it.
+# In this module the function is pickled with its code. Pickled by name, it could be unpickled only
+# by workers that have the package.
 _import_package.__module__ = "__main__"

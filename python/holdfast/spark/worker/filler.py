@@ -1,4 +1,4 @@
-"""A row that Spark reads but no one sees: it carries what a task reports to the driver."""
+"""A row that Spark reads and drops: it carries the counts that a task reports to the driver."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,7 +20,7 @@ _VALUES: Final[tuple[tuple[Callable[[pa.DataType], bool], Any], ...]] = (
 
 
 def filler(schema: pa.Schema) -> pa.RecordBatch:
-    """Returns one row without nulls: Spark reads columns that are declared NOT NULL unchecked."""
+    """Returns one row without nulls: Spark does not check columns that are declared NOT NULL."""
     columns = [pa.array([_value(field.type)], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -17,11 +17,11 @@ def check_input_ended() -> None:
     """Checks that Spark has sent all of the task's input; call it after the last batch.
 
     Raises `HoldfastError` if Spark broke the input off: a part of it could not be read, or the task
-    is being cancelled. The batches so far are then a part of the input only. Also if this worker
-    is not PySpark's, so that this cannot be checked.
+    is being cancelled. The batches so far are then only a part of the input. Also raises
+    `HoldfastError` if this worker is not PySpark's: the end cannot be checked then.
 
-    pyarrow takes a socket that is closed between two batches for the end of the stream, and
-    PySpark looks for its own end mark only after the function under `mapInArrow` has returned.
+    If a socket is closed between two batches, pyarrow treats it as the end of the stream. PySpark
+    reads its own end mark only after the function under `mapInArrow` has returned.
     """
     if not _infile().peek(1):
         raise HoldfastError(

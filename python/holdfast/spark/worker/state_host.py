@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS: Final = 10.0
 _START_SECONDS: Final = 30.0
-# Or three times the longest pause between its queries' micro-batches, if that is longer.
+# A host without a session ends after this time, or after three times the longest pause between its
+# queries' micro-batches if that is longer.
 _IDLE_SECONDS: Final = 600
 _LOG_TAIL: Final = 4_000
 _LOG_LIMIT: Final = 4 << 20
@@ -165,8 +166,8 @@ def _start(files: HostFiles, executor: Executor) -> "HostClient":
     # The host must import the same package as this worker.
     paths = [str(Path(errors.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
-    # Each session has its own thread. With an arena of malloc for each, freed memory would not be
-    # returned.
+    # Each session has its own thread. With a malloc arena for each thread, freed memory would not
+    # be returned to the system.
     environment.setdefault("MALLOC_ARENA_MAX", "2")
     with _open_log(files.log) as log:
         start = log.tell()

@@ -43,8 +43,8 @@ class OperatorTask:
     ) -> None:
         """`has_timestamps`: a column after those of the layout has the batch timestamp.
 
-        `counts`: the name of a column after those of the output, null but in one more row at the
-        end. That row has the counts of `COUNTED`, in their order.
+        `counts`: the name of a column after those of the output. The column is null except in one
+        more row at the end, which has the counts of `COUNTED`, in their order.
         """
         self.request: Final = request
         self.epoch: Final = epoch
@@ -92,8 +92,8 @@ class OperatorTask:
     ) -> Generator[pa.RecordBatch, None, str]:
         """Yields the operator's result after the end of its input.
 
-        With the last batch the host acknowledges that the epoch is staged. Returns its report of
-        that (JSON).
+        With the last batch the host acknowledges that the epoch is staged. Returns the host's
+        report about the stage (JSON).
         """
         results = client.finish()
         for result in results:

@@ -19,8 +19,8 @@ def task_epoch(get: Properties, captured: Epoch | None, request: Mapping[str, An
     name = request["operator"]["name"]
     if captured is not None:
         for other in (_of_stream(get), _of_setting(get, captured.query_id)):
-            # Jobs of other sessions have no setting, those of other threads no properties. What
-            # there is must be the captured epoch.
+            # Jobs of other sessions have no setting, and jobs of other threads have no properties.
+            # An epoch that is found must be the captured one.
             if other is not None and other != (captured.query_id, captured.number):
                 raise HoldfastError(
                     f"operator {name!r} was called in epoch {captured.number} of query "

@@ -34,8 +34,8 @@ class _ByKey(RemoteStore, ABC):
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
         """Creates a store of a session."""
         super().__init__(calls, name)
-        # Entries by key, and those of them that the host does not have yet. A key that is not in
-        # the cache has no buffered write.
+        # Entries by key, and the buffered ones among them, which the host does not have yet. A key
+        # that is not in the cache has no buffered write.
         self._cache: dict[bytes, Any] = {}
         self._written: dict[bytes, Any] = {}
         # The approximate bytes of cached entries that were read or written one by one; prefetched

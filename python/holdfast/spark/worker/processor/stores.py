@@ -54,7 +54,8 @@ class ProcessorStores:
     ) -> None:
         """`by`: the columns of a batch that have the keys to prefetch.
 
-        `state_epoch` is the epoch before this one, whose state the session reads; None without one.
+        `state_epoch` is the epoch before this one, whose state the session reads. None if there is
+        no such epoch.
         """
         self._by = by
         self._builders = builders
@@ -133,9 +134,9 @@ class _SessionOwner:
         )
 
     def store_offset(self, _store: str, partition: tuple[str, int], /) -> int | None:
-        """Returns the last committed epoch of the partition's changelog, None of another one.
+        """Returns the last committed epoch for the partition's changelog, None for another one.
 
-        All stores of a partition stand at the epoch before this one.
+        All stores of a partition have the state of the epoch before this one.
         """
         return self._state_epoch if topic_partition(partition) == self._changelog else None
 
