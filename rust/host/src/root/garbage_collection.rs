@@ -110,10 +110,10 @@ impl GarbageCollection {
             .try_for_each(|file| self.objects.remove(file))
     }
 
-    /// Returns whether to trim the log after a snapshot that began at `now`; if so, the next
-    /// interval begins.
+    /// Whether to trim the log after a snapshot that began at `now`. If so, the next interval
+    /// begins.
     ///
-    /// True at most once an interval for all partitions together.
+    /// True at most once per interval for all partitions together.
     pub fn is_trim_due(&self, now: Instant, interval: Duration) -> bool {
         let mut trimmed = self.trimmed.lock();
         let due = trimmed.is_none_or(|last| now.saturating_duration_since(last) >= interval);
@@ -126,8 +126,8 @@ impl GarbageCollection {
     /// Removes the log that no restore can need after a snapshot of the epoch `newest`. Returns the
     /// number of removed epochs.
     ///
-    /// An epoch stays if it is one of the last `retain_epochs`, or if it is not older than the
-    /// `retained`th newest snapshot of some partition of an operator.
+    /// An epoch stays if it is one of the last `retain_epochs`. It also stays if it is not older
+    /// than the `retained`th newest snapshot of some partition of an operator.
     ///
     /// # Errors
     /// `Fenced` if `run` is not the newest, `Io` if the disk fails.
@@ -185,7 +185,7 @@ impl GarbageCollection {
             .collect())
     }
 
-    /// Returns those of the files that belong to none of these snapshots.
+    /// Returns the files that none of these snapshots needs.
     fn unneeded(&self, files: Vec<String>, snapshots: &[SnapshotId]) -> Result<Vec<String>> {
         let mut needed = HashSet::new();
         for id in snapshots {

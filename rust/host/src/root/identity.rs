@@ -66,8 +66,8 @@ impl RootIdentity {
     ///
     /// Done once a run: only a manual change could make a difference later.
     ///
-    /// Returns [`RootPresence::Another`] if the check passes for another root than the first one.
-    /// The caller then opens the root anew: what was cached of the first one is wrong.
+    /// Returns [`RootPresence::Another`] if the check passes, but the root is not the first one.
+    /// The caller then opens the root anew: what was cached of the first root is wrong.
     ///
     /// # Errors
     /// Those of [`SparkCheckpoint::check`] and [`RootIdentity::check`].
@@ -105,10 +105,10 @@ impl RootIdentity {
         })
     }
 
-    /// Checks that the root belongs to this query with this many partitions.
+    /// Checks that the root belongs to this query with this many partitions; returns the root's id.
     ///
-    /// In epoch 0 a root without `meta.json` becomes this query's, after a probe has shown that its
-    /// store supports put if absent. Returns the root's id.
+    /// In epoch 0 a root without `meta.json` becomes this query's. Before that, a probe checks that
+    /// the object store supports put if absent.
     ///
     /// # Errors
     /// `StateMismatch` for another query's root, another partition count, or state that is missing

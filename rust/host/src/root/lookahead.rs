@@ -37,7 +37,7 @@ impl Lookahead {
         }
         let found = snapshots.list(operator, partition)?;
         for id in found.iter().filter(|id| id.epoch > epoch) {
-            // A host that was still running may have put it after the rewind.
+            // A host that was still running may have put the snapshot after the rewind.
             if later_commit < Some(id.epoch) && !log.was_taken_back(id.epoch)? {
                 later_commit = Some(id.epoch);
             }

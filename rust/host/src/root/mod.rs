@@ -26,10 +26,9 @@
 //! and refers to the others that it needs. [`Root`] gives access to these types; it has only the
 //! methods that need several of them.
 //!
-//! The log has a folder for each epoch. So one short listing shows all that was staged for it, of
-//! all operators, however long the log is (listing a flat folder of 10,000 objects takes tens of
-//! milliseconds), and an old epoch is removed with its folder. The price is one more fsync an
-//! epoch.
+//! The log has a folder for each epoch. So one short listing shows what all operators have staged
+//! for the epoch, however long the log is. (To list a flat folder of 10,000 objects takes tens of
+//! milliseconds.) An old epoch is removed with its folder. The price is one more fsync per epoch.
 //!
 //! All calls block. Objects are written once and never changed: put if absent, then read what
 //! exists.

@@ -8,8 +8,8 @@ use crate::protocol::{
 
 /// The name of a chunk.
 ///
-/// Attempt and nonce keep chunks of concurrent attempts apart, also of attempts that share a number
-/// because they belong to different applications.
+/// The attempt and the nonce keep chunks of concurrent attempts apart. Attempts of different
+/// applications may have the same number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkName {
     /// The epoch.
@@ -183,7 +183,8 @@ pub fn snapshot_file(
     format!("{}/{digest}-{bytes}", snapshot_files(operator, partition))
 }
 
-/// The folder of an epoch's chunks, apart from the heads: a listing of the epoch has only these.
+/// The folder of an epoch's chunks. It is apart from the heads, so a listing of the epoch has no
+/// chunks.
 pub fn chunks(at: Epoch) -> String {
     format!("{}/chunks", epoch(at))
 }

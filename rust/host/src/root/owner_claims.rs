@@ -32,7 +32,7 @@ pub struct OwnershipRequest<'a> {
     pub host: &'a Owner,
     /// Hosts that could not be reached, each with the reason.
     pub unreachable: &'a HashMap<HostId, String>,
-    /// The term of a live owner that the host relieves: it has restored the partition.
+    /// The term of a live owner that the host relieves, after it has restored the partition.
     pub restored: Option<Term>,
 }
 
@@ -50,7 +50,7 @@ pub enum Ownership {
 pub struct OwnerClaims {
     objects: Arc<Objects>,
     runs: Arc<RunClaims>,
-    /// Terms that this process holds. A claim never changes, so only later ones are checked.
+    /// Terms that this process holds. A claim never changes, so only later claims are checked.
     held: Mutex<HashMap<(OperatorName, PartitionId), Term>>,
 }
 

@@ -23,7 +23,8 @@ pub struct Rewinds(Vec<(RunNumber, Epoch)>);
 impl Rewinds {
     /// Whether a rewind took back what this run wrote for an epoch.
     ///
-    /// Also true for an object that the run's host wrote after the command, before it was fenced.
+    /// Also true for an object that a host of the run wrote after the command, before the host was
+    /// fenced.
     pub fn include(&self, run: RunNumber, epoch: Epoch) -> bool {
         self.0
             .iter()

@@ -120,8 +120,8 @@ impl RunClaims {
     /// Checks that no newer run has claimed; called after every put or adoption, before it is
     /// acknowledged.
     ///
-    /// Numbers leave no gap, so a newer run exists exactly if the next number is taken: one
-    /// request, however many runs there were.
+    /// Numbers leave no gap, so a newer run exists exactly if the next number is taken. The check
+    /// takes one request, however many runs there were.
     ///
     /// # Errors
     /// `Fenced` names the newest run.
@@ -148,8 +148,8 @@ impl RunClaims {
 
     /// Returns the claims that may be the run's own, and the newest claim.
     ///
-    /// A run that claimed with a version of Holdfast without marks is found if it is the newest;
-    /// it gets a mark then.
+    /// Older versions of Holdfast put no marks. A run that claimed with such a version is found
+    /// only if it is the newest; then it gets a mark.
     fn claims_for(&self, run_id: &str) -> Result<Vec<Claim>> {
         // The listing comes before the mark, and the mark before any claim of the run. So no claim
         // of the run is among those at or below the mark.

@@ -1,5 +1,5 @@
-//! `query/`: Spark's checkpoint beside the state. Holdfast reads it, and moves parts of it away in
-//! `holdfast rewind` only.
+//! `query/`: Spark's checkpoint beside the state. Holdfast reads it. Only `holdfast rewind` moves
+//! parts of it away.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl OffsetsFile {
 /// What Spark's logs hold of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SparkLogs {
-    /// The epoch in the offset log; none if it is not there, and then it must not be computed.
+    /// The epoch's file of the offset log. If there is none, the epoch must not be computed.
     pub offsets: Option<OffsetsFile>,
     /// The commit log holds the epoch.
     pub committed: bool,

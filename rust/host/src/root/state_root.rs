@@ -49,8 +49,10 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens a root: a local path or `file://` URL, whose folder is made if it is missing, or an
-    /// address such as `s3://bucket/prefix` with options. No request is sent to a bucket yet.
+    /// Opens a root: a local path, a `file://` URL, or an address such as `s3://bucket/prefix`.
+    ///
+    /// A missing local folder is made. `options` are for an object store; no request is sent to it
+    /// yet.
     ///
     /// # Errors
     /// `UnsupportedOperation` for another scheme, `InvalidValue` for an unknown option, `Io` if the
@@ -62,7 +64,7 @@ impl Root {
         )?))
     }
 
-    /// Opens a root as [`Root::open`] does, for a host: all requests end with it.
+    /// Opens a root as [`Root::open`] does, for a host: all requests end with the host.
     ///
     /// # Errors
     /// As [`Root::open`].

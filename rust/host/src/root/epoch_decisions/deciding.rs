@@ -45,7 +45,7 @@ impl EpochDecisions {
         let mut decision = match before {
             Some(before) => {
                 let decision = self.read_or_decide(asking, before, partitions)?;
-                // No session has compared them: none ran since.
+                // No session has compared these offsets: none has run since that epoch.
                 self.check_offsets_if_any(before, decision.offsets)?;
                 Some(decision)
             }
@@ -163,8 +163,9 @@ impl EpochDecisions {
 
     /// Checks that an epoch without objects was not computed before a rewind or a drop.
     ///
-    /// If it was, the sink may have it and skip it now, so no operator runs. The state would lack
-    /// its rows. A command that was interrupted leaves the objects where they were.
+    /// If it was computed, the sink may already have the epoch and skip it. Then no operator runs,
+    /// and the state would lack the epoch's rows. The log's own folder is searched too, because an
+    /// interrupted command leaves objects there.
     fn check_was_not_computed(&self, epoch: Epoch) -> Result<()> {
         let folder = names::epoch(epoch);
         let mut folders = vec![folder.clone()];
@@ -186,8 +187,8 @@ impl EpochDecisions {
     /// Reads the rewinds for the decision of an epoch.
     ///
     /// # Errors
-    /// `Fenced` if one of them took the epoch back after the asking run: whatever that run saw
-    /// committed is not. Without this it could decide an epoch that a newer run still computes.
+    /// `Fenced` if one of them took the epoch back after the asking run began. The commit that the
+    /// run saw is then void: the run could decide an epoch that a newer run still computes.
     fn rewind_of(&self, asking: DecisionAsker, epoch: Epoch) -> Result<Rewinds> {
         let rewinds = self.log.marks().read()?;
         if let Some(run) = asking.run
@@ -198,7 +199,9 @@ impl EpochDecisions {
         Ok(rewinds)
     }
 
-    /// Checks that no operator has begun by an epoch before which the log has nothing.
+    /// Checks that no operator began in this epoch or before it.
+    ///
+    /// Called if the log has no earlier epoch.
     fn check_none_has_begun(&self, epoch: Epoch) -> Result<()> {
         for operator in self.operators.names()? {
             if self.operators.first_epoch(&operator)? <= epoch {
@@ -210,7 +213,8 @@ impl EpochDecisions {
         Ok(())
     }
 
-    /// Returns the error for an epoch that is incomplete: evaluated in part, or objects were lost.
+    /// Returns the error for an incomplete epoch: it was evaluated in part, or its objects were
+    /// lost.
     fn incomplete(
         &self,
         objects: &[ObjectId],
@@ -243,7 +247,7 @@ impl EpochDecisions {
     }
 }
 
-/// What the objects of the deciding run say, besides their records.
+/// What the headers of the deciding run's objects say.
 struct DecidedObjects {
     offsets: Digest,
     sources_idle_since: Option<i64>,
@@ -279,7 +283,7 @@ impl<'a> Headers<'a> {
         Ok(self.read.get(object).and_then(Option::as_ref))
     }
 
-    /// Returns what the objects of the deciding run say.
+    /// Returns what the headers of the deciding run's objects say.
     fn decided(&mut self, objects: &[ObjectId], run: RunNumber) -> Result<DecidedObjects> {
         let mut decided: Vec<ObjectId> = objects
             .iter()

@@ -43,7 +43,7 @@ pub struct DecisionAsker {
     pub has_staged: bool,
 }
 
-/// A decision as a run found it. Only a newer run, of `holdfast rewind`, can replace it.
+/// A decision as a run found it. Only `holdfast rewind`, which claims a newer run, can replace it.
 #[derive(Debug)]
 struct CachedDecision {
     run: RunNumber,
@@ -81,7 +81,7 @@ impl EpochDecisions {
     /// As [`EpochDecisions::of`], for the epoch before a session's. Also checks that Spark's
     /// offsets of that epoch are still those that it was computed from.
     ///
-    /// `staged`: a task of `run` has staged the epoch on this host, so it is not skipped.
+    /// `staged`: a task of `run` has staged the epoch on this host, so the epoch is not skipped.
     ///
     /// # Errors
     /// As [`EpochDecisions::of`]; `StateMismatch` if the offsets have changed, `Restore` if the

@@ -9,7 +9,7 @@ use crate::root::names;
 use crate::root::objects::PutOutcome;
 
 impl EpochDecisions {
-    /// Reads the decision of an epoch that is in force; none if it is not recorded.
+    /// Reads the decision that is in force for an epoch; none if it is not recorded.
     ///
     /// # Errors
     /// `Restore` for a record or a rewind mark that cannot be read, `Io` if the disk fails.
@@ -18,7 +18,7 @@ impl EpochDecisions {
         self.recorded_after(epoch, rewind)
     }
 
-    /// Reads the decision that follows the rewind of a run; 0 for none.
+    /// Reads the decision of an epoch after a rewind; `rewind` is the rewind's run, or 0 for none.
     pub(super) fn recorded_after(
         &self,
         epoch: Epoch,

@@ -15,7 +15,7 @@ use crate::root::rewind_marks::{RewindMarks, Rewinds};
 pub struct EpochFiles {
     /// The staged objects.
     pub heads: Vec<ObjectId>,
-    /// The decisions, each by the run of the rewind that it follows; 0 for none.
+    /// The decisions, each by the run of the newest rewind before it; 0 if there was none.
     pub decisions: Vec<RunNumber>,
 }
 
@@ -66,7 +66,7 @@ impl EpochLog {
         Ok(heads)
     }
 
-    /// Lists the heads and decisions of an epoch that no rewind took back.
+    /// Lists the heads and decisions of an epoch, without those that a rewind took back.
     ///
     /// # Errors
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
@@ -74,7 +74,7 @@ impl EpochLog {
         self.files_after(epoch, &self.marks.read()?)
     }
 
-    /// As [`EpochLog::files_in_force`], after these rewinds.
+    /// As [`EpochLog::files_in_force`], for rewinds that the caller has read.
     ///
     /// # Errors
     /// `Io` if the disk fails.
@@ -130,8 +130,9 @@ impl EpochLog {
     /// Returns the newest epoch from `first` on that Spark certainly committed; none if there is
     /// no such epoch.
     ///
-    /// An epoch with a decision was committed. So was the one before an epoch with a staged object:
-    /// a session opens only after that commit, and the decision of that epoch syncs it.
+    /// An epoch with a decision was committed. If an epoch has a staged object, the epoch before it
+    /// was committed: a session opens only after that commit, and the decision of the earlier epoch
+    /// makes its commit durable.
     ///
     /// # Errors
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
@@ -181,7 +182,7 @@ impl EpochLog {
         Ok(false)
     }
 
-    /// Whether a database that holds this epoch was overtaken by a rewind.
+    /// Whether a rewind took this epoch back and the log has nothing of it since.
     ///
     /// # Errors
     /// `Restore` for a mark that cannot be read, `Io`.

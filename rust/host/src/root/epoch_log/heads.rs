@@ -157,8 +157,10 @@ impl EpochLog {
         log::decode_chunk(&place, name, &bytes)
     }
 
-    /// Removes the chunks of an attempt whose head was not written: the object is an earlier
-    /// attempt's, or a copy of an older run's. No head names these chunks.
+    /// Removes the chunks of an attempt whose head was not written.
+    ///
+    /// No head names these chunks: the stored head is an earlier attempt's, or a copy of an older
+    /// run's.
     ///
     /// # Errors
     /// `Io` if the disk fails.

@@ -59,7 +59,7 @@ impl OperatorProgress {
 impl Root {
     /// Returns what happened in the newest `last` epochs of the log, oldest first, as a JSON array.
     ///
-    /// `epoch`: only in this one.
+    /// `epoch`: if set, only this epoch.
     ///
     /// # Errors
     /// As [`Root::progress`].

@@ -32,11 +32,14 @@ impl Root {
     /// with an older whole run, put or adopt, then read the claims and Spark's commit log again.
     ///
     /// # Errors
-    /// `StateMismatch` if Spark's offsets of the epoch have changed. Under exactly-once also if an
-    /// earlier evaluation is not reproduced (nothing is put then), and `InvalidState` if another
-    /// session of the run has other results. Under at-least-once these only for a session that
-    /// started from another state. `Fenced` if a newer run has claimed, `InvalidState` if Spark has
-    /// committed the epoch without this object.
+    /// - `StateMismatch` if Spark's offsets of the epoch have changed, or if an earlier evaluation
+    ///   is not reproduced; nothing is put then.
+    /// - `InvalidState` if another session of the run has other results, or if Spark has committed
+    ///   the epoch without this object.
+    /// - `Fenced` if a newer run has claimed.
+    ///
+    /// Under at-least-once, other results are an error only if the session started from another
+    /// state.
     pub fn stage(
         &self,
         header: &HeadHeader,
@@ -92,10 +95,10 @@ impl Root {
         Ok(outcome)
     }
 
-    /// Returns the decision of the epoch if it has one, although Spark is computing it: Spark's
-    /// commit was lost.
+    /// Returns the decision of the epoch, if there is one: then Spark has lost its commit and
+    /// computes the epoch again.
     ///
-    /// Only an epoch that was in the log when the run began can have one.
+    /// Only an epoch that was in the log when the run began can have a decision.
     fn lost_commit(&self, header: &HeadHeader) -> Result<Option<EpochDecision>> {
         let newest = self.log.newest(header.run)?;
         if newest.is_none_or(|newest| newest < header.epoch) {
@@ -168,8 +171,8 @@ impl Root {
         let Some(older) = protocol::older_whole(&objects, partitions, header.run) else {
             return Ok(None);
         };
-        // An operator that the older run does not have has nothing to reproduce: that run may have
-        // ended before it evaluated the operator.
+        // If the older run has no object of this operator, there is nothing to reproduce: the run
+        // may have ended before it evaluated the operator.
         let Some((first, payload)) = self.log.head_payload(
             epoch,
             &ObjectId {

@@ -1,4 +1,4 @@
-//! Syncs of a root on a local disk, besides those of the object store client.
+//! Syncs of files and names on a local disk that the object store client does not make.
 
 use holdfast_core::Result;
 
@@ -6,7 +6,7 @@ use super::durable_folders;
 use super::storage::Objects;
 
 impl Objects {
-    /// Makes a file that another process wrote durable, with its name.
+    /// Makes another process's file durable, with its name.
     pub fn sync(&self, name: &str) -> Result<()> {
         if self.is_local() {
             durable_folders::sync(&self.place(name))?;
@@ -14,8 +14,7 @@ impl Objects {
         self.sync_names(name)
     }
 
-    /// Makes the name of an object that another process wrote durable, and those of the folders
-    /// above it.
+    /// Makes the name of another process's object durable, and the names of the folders above it.
     pub(super) fn sync_names(&self, name: &str) -> Result<()> {
         if self.is_local() {
             let place = self.place(name);
@@ -27,8 +26,8 @@ impl Objects {
 
     /// Makes the names of an object's folders durable, up to the root's own.
     ///
-    /// The client syncs the names of folders that it makes. Another process that made one may not
-    /// have synced it yet, or was killed before it could.
+    /// The client syncs the names of folders that it makes. If another process made a folder, that
+    /// process may not have synced the name yet, or was killed before it could.
     pub(super) fn sync_folders_above(&self, name: &str) -> Result<()> {
         if !self.is_local() {
             return Ok(());

@@ -33,8 +33,8 @@ impl Objects {
     /// Puts an object if it is absent.
     ///
     /// "Already exists" proves nothing by itself: an earlier attempt of the same put may have made
-    /// the object. So the existing content is read and compared, and likewise after an answer of
-    /// the object store was lost.
+    /// the object. So the existing content is read and compared. The same is done after an answer
+    /// of the object store was lost.
     ///
     /// # Errors
     /// `Io` if the disk or the store fails. The object may exist all the same, or appear
@@ -77,8 +77,9 @@ impl Objects {
         ))
     }
 
-    /// As [`Objects::put_absent`]; in a folder only this user can read the object, and any other in
-    /// its top folder.
+    /// As [`Objects::put_absent`], for an object that only this user may read.
+    ///
+    /// On a local disk the object's top folder becomes private, too, with all objects in it.
     ///
     /// # Errors
     /// As [`Objects::put_absent`].
@@ -115,7 +116,7 @@ impl Objects {
     /// Whether a second create of an object fails, as the protocol requires.
     ///
     /// # Errors
-    /// `Io` if the disk or the store fails, also at the second attempt.
+    /// `Io` if the disk or the store fails, and fails again at a second attempt.
     pub fn refuses_second(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         self.put_absent(name, bytes)?;
         // The object exists, so a create whose answer was lost can be repeated.
@@ -126,7 +127,7 @@ impl Objects {
 
     /// Attempts to create an object, once: `true` if it was made, `false` if it exists.
     ///
-    /// After an error it may have been made, or may appear later.
+    /// After an error the object may exist, or may appear later.
     fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
         let location = Name::from(name);

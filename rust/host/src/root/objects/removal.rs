@@ -49,7 +49,7 @@ impl Objects {
         }
     }
 
-    /// Removes abandoned parts of files: older than the longest possible put.
+    /// Removes abandoned parts of files, which are older than the longest possible put.
     ///
     /// A host that is killed during a put leaves such a part; a listing does not show it.
     pub fn remove_parts(&self, folder: &str) -> Result<()> {

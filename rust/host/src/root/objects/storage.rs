@@ -134,8 +134,10 @@ impl Objects {
         self.cancellation.check()
     }
 
-    /// Waits for a request, on this thread; not longer than the host runs. A file that blocks its
-    /// reader (a FIFO, a file system that hangs) does not block the caller then.
+    /// Waits for a request on this thread, until the host ends at the latest.
+    ///
+    /// So a file that blocks its reader (a FIFO, a file system that hangs) does not block the end
+    /// of the host.
     pub(super) fn wait<F: Future>(&self, request: F) -> Result<F::Output> {
         block_on(self.cancellation.or_cancelled(request))?
     }
@@ -175,7 +177,7 @@ impl Objects {
         self.local
     }
 
-    /// The full path of an object, for messages; in a folder, its file.
+    /// The full path of an object, for messages. On a local disk it is the path of the file.
     pub fn place(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -297,7 +299,7 @@ impl Objects {
         violation.into().at(&self.path, &machine_name())
     }
 
-    /// The error for an object that is not the JSON that it must be.
+    /// The error for an object that is not the expected JSON.
     pub fn unreadable(&self, name: &str, error: &serde_json::Error) -> Error {
         let place = self.place(name);
         Error::new(

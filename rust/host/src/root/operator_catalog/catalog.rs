@@ -231,13 +231,12 @@ impl OperatorCatalog {
         }
     }
 
-    /// Whether an operator took part in an epoch from its first one to `epoch`, which is being
-    /// computed.
+    /// Whether an operator took part in any epoch from `first` to `epoch`, which is being computed.
     ///
-    /// False only if the log proves it. If the log has been trimmed or lost, the answer is true.
-    /// What a rewind took back does not count: a command that was interrupted, or a host that
-    /// registered late, leaves an operator that begins after the epoch. With it the state would
-    /// skip epochs.
+    /// The answer is false only if the log proves it. If the log was trimmed or lost, it is true.
+    /// Epochs that a rewind took back do not count. An interrupted rewind, or a host that registers
+    /// late, may leave an operator that begins after `epoch`. If that operator stayed, the state
+    /// would skip epochs.
     fn took_part(
         &self,
         name: &OperatorName,

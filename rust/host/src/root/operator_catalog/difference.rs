@@ -6,7 +6,7 @@ use super::operator_meta::{OperatorMeta, PayloadSchema};
 use super::store_serdes;
 use crate::codec::column::Column;
 
-/// Names the first part of an operator that must not change, and has changed.
+/// Names the first part of an operator that has changed although it must not.
 pub fn of_operator(stored: &OperatorMeta, now: &OperatorMeta) -> Option<String> {
     if stored.kind != now.kind {
         return Some(format!(
@@ -38,7 +38,7 @@ pub fn of_operator(stored: &OperatorMeta, now: &OperatorMeta) -> Option<String> 
         })
 }
 
-/// Names the first payload column whose type has changed, or store whose serdes have.
+/// Names the first payload column whose type has changed, or the first store whose serdes have.
 pub fn of_payload(stored: &PayloadSchema, now: &PayloadSchema) -> Option<String> {
     other_type(stored, now).or_else(|| store_serdes::difference(&stored.serdes, &now.serdes))
 }

@@ -1,8 +1,8 @@
 //! `operators/<name>.json`: what an operator stores, so that changed code cannot misread it.
 //!
-//! Payload columns may be added and dropped between starts, and so may the columns of a processor's
-//! values: `operators/<name>.<n>.json` holds version n, from 1. Everything else is fixed in the
-//! operator's first epoch.
+//! Payload columns and the columns of a processor's values may be added and dropped between starts.
+//! `operators/<name>.<n>.json` holds version n of these columns, from 1. Everything else is fixed
+//! in the operator's first epoch.
 
 mod catalog;
 mod difference;

@@ -31,8 +31,8 @@ pub struct OperatorMeta {
     pub kind: String,
     /// The key's columns, in order.
     pub key: Vec<Column>,
-    /// Name and type of the time column: a stored time is a bare number. None if the rows have no
-    /// time, and in roots that an older version of Holdfast wrote.
+    /// Name and type of the time column, because a stored time is a bare number. None if the rows
+    /// have no time, and in roots that an older version of Holdfast wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Column>,
     /// Columns that are computed from several rows (an aggregation's), in order.

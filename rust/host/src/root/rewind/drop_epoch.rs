@@ -18,8 +18,8 @@ impl Root {
     /// [`RootIdentity::query`](crate::root::RootIdentity::query); `Io`.
     pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<RemovedObjects>> {
         let (query, _) = self.identity.query()?;
-        // Spark keeps the commits of its last epochs only, so a later commit is enough. So is the
-        // decision, if the commit log is lost.
+        // Spark keeps only the commits of its last epochs, so a later commit proves this one, too.
+        // If the commit log is lost, the decision proves it.
         if self
             .spark
             .latest_commit()?

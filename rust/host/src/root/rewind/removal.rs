@@ -18,7 +18,8 @@ pub struct RemovedObjects {
 
 /// A removal that is under way.
 ///
-/// It moves only what runs before the command's wrote. A query may start while the command works.
+/// A query may start while the command works. So a removal moves only objects of earlier runs than
+/// the command's.
 pub struct Removal<'a> {
     objects: &'a Objects,
     runs: &'a RunClaims,
@@ -90,8 +91,8 @@ impl<'a> Removal<'a> {
 
     /// Moves these objects, whose names do not show a run.
     ///
-    /// A query that starts meanwhile may write objects of the same names. So they are listed before
-    /// this call, which moves them only if no query had started by then.
+    /// A query that starts meanwhile may write objects of the same names. So the caller lists the
+    /// objects before this call, which moves them only if no query has started by then.
     ///
     /// # Errors
     /// As [`Removal::fence`].

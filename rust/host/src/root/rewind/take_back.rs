@@ -19,7 +19,7 @@ impl Root {
     /// log.
     ///
     /// # Errors
-    /// `Restore` if snapshots and log do not reach back as far; `InvalidState` if Spark's
+    /// `Restore` if snapshots and log do not reach back that far; `InvalidState` if Spark's
     /// checkpoint does not, or a query starts meanwhile; those of
     /// [`RootIdentity::query`](crate::root::RootIdentity::query); `Io`.
     pub fn rewind(&self, epoch: Epoch) -> Result<RemovedObjects> {
@@ -57,10 +57,10 @@ impl Root {
 
     /// Lists the objects from an epoch on whose names show no run, in the order of removal.
     ///
-    /// Spark's files are the last: until these are moved, no query can start with the epoch and
-    /// write the others again. After the mark of the rewind no query can use the others. Each of
-    /// Spark's folders is removed from its newest file on, so a command that is interrupted leaves
-    /// a checkpoint with which the query fails or continues with `epoch`.
+    /// Spark's files come last. Until they are moved, no query can start with the epoch and write
+    /// the other objects again. Once the mark of the rewind is put, no query can use the other
+    /// objects. Each of Spark's folders is removed from its newest file on. So after an interrupted
+    /// command the query either fails or continues with `epoch`.
     fn without_run(&self, epoch: Epoch, partitions: u32) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for operator in self.operators.names()? {
@@ -291,7 +291,7 @@ mod tests {
             .chain([&offsets(0)])
             .try_for_each(put)
             .expect("puts");
-        // The checkpoint is where the query continues, so the query starts.
+        // The checkpoint is at the epoch by now, so a query can start.
         let (command, next) = (run.next(), run.next().next());
         let mut new = vec![
             names::operator(&operator),
@@ -317,7 +317,7 @@ mod tests {
         let error = rewound.expect_err("a query has started");
         assert_eq!(error.kind(), ErrorKind::InvalidState, "{error}");
         assert!(error.to_string().contains("run 3"), "{error}");
-        // All else is moved, so the command is only to be repeated.
+        // All other objects are moved, so it is enough to repeat the command.
         let left: Vec<&String> = old.iter().filter(|name| exists(name)).collect();
         assert_eq!(left, [] as [&String; 0], "objects of the old run");
         let repeated = root.rewind(Epoch(0)).expect("the query is stopped");

@@ -237,7 +237,7 @@ impl ObjectStore for FaultyStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        // Postponed puts are applied after the read, so that it may just miss them.
+        // Postponed puts are applied after the read, so that the read may just miss them.
         let injected = self.inject().await;
         let found = if injected == Some(InjectedFault::Refused) {
             Err(broken())
