@@ -82,10 +82,10 @@ def read_offsets(path: str | PathLike[str]) -> list[tuple[str, int, int]] | None
     """Returns the offsets in a text file; None if there is no file."""
 
 def write_offsets(path: str | PathLike[str], offsets: Sequence[tuple[str, int, int]]) -> None:
-    """Writes such a file atomically."""
+    """Writes the text file of offsets atomically."""
 
 def remove_offsets(path: str | PathLike[str]) -> None:
-    """Removes such a file if there is one; the removal is durable when this returns."""
+    """Removes the text file of offsets, if it exists; the removal is durable when this returns."""
 
 def default_segment_interval(history_retention: int) -> int:
     """Returns the default segment interval for a history retention, both in microseconds."""
@@ -136,7 +136,7 @@ class Database:
     ) -> None:
         """Commits; None leaves the offsets, an empty list removes all."""
     def user_store_offsets(self) -> bytes | None:
-        """Returns what the last commit with `user_store_offsets` was given."""
+        """Returns the `user_store_offsets` of the last commit that had any."""
     def rollback(self) -> None:
         """Drops the open transaction."""
     def restore_batch(
@@ -168,8 +168,8 @@ class Database:
     def commit_requested(self, more_bytes: int) -> bool:
         """Whether the transaction is at its limit, or would be with another step like the last.
 
-        `more_bytes` are beside the transaction. A step is what was written between two calls of
-        this method.
+        `more_bytes` is memory outside the transaction that counts, too. A step is what was written
+        between two calls of this method.
         """
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
         """Returns the figures of the database, and those of each store by its name."""
@@ -383,7 +383,7 @@ class VersionedKeyValueStore:
     def versions_range(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int
     ) -> VersionIterator:
-        """Returns such versions of a range of keys, by (key, timestamp)."""
+        """Returns the `versions` of a range of keys, by (key, timestamp)."""
     def scan(self, as_of: int | None) -> VersionIterator:
         """Returns the newest versions of all keys, or those that are valid at a time."""
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> ArrowBatch:
@@ -472,7 +472,7 @@ class Serde:
     def serialize(self, value: Any, as_key: bool) -> bytes:
         """Encodes a value that is not a struct; a time is given as an int, a JSON text as a str."""
     def deserialize(self, data: bytes) -> Any:
-        """Decodes such a value."""
+        """Decodes a value that is not a struct, as `serialize` takes it."""
     def serialize_row(self, row: Any, as_key: bool) -> bytes:
         """Encodes a struct, given as a column of one row."""
     def serialize_fields(self, value: Any, as_key: bool) -> bytes | None:
@@ -612,7 +612,7 @@ class HostCalls:
     def next_task(self, given: Any) -> tuple[str, int | None, ArrowBatch]:
         """Sends the result of an aggregation's last task, and returns its next task.
 
-        A task is its name, the aggregate that it is for, and its batch.
+        A task is returned as its name, the aggregate that it is for, and its batch.
         """
     def call(self, store: str, method: str, given: Sequence[_Argument]) -> ArrowBatch:
         """Calls a method of a store."""

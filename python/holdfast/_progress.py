@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from holdfast import _core
 
 COUNTED: Final = ("late", "dropped", "expired", "ahead")
-"""The counts of rows without their effect that a query's `observedMetrics` has, too."""
+"""The counts that a query's `observedMetrics` has, too: rows that are not used or match nothing."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class EpochProgress:
 def read_progress(
     root: str, storage_options: Mapping[str, str], *, epoch: int | None = None, last: int = 1
 ) -> list[EpochProgress]:
-    """Returns what happened in the newest `last` epochs, oldest first; with `epoch`, only in that.
+    """Returns what happened in the newest `last` epochs, oldest first, or only in `epoch`.
 
     Raises `StateMismatchError` if the root does not exist, `RestoreError` for an object that cannot
     be read, `HoldfastError` if the object store refuses.

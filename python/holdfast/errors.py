@@ -74,7 +74,7 @@ class NotUpToBoundError(HoldfastError):
 class RequirementError(HoldfastError, ImportError):
     """Something that Holdfast needs is missing or too old: the message says what to install.
 
-    It is an `ImportError` as well, since most of it is raised by an import.
+    It is an `ImportError` as well, since an import raises it in most cases.
     """
 
 
@@ -93,6 +93,7 @@ class RestoreError(HoldfastError):
 class ForkedProcessError(HoldfastError):
     """The process was forked after a database had been opened.
 
-    Start child processes with `spawn`, or fork before the first `open`. Such a child, even one that
-    never sees this error, must end with `os._exit`, as those of `multiprocessing` do.
+    Start child processes with `spawn`, or fork before the first `open`. A child that was forked
+    later must end with `os._exit`, as those of `multiprocessing` do, even if it never gets this
+    error.
     """

@@ -130,9 +130,10 @@ class Database(AbstractContextManager["Database"]):
         """Records the input record that the following writes come from.
 
         The greatest offset of each partition is the database's `position`: it is committed and
-        rolled back with the writes, and queries can require it (`PositionBound`). It is about the
-        input; changelog offsets, which `commit` takes, are about the changelog. A changelog that is
-        to restore the position, too, must have it beside its records, for `restore_batch`.
+        rolled back with the writes, and queries can require it (`PositionBound`). The position is
+        about the input. The offsets that `commit` takes are about the changelog. If a changelog is
+        to restore the position, too, it must have the position beside its records: `restore_batch`
+        takes it.
 
         Raises `HoldfastError` after a commit that failed, until `rollback`.
         """
@@ -167,13 +168,13 @@ class Database(AbstractContextManager["Database"]):
     def rollback(self) -> None:
         """Drops all writes since the last commit.
 
-        An interrupted commit is ended as in `recover`. After a write that failed on a full disk it
-        waits until the database has found that there is space, up to 11 seconds. If the commit
-        cannot be ended, or if the disk still refuses writes, raises `HoldfastError` or
-        `StoreCorruptedError`, and can be called again. User stores are brought to the last commit,
+        An interrupted commit is ended as in `recover`. After a write that failed on a full disk,
+        the call waits up to 11 seconds until the database has found that there is space. If the
+        commit cannot be ended, or if the disk still refuses writes, raises `HoldfastError` or
+        `StoreCorruptedError`; the call can be repeated. User stores are brought to the last commit,
         too, with their `rollback` and `recover`. Their errors are raised unchanged, after all
         stores were called. Under exactly-once raises `StateMismatchError` for a user store that has
-        committed more and cannot return.
+        committed more than the database and cannot return to its last commit.
         """
         self._core.rollback()
         self._user_stores.roll_back()

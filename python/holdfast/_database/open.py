@@ -56,8 +56,8 @@ def open(  # noqa: A001
     - `uncommitted_max_bytes`: the memory limit of the open transaction; -1: no limit. At the limit
       `Database.commit_requested` becomes true, and the transaction continues in files beside the
       stores, unless `transaction_mechanism` is INDEXED_BATCH.
-    - `default_isolation_level`: the level of queries that are given none; by default READ_COMMITTED
-      under exactly-once, else READ_UNCOMMITTED.
+    - `default_isolation_level`: the level of queries that do not give one; by default
+      READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
     - `metrics_level`: how much `Database.metrics` measures (`docs/metrics.md`).
     - `rocksdb_options`: RocksDB's own names and values, of the database or of all column families
       (`{"max_open_files": "2000", "write_buffer_size": "33554432"}`). Options that the stores'

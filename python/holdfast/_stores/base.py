@@ -112,7 +112,7 @@ class StateStore(ABC):
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """The bytes of memory that a commit would free of this store; spilled data is not included.
+        """The bytes of memory that a commit would free for this store, without spilled data.
 
         0 for a store without transactions.
         """

@@ -35,8 +35,8 @@ class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[
     """Rows in the order of their keys' bytes, as they were when the iterator was opened.
 
     Later writes, commits and rollbacks do not change them. The iterator pins a view of the database
-    until it is exhausted or closed: close it, or use it in `with`. Closing the database closes it,
-    too.
+    until it is exhausted or closed: close it, or use it in `with`. Closing the database closes its
+    iterators, too.
 
     Iteration raises `SerializationError` for a row that the store's serdes cannot convert.
     """

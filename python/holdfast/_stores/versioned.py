@@ -24,10 +24,10 @@ V = TypeVar("V")
 class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueStore"]):
     """The reads of a versioned store at one isolation level, from any thread.
 
-    History ends at `stream_time - history_retention`. A read as of a time before it (of `versions`:
-    with such an `end`) finds only the newest version of each key, and only if it was valid then. If
-    a key is left out for that, the read counts as one of `expired-reads`, and the log has a
-    warning, at most one a minute for each store.
+    History reaches back to `stream_time - history_retention`. A read as of an earlier time finds
+    only the newest version of each key, and only if it was valid at that time. So does `versions`
+    with an earlier `end`. If a read leaves out a key for this reason, it counts in `expired-reads`,
+    and the log has a warning, at most one a minute for each store.
 
     Reads raise what `StateStore` lists.
     """
@@ -41,7 +41,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
         return self._core.stream_time()
 
     def get(self, key: K, as_of: Timestamp | None = None) -> VersionedRecord[V] | None:
-        """Returns the newest version, or with `as_of` the one that was valid then.
+        """Returns the newest version, or the one that was valid at `as_of`.
 
         None if there is none, if it is a tombstone, or if it is before the history.
         """
@@ -76,7 +76,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     def scan(self, as_of: Timestamp | None = None) -> StoreIterator[K, VersionedRecord[V]]:
         """Returns the whole table, now or as of a time, in key order.
 
-        For a time before the history it is a part of the table.
+        For a time before the history, the result is only a part of the table.
         """
         return self._iterator(
             self._core.scan(None if as_of is None else timestamp_micros(as_of, "as_of"))
@@ -185,7 +185,7 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
         )
 
     def apply_batch(self, is_put: Any, keys: Any, values: Any, timestamps: Any) -> _core.ArrowBatch:
-        """Applies puts and gets as of a time, row by row; a row does not see later ones.
+        """Applies puts, and gets as of a time, row by row; a get does not see puts of later rows.
 
         This is the inner loop of the as-of join in one call. Returns `accepted`, `value`,
         `timestamp`, `valid_to` per row. A put has `accepted` and `valid_to`. A get has the version

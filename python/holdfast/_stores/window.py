@@ -74,8 +74,8 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
     ) -> R | StoreIterator[WindowedKey[K], R] | None:
         """Returns the key's value in the window that starts at `start`, None if it has none.
 
-        With `end`, returns its windows that start from `start` to `end`, both included, by start. A
-        store that retains duplicates raises `UnsupportedOperationError` without `end`.
+        With `end`, returns the key's windows that start from `start` to `end`, both included, by
+        start. Without `end`, a store that retains duplicates raises `UnsupportedOperationError`.
         """
         low = self._serdes.to_key(key)
         if end is None:
@@ -114,9 +114,9 @@ class _WindowReads(StoreReads[K, V, "_core.WindowStore"], ABC, Generic[K, V, R])
     def fetch_batch(self, keys: Any, window_starts: Any, window_starts_to: Any = None) -> Any:
         """Returns one value per row, of the window that starts at the row's `window_starts`.
 
-        The result is a column of values, in a timestamped store a batch of `value` and `timestamp`;
-        null where there is no such window. A store that retains duplicates raises
-        `UnsupportedOperationError`.
+        The result is a column of values; in a timestamped store, a batch of `value` and
+        `timestamp`. It is null where there is no such window. A store that retains duplicates
+        raises `UnsupportedOperationError`.
 
         With `window_starts_to`, returns the windows of each row's key that start from the row's
         `window_starts` to its `window_starts_to`, both included. The result is a batch of `row`

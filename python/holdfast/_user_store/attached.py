@@ -87,7 +87,7 @@ class AttachedStore:
 
     @property
     def needs_rollback(self) -> bool:
-        """Whether the store may have writes that its database has not, until a rollback."""
+        """Whether a rollback is due: the store may have writes that its database does not have."""
         return self._needs_rollback
 
     @property
@@ -136,7 +136,7 @@ class AttachedStore:
     def recover(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Brings the store to the database's last commit, which is at these offsets.
 
-        Raises `StateMismatchError` under exactly-once if the store is somewhere else.
+        Raises `StateMismatchError` under exactly-once if the store is at other offsets.
         """
         if self._transactional is not None:
             answer = self._transactional.recover(dict(offsets))
@@ -175,8 +175,9 @@ class AttachedStore:
     def close(self) -> None:
         """Closes the store and writes its offsets to disk.
 
-        If `begin` was not called, the checkpoint file of the last stop is not changed. A store that
-        needs a rollback gets none under exactly-once, so that the next open discards its files.
+        If `begin` was not called, the checkpoint file of the last stop is not changed. Under
+        exactly-once, a store that needs a rollback gets no checkpoint file: the next open then
+        discards the store's files.
         """
         self.store.close()
         if self._has_begun and not (self._needs_rollback and self._exactly_once):

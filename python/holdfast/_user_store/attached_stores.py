@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class AttachedStores:
     """The user stores of one database, in `open`'s order.
 
-    The database's commit writes a record, the offsets of that commit. It decides what the stores
-    committed before it. The engine's own offsets cannot decide: they are by store, and a restore
-    or a store in memory changes them.
+    The database's commit writes a record with the offsets of that commit. The record decides the
+    commits that the stores made before it. The engine's own offsets cannot decide: they are by
+    store, and a restore or a store in memory changes them.
     """
 
     def __init__(self, core: _core.Database, stores: Iterable[AttachedStore]) -> None:
@@ -99,7 +99,7 @@ class AttachedStores:
     def roll_back(self) -> None:
         """Brings the stores to the database's last commit, after its own rollback.
 
-        All stores are called; the first error is raised then.
+        Calls all stores, then raises the first error.
         """
         if not self._stores:
             return
@@ -127,7 +127,8 @@ class AttachedStores:
     def _read(self) -> dict[TopicPartition, int]:
         """Returns the offsets of the database's last commit.
 
-        A database that has never committed with user stores has no record; its offsets count then.
+        A database that has never committed with user stores has no record. Its own offsets are
+        returned then.
         """
         record = self._core.user_store_offsets()
         rows: list[tuple[str, int, int]] = (

@@ -27,11 +27,11 @@ class UserStateStore(Protocol):
     A database calls `init` when it is opened, `commit` before its built-in stores commit, and
     `close` when it is closed. The database's methods raise the errors of these calls unchanged.
 
-    Only a transactional store (`TransactionalUserStore`) is part of exactly-once. The writes of
-    another one may outlive `Database.rollback`, as those of a built-in store with
-    `transactional=False` do; if it has the method `rollback`, that is called. Under exactly-once
-    `Database.rollback` and `open` raise `StateMismatchError` if such a store has committed what its
-    database has not.
+    Only a transactional store (`TransactionalUserStore`) is part of exactly-once. The writes of any
+    other store may outlive `Database.rollback`, as those of a built-in store with
+    `transactional=False` do. If such a store has a method `rollback`, the database calls it. Under
+    exactly-once `Database.rollback` and `open` raise `StateMismatchError` if such a store has
+    committed what its database has not.
 
     A persistent store that does not manage its offsets (`manages_offsets` False) has them in the
     file `.checkpoint_<name>` of the database's directory; the database logs one warning about it.
@@ -59,7 +59,7 @@ class UserStateStore(Protocol):
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None, /) -> None:
         """Makes all writes since the last commit permanent; an error fails `Database.commit`.
 
-        A call that raises must have committed nothing, or the store be transactional.
+        If a call raises, it must have committed nothing, unless the store is transactional.
         """
 
     def committed_offset(self, partition: tuple[str, int], /) -> int | None:
@@ -86,8 +86,9 @@ class TransactionalUserStore(UserStateStore, Protocol):
     offsets, and drops them otherwise. So it must be able to do both until its next `commit`.
 
     Offsets tell two commits apart. Under exactly-once `Database.commit` therefore raises
-    `ValueError` if it moves no offset, and `open` for a database that can lose a commit which the
-    store has: `Durability.CHANGELOG`, or a database in memory with a persistent store.
+    `ValueError` if it moves no offset. `open` raises `ValueError` for a database that can lose a
+    commit which the store has: `Durability.CHANGELOG`, or a database in memory with a persistent
+    store.
     """
 
     @property
@@ -133,7 +134,7 @@ def check_name(name: Any) -> None:
 
 
 def check_transactional(store: UserStateStore, *, can_lose_commits: str | None) -> None:
-    """Raises `ValueError` for a store that is transactional but cannot be under exactly-once.
+    """Raises `ValueError` for a transactional store that cannot be used under exactly-once.
 
     `can_lose_commits` says why the database may lose a commit, None if it cannot.
     """
