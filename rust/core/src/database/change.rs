@@ -1,4 +1,4 @@
-//! Changes as a changelog holds them: those that a transaction has staged, and changes to apply.
+//! Changes in the form that a changelog has: reads those of a transaction, and applies changes.
 //!
 //! A change's key, value and time, by the store's kind:
 //!
@@ -57,8 +57,8 @@ impl Database {
         }
     }
 
-    /// Stages changes that a store has accepted before, in any order, and raises the store's stream
-    /// time to `stream_time`.
+    /// Stages changes that a store has accepted before, and raises the store's stream time to
+    /// `stream_time`. Changes of different rows may be in any order.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database does not have, or for a record that the store

@@ -11,7 +11,7 @@ use crate::store::StoreSpec;
 use std::sync::atomic::Ordering;
 
 impl Database {
-    /// Writes all commits to files and closes.
+    /// Writes all commits to files and closes the database.
     ///
     /// Open transactions, scans and handles then fail with `StoreClosed`. A second close does
     /// nothing.
@@ -51,7 +51,7 @@ impl Database {
         written
     }
 
-    /// Removes the `open` marker, or leaves only the stores in it that are suspect.
+    /// Removes the `open` marker, or leaves only the suspect stores in it.
     fn mark_closed(&self) -> Result<()> {
         let left = self.uncommitted_stores()?;
         let closed = OpenMarker::of(
@@ -65,8 +65,8 @@ impl Database {
         open_marker::put(closed.as_ref(), &self.rocks, self.families.metadata)
     }
 
-    /// The stores without transactions that hold writes from after their committed offsets. Under
-    /// exactly-once a replay from there would apply these writes twice.
+    /// The stores without transactions that hold writes made after their committed offsets. Under
+    /// exactly-once, a replay from these offsets would apply the writes twice.
     fn uncommitted_stores(&self) -> Result<Vec<StoreSpec>> {
         let mut found = Vec::new();
         if self.options.guarantee == ProcessingGuarantee::AtLeastOnce {
@@ -86,12 +86,12 @@ impl Database {
     }
 
     /// Ends the background work without a close, as the drop of the last reference does. A caller
-    /// that would drop it under a lock calls this first, without the lock.
+    /// that drops this reference while it holds a lock calls `stop` before it takes the lock.
     pub fn stop(&self) {
         self.reclaimer.stop();
     }
 
-    /// Adds the commit that the files hold to the error of a close.
+    /// Adds to the error of a close which commit the files hold.
     fn not_flushed(&self, error: &Error) -> Error {
         let left = match self.options.durability {
             Durability::Sync => "the database is closed, and no commit is lost: all are in the \

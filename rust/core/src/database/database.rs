@@ -44,7 +44,7 @@ pub(super) struct TransactionState {
     pub(super) committed: RwLock<Committed>,
     /// The lock is the writer's.
     pub(super) writer: Mutex<Writer>,
-    /// The view that readers use while the writer's lock is taken for long.
+    /// The view that readers use while a long call holds the writer's lock.
     pub(super) uncommitted: Uncommitted,
 }
 
@@ -147,9 +147,9 @@ impl Database {
 
     /// Begins a private transaction on the last commit.
     ///
-    /// Many may be open at once, and none has the writes of another. One of them may be committed
-    /// with [`Database::commit_transaction`], if there was no other commit since it began. It can
-    /// also serve as a view of the last commit.
+    /// Many may be open at once, and none reads the writes of another.
+    /// [`Database::commit_transaction`] commits a transaction if there was no other commit since it
+    /// began. A transaction without writes is a view of the commit on which it began.
     pub fn begin(&self) -> Result<Transaction> {
         self.rocks.check_owner()?;
         self.rocks.check_open()?;
@@ -202,7 +202,7 @@ impl Database {
         )
     }
 
-    /// Memory of the open transaction, in bytes, from which on `commit_requested` is true; -1:
+    /// Memory of the open transaction, in bytes, at which `commit_requested` becomes true; -1:
     /// never.
     pub fn uncommitted_max_bytes(&self) -> i64 {
         self.options.uncommitted_max_bytes
@@ -215,7 +215,7 @@ impl Database {
             .unwrap_or(0)
     }
 
-    /// Whether the files are in memory, too.
+    /// Whether the whole database is in memory, its files included.
     pub(super) fn is_in_memory(&self) -> bool {
         self.options
             .environment

@@ -1,5 +1,5 @@
-//! Text files of offsets, `.checkpoint_<store>`: for user stores that do not manage their offsets
-//! (KIP-1035). The format is that of Kafka Streams' checkpoint files.
+//! Text files of offsets, `.checkpoint_<store>`, for user-defined stores that do not manage their
+//! own offsets (KIP-1035). The format is that of Kafka Streams' checkpoint files.
 //!
 //! ```text
 //! 0                               the format's version
@@ -20,7 +20,7 @@ pub type Offsets = BTreeMap<TopicPartition, Offset>;
 
 const VERSION: &str = "0";
 
-/// Reads the offsets in a file; `None` if there is no file. Negative ones, which mean "not known",
+/// Reads the offsets in a file; `None` if there is no file. Negative offsets mean "not known" and
 /// are left out.
 ///
 /// # Errors

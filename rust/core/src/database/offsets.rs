@@ -85,11 +85,12 @@ impl Database {
             .collect())
     }
 
-    /// Adds the offsets of a commit to a batch: of all stores, or of the one that is being
-    /// restored.
+    /// Adds the offsets of a commit to a batch: for all stores or, in a restore, for the restored
+    /// store.
     ///
-    /// A restore also moves other stores that are behind: the changelog's records up to the new
-    /// offset are of the restored store only. A store that has lost its data stays lost.
+    /// A restore also moves the offsets of other stores that are behind: the changelog's records up
+    /// to the new offset belong to the restored store only. A store that has lost its data stays
+    /// lost.
     pub(super) fn push_offsets(
         &self,
         change: &OffsetChange,

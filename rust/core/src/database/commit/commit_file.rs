@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The sorted files and the commit file are synced before a rename gives the commit file its name.
-//! So a file of that name is complete, or damaged.
+//! So a file of that name is either complete or damaged.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::rocks::{Environment, RocksOptions, io_failure, put_back, sync_path};
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The folder in a database's directory. Folders of user-defined stores are beside it, and store
-/// names have no `+`.
+/// The folder in a database's directory. The folders of user-defined stores are beside it. Store
+/// names have no `+`, so none has this name.
 const FOLDER: &str = "+commit";
 const NAME: &str = "COMMIT";
 const DRAFT: &str = "COMMIT.draft";
@@ -102,8 +102,8 @@ fn damaged(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::StoreCorrupted, words).path(path)
 }
 
-/// Syncs the names of a commit's files, and of their folder. A commit file that exists may have a
-/// name that a loss of power takes back: if its sync failed, or if the process died before it.
+/// Syncs the names of a commit's files, and of their folder. If this sync failed, or the process
+/// died before it, a loss of power can remove an existing commit file.
 pub(in crate::database) fn sync_names(db: &Path, environment: Option<&Environment>) -> Result<()> {
     let folder = folder(db);
     sync_path(&folder, environment)
@@ -231,7 +231,7 @@ impl CommitFile {
     /// Reads the file of a commit that has begun, if there is one.
     ///
     /// # Errors
-    /// `StoreCorrupted` for one that is damaged, `FormatVersion` for one of another version.
+    /// `StoreCorrupted` for a damaged file, `FormatVersion` for a file of another format version.
     pub(in crate::database) fn read(db: &Path) -> Result<Option<Self>> {
         let path = folder(db).join(NAME);
         match std::fs::read(&path) {

@@ -167,7 +167,7 @@ impl Database {
         if batch.is_empty() && !in_memory {
             return Ok(());
         }
-        // The transaction continues from this write: a stale one must not become a new one.
+        // The transaction continues from this write, so it must be based on the last commit.
         self.check_not_overtaken(tx, &last)
             .inspect_err(|error| tx.poison(error))?;
         for entry in written {

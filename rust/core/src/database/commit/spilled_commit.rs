@@ -22,9 +22,9 @@ use crate::transaction::{Batch, Place, SpilledRows, Spiller};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A commit has at most this many files of a family, or files of `FILE_BYTES`. Its files are often
-/// in level 0, where many files would stall writes. A single file of all rows would need its whole
-/// filter in memory.
+/// A commit's files have `FILE_BYTES` each, or more if a family would have more than this many
+/// files. They are often in level 0, where many files would stall writes. A single file of all rows
+/// would need its whole filter in memory.
 const FILES: u64 = 16;
 const FILE_BYTES: u64 = 64 << 20;
 
@@ -97,7 +97,7 @@ impl Database {
             return Ok(());
         };
         let environment = self.options.environment.as_ref();
-        // The file of another commit is one that could not be removed.
+        // A file of another commit is left over: it could not be removed.
         if let Some(file) =
             CommitFile::read(self.path())?.filter(|file| file.header.id == commit.id)
         {

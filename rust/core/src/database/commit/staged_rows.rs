@@ -8,9 +8,9 @@ use crate::store::windowed;
 use crate::transaction::{Batch, LatestRows, MemoryTable, Place, Table, Transaction};
 
 impl Database {
-    /// Moves all staged rows of some stores: rows of files to the batch, family by family and
-    /// sorted by key (the memtable's insertion hint needs that order), rows in memory to their
-    /// tables. Returns whether there were rows in memory.
+    /// Moves all staged rows of some stores. Rows of tables in files go into the batch, by family
+    /// and sorted by key: the memtable's insertion hint needs that order. Rows of tables in memory
+    /// go into these tables. Returns whether there were such rows.
     pub(super) fn push_rows(
         &self,
         tx: &mut Transaction,
@@ -85,8 +85,9 @@ impl Database {
     }
 }
 
-/// Adds the rows of a versioned store in files, then the `latest` rows that they make. Alternating
-/// between two families would evict each other's nodes from the processor's cache.
+/// Adds the rows of a versioned store in files, then the `latest` rows that they make. If the
+/// writes alternated between the two families, each would evict the other's nodes from the
+/// processor's cache.
 fn push_versions(tx: &mut Transaction, versions: Table, latest: Table, batch: &mut Batch) {
     let (mut newest, mut rows) = (
         Batch::with_capacity(tx.table_bytes(versions)),

@@ -14,8 +14,8 @@ use crate::store::windowed::ordered;
 use crate::transaction::{Place, StoreState};
 use std::sync::Arc;
 
-/// A flush is requested when stream time has passed a segment, if there are at least this many
-/// bytes.
+/// A flush is requested when stream time has entered another segment, if more than this many bytes
+/// were committed since the last flush.
 const FLUSH_BYTES: u64 = 8 << 20;
 
 impl Database {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Files are rewritten when one of this many rows has ended.
+/// A table's files are rewritten when one in this many of its rows has ended.
 const ROWS_PER_ENDED: u64 = 64;
 
 /// The delay before another attempt if a compaction is rewriting the files. That compaction may

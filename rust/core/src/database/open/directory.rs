@@ -16,7 +16,8 @@ pub(in crate::database) fn make_directory(path: &Path) -> Result<()> {
         .ancestors()
         .take_while(|ancestor| !ancestor.exists())
         .count();
-    // RocksDB syncs only its own directory, not the entries of that directory and of new parents.
+    // RocksDB syncs only the entries in its own directory, not the entries that name that directory
+    // and its new parents.
     let created = std::fs::create_dir_all(path).and_then(|()| {
         path.ancestors()
             .skip(1)

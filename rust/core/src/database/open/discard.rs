@@ -43,8 +43,8 @@ impl Opening {
         Ok(())
     }
 
-    /// Deletes the rows of these stores. Their lost offsets must be in files: an open under
-    /// at-least-once accepts a store as it is.
+    /// Deletes the rows of these stores. The rows that mark their offsets as lost must be in files
+    /// before: after a crash, an open under at-least-once accepts a store as it is.
     pub(super) fn clear(&self, discarded: &[&StoreSpec]) -> Result<()> {
         for spec in discarded {
             log::warn!(
@@ -56,7 +56,7 @@ impl Opening {
             for family in store_families(spec) {
                 self.rocks.clear(self.rocks.family(&family)?)?;
             }
-            // The store would also read the rows of a plain store of this name.
+            // A timestamped store also reads the rows of a plain store of its name.
             if spec.kind == StoreKind::TimestampedKeyValue
                 && let Ok(plain) = self
                     .rocks

@@ -47,7 +47,8 @@ impl Opening {
             // the former descriptor either. The same holds for the offsets of discarded stores.
             self.rocks.flush(true)?;
         }
-        // Only after the checks above, which may refuse other stores: nothing restores the rows.
+        // This follows the checks above: they may refuse another store, and nothing restores
+        // deleted rows.
         self.clear(&discarded)?;
         let markers = self.mark_open(found, stores)?;
         let absent = self.absent(stores)?;

@@ -23,10 +23,10 @@ pub(super) fn check_foreign(path: &Path, environment: Option<&Environment>) -> R
     })
 }
 
-/// Says whose a RocksDB database is, if it is not Holdfast's.
+/// Returns the error message for a RocksDB database of another program; `None` for Holdfast's own.
 fn other_database(path: &Path, environment: Option<&Environment>) -> Option<String> {
-    // It is there before RocksDB creates the first file. A copy of a database lacks it, but has the
-    // family.
+    // `HOLDER` exists before RocksDB creates the first file. A copy of a database lacks it, but has
+    // the metadata family.
     if path.join(HOLDER).exists() {
         return None;
     }
@@ -42,7 +42,8 @@ fn other_database(path: &Path, environment: Option<&Environment>) -> Option<Stri
     ))
 }
 
-/// Says why a directory without a RocksDB database is a task directory of Kafka Streams.
+/// Returns the error message for a task directory of Kafka Streams; `None` for another directory.
+/// The directory itself has no RocksDB database.
 fn kafka_streams(path: &Path) -> Option<String> {
     let found = std::fs::read_dir(path).ok()?.flatten().find_map(|entry| {
         let name = entry.file_name().into_string().ok()?;

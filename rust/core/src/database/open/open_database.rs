@@ -17,12 +17,14 @@ impl Database {
     /// Opens the database in a directory; creates the directory and its stores if they are missing.
     ///
     /// # Errors
-    /// `StoreLocked` with the holder's process id, and `FormatVersion` for files of another
-    /// program; nothing in the directory is changed then. `FormatVersion` for another format's;
-    /// `InvalidValue` for a store of another kind or another durability than the files have, for
-    /// invalid names, durations and database options, and for the path of a file; `Io` if the
-    /// directory cannot be written; `StoreCorrupted`; `StateMismatch` under exactly-once for a
-    /// state that an unclean stop left suspect.
+    /// - `StoreLocked` with the holder's process id; nothing in the directory is changed.
+    /// - `FormatVersion` for files of another program, where nothing is changed, or of another
+    ///   format.
+    /// - `InvalidValue` for a store of another kind or another durability than the files have, for
+    ///   invalid names, durations and database options, and for the path of a file.
+    /// - `StateMismatch` under exactly-once for a state that an unclean stop left suspect.
+    /// - `Io` if the directory cannot be written.
+    /// - `StoreCorrupted` if files are damaged.
     pub fn open(path: &Path, stores: &[StoreSpec], options: DatabaseOptions) -> Result<Arc<Self>> {
         check_specs(stores)?;
         make_directory(path)?;
@@ -36,8 +38,8 @@ impl Database {
         opening.recover(commit_file.as_ref())?.finish(stores, false)
     }
 
-    /// Opens a database that is wholly in memory, with its offsets and positions, and lost when it
-    /// is closed. All stores are in memory; `persistent` in their specs is ignored.
+    /// Opens a database that is wholly in memory, offsets and positions included. A close loses it.
+    /// All stores are in memory; `persistent` in their specs is ignored.
     ///
     /// # Errors
     /// `InvalidValue` for invalid names, durations and database options.

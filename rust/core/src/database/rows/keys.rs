@@ -130,7 +130,7 @@ pub(in crate::database) fn parse_time(value: &[u8]) -> Result<i64> {
 mod tests {
     use super::*;
 
-    /// A key that changes needs a new format number.
+    /// A change of a key needs a new format number.
     #[test]
     fn keys_have_the_bytes_of_format_1() {
         let tp = TopicPartition {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A store without a row for a partition does not depend on that partition: each store may have its
-//! own changelog. A store that begins empty beside others (new or in memory; the others may be left
-//! out of this open) has lost the data up to their offsets.
+//! own changelog. A new store begins empty, and so does a store in memory. It has lost the data up
+//! to the offsets of the database's other stores, even if this open leaves them out.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, TopicPartition};
@@ -70,8 +70,8 @@ pub(in crate::database) fn read(
     read_within(snapshot, family, &bounds).map_err(|e| e.store(store))
 }
 
-/// Offsets of the rows in a range. If it spans stores, the last store's offset of a partition
-/// remains.
+/// Reads the offsets in a range of rows. If the range spans several stores, the last store's offset
+/// of a partition remains.
 fn read_within(snapshot: &Arc<Snapshot>, family: Family, bounds: &Bounds) -> Result<StoreOffsets> {
     let cursor = Cursor::new(snapshot, family, FamilyKind::Offsets, bounds)?;
     let mut offsets = Some(StoreOffsets::new());

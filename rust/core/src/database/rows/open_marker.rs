@@ -70,8 +70,8 @@ impl OpenMarker {
     /// The stores of `specs` whose data a database under exactly-once must discard.
     ///
     /// # Errors
-    /// `StateMismatch` for a store that is opened with transactions, which must not be discarded;
-    /// and if the last open was under at-least-once.
+    /// `StateMismatch` for a store that is now opened with transactions, which must not be
+    /// discarded. Also if the last open was under at-least-once.
     pub(in crate::database) fn to_discard<'a>(
         &self,
         specs: &'a [StoreSpec],

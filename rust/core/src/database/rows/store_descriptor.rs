@@ -85,7 +85,7 @@ pub(in crate::database) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> 
 /// Checks a store's name, which is part of file names and of Kafka topic names.
 ///
 /// # Errors
-/// `InvalidValue` for one that is not 1 to 200 ASCII letters, digits, `_`, `-` or `.`.
+/// `InvalidValue` for a name that is not 1 to 200 ASCII letters, digits, `_`, `-` or `.`.
 pub fn check_store_name(name: &str) -> Result<()> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > 200 || !name.chars().all(legal) {

@@ -25,7 +25,7 @@ pub(in crate::database) struct StoreCatalog {
 }
 
 impl StoreCatalog {
-    /// Notes that a commit has all writes so far.
+    /// Records that the last commit has all writes so far.
     pub(in crate::database) fn note_committed(&self) {
         for entry in &self.entries {
             entry.written.store(false, Ordering::Relaxed);
@@ -34,12 +34,12 @@ impl StoreCatalog {
 }
 
 impl StoreEntry {
-    /// Whether its writes bypass the transaction.
+    /// Whether the store's writes bypass the transaction.
     pub(in crate::database) fn is_direct(&self) -> bool {
         !self.spec.transactional
     }
 
-    /// Whether a transaction changes it.
+    /// Whether a transaction changes the store.
     pub(in crate::database) fn is_changed(&self, tx: &Transaction, state: StoreState) -> bool {
         let tables = self.store.tables();
         state.changed || tables.iter().any(|table| tx.is_staged(*table))

@@ -23,7 +23,7 @@ pub(in crate::database) enum Store {
 pub(in crate::database) struct StoreExpiry<'a> {
     /// The horizon that its compactions use.
     pub(in crate::database) horizon: &'a Horizon,
-    /// Microseconds from the horizon to stream time; -1 puts the horizon one above it.
+    /// Microseconds from the horizon to stream time; -1 puts the horizon one above stream time.
     pub(in crate::database) keep: i64,
     /// Microseconds that stream time must advance before a flush or a search for expired files is
     /// worth it.
@@ -39,8 +39,8 @@ impl StoreExpiry<'_> {
     }
 }
 
-/// A window or session store has no segments: its space is freed in about this many parts of its
-/// retention.
+/// A window or session store has no segments. Its retention is cut into about this many parts, and
+/// space is freed part by part.
 const PARTS: i64 = 24;
 
 impl Store {

@@ -31,7 +31,7 @@ impl Database {
         })
     }
 
-    /// Fails if [`Database::commit`] would fail before it changes anything.
+    /// Makes the checks that [`Database::commit`] makes before it changes anything.
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -89,15 +89,15 @@ impl Database {
         committed
     }
 
-    /// Drops everything since the last commit, and makes a database usable whose commit failed.
+    /// Drops everything since the last commit. If a commit failed, the database can be used again.
     ///
-    /// A commit of a spilled transaction that was interrupted is finished if its commit file was
-    /// written, since it is committed then, and undone otherwise. [`Database::recover`] returns the
-    /// resulting offsets.
+    /// If the commit of a spilled transaction was interrupted, a rollback finishes it if its commit
+    /// file was written, and undoes it otherwise: the commit file makes a transaction committed.
+    /// [`Database::recover`] returns the resulting offsets.
     ///
     /// # Errors
     /// `Io` or `StoreCorrupted` if an interrupted commit cannot be ended; `Io` if the disk still
-    /// refuses writes, or if only another open makes the database accept them. The database then
+    /// refuses writes, or if the database accepts writes only after a reopen. The database then
     /// refuses work as before.
     pub fn rollback(&self) -> Result<()> {
         self.rocks.check_owner()?;
@@ -109,7 +109,8 @@ impl Database {
         self.finish(&mut writer)?;
         let discarded = writer.discard();
         drop(writer);
-        // Dropped after the lock: to free much memory takes a while, and others need not wait.
+        // Dropped after the lock: freeing much memory takes a while, and other threads need not
+        // wait.
         drop(discarded);
         Ok(())
     }

@@ -39,8 +39,9 @@ impl Database {
     /// Returns a READ_UNCOMMITTED view: the last commit and the staged writes of the database's own
     /// transaction. The view is repeatable.
     ///
-    /// While the writer is in a long call, the view is the state before that call. This waits for
-    /// short calls of the writer. The first views, taken while a long call runs, wait for its end.
+    /// While the writer is in a long call, the view is the state before that call. The reader waits
+    /// for short calls of the writer. It also waits for a long call that began before the first
+    /// READ_UNCOMMITTED reader, since that call has published no view.
     ///
     /// # Errors
     /// As [`Database::transaction`].
@@ -52,7 +53,7 @@ impl Database {
             if let Some(mut writer) = lock {
                 writer.check_usable(self.path())?;
                 return match writer.transaction_mut() {
-                    // A half of a write is never read.
+                    // A partly staged write is never read.
                     Some(tx) => tx
                         .check_not_poisoned()
                         .map(|()| tx.reader())

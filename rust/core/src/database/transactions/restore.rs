@@ -17,7 +17,8 @@ impl Database {
     ///
     /// `position` is the input position of the last record: it is merged into the database's
     /// position. A store that has lost its data counts as restored when its restore has reached the
-    /// database's position in these input partitions; without them, at once.
+    /// database's position in the input partitions of `position`. If `position` is empty, it counts
+    /// as restored at once.
     ///
     /// The meaning of a record's key, value and time depends on the store's kind: see `change.rs`.
     ///

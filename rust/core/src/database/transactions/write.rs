@@ -5,16 +5,16 @@ use crate::error::Result;
 use crate::transaction::Transaction;
 
 impl Database {
-    /// Runs the write call of one record, and writes what it staged for stores without transactions
-    /// through.
+    /// Runs the write call of one record. Then writes through what the call has staged for stores
+    /// without transactions.
     ///
     /// Other writers and commits wait for its end. READ_UNCOMMITTED readers wait for `work`, not
     /// for the disk.
     ///
     /// # Errors
     /// Those of `work`, of [`Database::transaction`] and of [`Database::write_through`]. If `work`
-    /// panics, or fails after it has staged something, that part must be neither committed nor
-    /// read: from then on all calls but `rollback` and READ_COMMITTED reads fail with
+    /// panics, or fails after it has staged something, the staged part must be neither committed
+    /// nor read. From then on, all calls except `rollback` and READ_COMMITTED reads fail with
     /// `InvalidState`.
     pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         let mut tx = self.transaction()?;

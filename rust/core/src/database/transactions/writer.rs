@@ -158,11 +158,11 @@ impl Writer {
         }
     }
 
-    /// Starts the commit of a spilled transaction. If it is not the database's own transaction, the
-    /// latter is open again afterwards.
+    /// Starts the commit of a spilled transaction. If that is a private transaction, the database's
+    /// own transaction is open again afterwards.
     ///
     /// # Errors
-    /// `InvalidState` if an earlier one was interrupted.
+    /// `InvalidState` if an earlier commit was interrupted.
     pub(in crate::database) fn start_commit(
         &mut self,
         commit: SpilledCommit,
