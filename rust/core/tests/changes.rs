@@ -1,5 +1,5 @@
-//! A transaction's changes, applied to another database, give it the same contents: every kind of
-//! store.
+//! A transaction's changes, applied to another database, give it the same contents, for every kind
+//! of store.
 
 use holdfast_core::{
     Commit, Database, DatabaseOptions, SessionQuery, Stamped, Step, StoreKind, StoreSpec,

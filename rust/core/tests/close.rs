@@ -1,4 +1,4 @@
-//! A close beside readers that never pause together.
+//! A close while the calls of two readers always overlap.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
@@ -43,7 +43,7 @@ fn read_in_turns(db: &Database, begun: [&AtomicU32; 2], ahead: u32) -> u32 {
 }
 
 /// Each reader begins a call before the other's call ends, so the database is never without a call.
-/// A close had to wait for both readers' last calls.
+/// Once, a close waited for both readers' last calls.
 #[test]
 fn close_ends_readers_whose_calls_overlap() {
     let dir = tempfile::tempdir().unwrap();

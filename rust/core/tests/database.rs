@@ -126,8 +126,8 @@ fn lock_error_names_the_process() {
     );
 }
 
-/// RocksDB compares the paths of its locks as text, so a second spelling of a path gave a second
-/// writer of the directory.
+/// RocksDB compares the paths of its locks as text. Once, a second spelling of a path therefore
+/// gave the directory a second writer.
 #[test]
 fn directory_is_opened_once_for_all_spellings_of_its_path() {
     let dir = tempfile::tempdir().unwrap();

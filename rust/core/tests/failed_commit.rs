@@ -110,7 +110,7 @@ fn rollback_after_failed_commit_restores_committed_state() {
     }
 }
 
-/// A range delete stages no record, so the transaction was taken for an unchanged one.
+/// A range delete stages no record, so the transaction was once taken for an unchanged one.
 #[test]
 fn failed_range_delete_without_transaction_requires_rollback() {
     let _turn = turn();
@@ -147,7 +147,7 @@ fn failed_range_delete_without_transaction_requires_rollback() {
     }
 }
 
-/// The next commit succeeded, and its offset skipped the lost writes.
+/// After a panic, the next commit once succeeded, and its offset skipped the lost writes.
 #[test]
 fn panic_in_a_commit_refuses_work_until_a_rollback() {
     let _turn = turn();

@@ -46,7 +46,7 @@ fn assert_refused(path: &Path, words: &str) {
 
 #[test]
 fn database_of_another_program_is_refused_and_stays_readable() {
-    // The second and third one are what Kafka Streams makes for a store.
+    // Kafka Streams makes the second and the third list for a store.
     for families in [
         &["default"][..],
         &["default", "keyValueWithTimestamp"],

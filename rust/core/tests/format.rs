@@ -15,14 +15,14 @@ use killed::copy_as_killed;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files that an open does not need, by the beginnings of their names.
+/// The first letters of the names of files that an open does not need.
 const NOT_STORED: [&str; 4] = ["HOLDER", "LOCK", "LOG", "OPTIONS"];
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/database-v1")
 }
 
-/// The stores. The second open has a longer retention and one store more.
+/// The stores. The second open has a longer retention and one more store.
 fn specs(history_retention: i64, more: &[StoreSpec]) -> Vec<StoreSpec> {
     let window = |retain_duplicates, timestamped| StoreKind::Window {
         retention: 1_000,
@@ -275,7 +275,7 @@ fn files_of_the_current_format_are_read_and_continued() {
     let more = [memory(true), StoreSpec::new("added", StoreKind::KeyValue)];
     let db = open(&path, &specs(90, &more), -1);
     check(&db, 4);
-    // A number of a duplicate, or of a commit, that is given again would replace a row.
+    // If the number of a duplicate or of a commit were used again, it would replace a row.
     commit(&db, 5);
     check(&db, 5);
     db.close().unwrap();

@@ -23,7 +23,7 @@ fn whole(found: Option<FigureValue>, name: &str) -> u64 {
     }
 }
 
-/// Filters and indexes of open files, 1.3 bytes a row, were memory beside the cache.
+/// Once, filters and indexes of open files, 1.3 bytes a row, were memory beside the cache.
 #[test]
 fn indexes_and_filters_are_within_the_cache() {
     let rows: u64 =

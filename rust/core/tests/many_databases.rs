@@ -10,9 +10,10 @@ use std::sync::Arc;
 const DATABASES: usize = 64;
 const ROUNDS: usize = 30;
 
-/// How many memtables all databases have begun to flush, by their logs.
+/// How many memtables all databases have begun to flush, according to their logs.
 ///
-/// Sorted files do not say it: a compaction of the files of the open writes one, too.
+/// The number of sorted files does not show it: a compaction of the files that the open wrote also
+/// writes a file.
 fn flushes(folder: &Path) -> usize {
     (0..DATABASES)
         .map(|n| std::fs::read_to_string(folder.join(n.to_string()).join("LOG")).unwrap())
@@ -20,7 +21,7 @@ fn flushes(folder: &Path) -> usize {
         .sum()
 }
 
-/// Commits 10 small rows to each database in turn; returns how many flushes that makes.
+/// Commits 10 small rows to each database in turn. Returns the number of flushes.
 fn commit_in_turns(kind: StoreKind, write: impl Fn(&Database, [u8; 8])) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let options = DatabaseOptions {
@@ -45,8 +46,8 @@ fn commit_in_turns(kind: StoreKind, write: impl Fn(&Database, [u8; 8])) -> usize
     flushes(dir.path()) - before
 }
 
-/// Each memtable counted a whole block of up to 1 MiB, so the memory was full after one commit of
-/// each database, and every further commit flushed its database.
+/// Once, each memtable counted a whole block of up to 1 MiB. The memory was full after one commit
+/// of each database, and every further commit flushed its database.
 #[test]
 fn small_commits_to_many_databases_flush_nothing() {
     let versioned = StoreKind::Versioned {

@@ -85,7 +85,7 @@ fn value(n: u32) -> Vec<u8> {
     value
 }
 
-/// Each value was copied 3,000 times before the limit of the column was looked at.
+/// Once, each value was copied 3,000 times before the limit of the column was checked.
 #[test]
 fn one_large_value_that_is_asked_for_often_is_read_and_held_once() {
     let _turn = turn();
@@ -211,8 +211,8 @@ fn range_delete_in_memory_holds_no_list_of_the_keys() {
     assert!(staged > 40);
 }
 
-/// The changes of a range delete are a delete of each row, which is more than the transaction may
-/// hold.
+/// The changes of a range delete are a delete of each row, and these exceed the transaction's
+/// memory.
 #[test]
 fn changes_of_a_range_delete_spill() {
     let _turn = turn();

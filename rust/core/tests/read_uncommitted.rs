@@ -1,5 +1,5 @@
-//! READ_UNCOMMITTED readers do not wait for the writer's long calls, and see the writes that had
-//! returned before those (`docs/design/stores.md`).
+//! READ_UNCOMMITTED readers do not wait for the writer's long calls. During such a call they see
+//! the writes that had returned before it (`docs/design/stores.md`).
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::failpoint::{Action, Failpoint};
@@ -121,7 +121,7 @@ fn readers_during_a_batch_see_the_state_before_it() {
     })
     .unwrap();
     assert_eq!(read_now(&db).unwrap(), b"new");
-    // A refused call and a panicking one end as any other.
+    // A refused call and a panicking call end as any other call.
     let refused = db.write_batch(|tx| db.key_value("none")?.put(tx, b"k", None));
     refused.unwrap_err();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -129,7 +129,7 @@ fn unclean_stop_is_recorded_until_the_store_is_reopened() {
     let once = ProcessingGuarantee::ExactlyOnce;
     let dir = tempfile::tempdir().unwrap();
     write_without_close(dir.path(), once);
-    // Opens without store b: closed and not closed, with another such store and without.
+    // Opens without store `b`: with a close and without, with another such store and without.
     open_two(dir.path(), &[], false, once)
         .unwrap()
         .close()
@@ -180,8 +180,8 @@ fn at_least_once_accepts_opened_stores_after_an_unclean_stop_and_no_others() {
     assert!(!has_row(&both, "b"));
 }
 
-/// A write-through once rebased the open transaction onto another one's commit: the older version
-/// then replaced the newer one as the latest.
+/// Once, a write-through rebased the open transaction onto the commit of another transaction. The
+/// older version then replaced the newer one as the latest.
 #[test]
 fn write_through_refuses_a_transaction_that_another_commit_overtook() {
     let dir = tempfile::tempdir().unwrap();

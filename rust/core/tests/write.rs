@@ -1,4 +1,4 @@
-//! Write calls on the open transaction, which are units, and a commit on another thread.
+//! Write calls on the open transaction, each of which is one unit, and a commit on another thread.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{

@@ -6,7 +6,8 @@ use std::path::Path;
 
 /// Copies a database's files as a kill leaves them.
 ///
-/// All are of one moment: it copies again if a file was added, has grown or was removed meanwhile.
+/// All copies are of one moment: if a file was added, has grown or was removed meanwhile, the
+/// function copies all files again.
 pub fn copy_as_killed(from: &Path, to: &Path) {
     let files = || -> BTreeMap<OsString, u64> {
         let entries = std::fs::read_dir(from).unwrap().flatten();

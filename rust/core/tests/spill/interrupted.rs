@@ -1,4 +1,4 @@
-//! Commits of spilled transactions, and spills, that are interrupted.
+//! Interrupted spills, and interrupted commits of spilled transactions.
 
 use crate::support::{
     at, committed, directory, expected, open, options, partition, put, rows, specs, transaction,
@@ -194,7 +194,7 @@ fn failed_spill_leaves_stream_time_unchanged() {
             };
             db.session("s").unwrap().put(&mut tx, session, Some(b"v"))
         };
-        // Also if nothing is staged: the transaction is still empty.
+        // A put that is refused while nothing is staged leaves the transaction empty.
         let too_large = vec![0; 1 << 30];
         if let Ok(store) = db.window("s") {
             let put = WindowPut {

@@ -129,7 +129,7 @@ fn small_records_stay_within_the_memory_limit() {
         }
         assert!(tx.has_spilled());
         assert!(most < limit as usize + (64 << 10), "{most} bytes at most");
-        // It spills for a full memory only.
+        // The transaction spills only when its memory is full.
         assert!(most > limit as usize * 9 / 10, "{most} bytes at most");
     }
 }
@@ -146,7 +146,7 @@ fn deletes_of_a_range_count_for_the_memory_limit() {
         store.put(&mut tx, &key.to_be_bytes(), Some(&[7])).unwrap();
     }
     assert!(!tx.has_spilled());
-    // A delete for each of these rows.
+    // Stages a delete for each of these rows.
     store.delete_range(&mut tx, None, None).unwrap();
     store.put(&mut tx, b"next", Some(&[7])).unwrap();
     assert!(tx.has_spilled());
@@ -248,7 +248,8 @@ fn close_and_open_remove_spilled_files() {
     assert!(rows(&db, &mut db.transaction().unwrap()).is_empty());
 }
 
-/// The commit of a spilled private transaction dropped the writes of the open one without an error.
+/// Once, the commit of a spilled private transaction dropped the writes of the open transaction
+/// without an error.
 #[test]
 fn spilled_private_commit_leaves_open_transaction() {
     let _turn = turn();

@@ -12,8 +12,8 @@ use std::process::Command;
 const CHILD: &str = "HOLDFAST_SECOND_OPENER";
 const TEST: &str = "second_opener::second_opener_changes_nothing_while_a_commit_runs";
 
-/// Each file of the running commit with its inode and contents. The database's own
-/// files are left out: its background threads add and remove some.
+/// The inode and the contents of each file of the running commit. The database's own files are left
+/// out: its background threads add and remove some.
 fn files(folder: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -52,8 +52,8 @@ fn assert_locked(path: &Path) {
     assert!(after == before, "a file has changed");
 }
 
-/// A removed file was put back from the commit's files, and a damaged commit file was reported in
-/// place of the lock.
+/// Once, a removed file was put back from the commit's files, and a damaged commit file was
+/// reported instead of the lock.
 #[test]
 fn second_opener_changes_nothing_while_a_commit_runs() {
     if let Some(path) = std::env::var_os(CHILD) {
@@ -99,8 +99,8 @@ fn second_opener_changes_nothing_while_a_commit_runs() {
     open(dir.path(), 0).close().unwrap();
 }
 
-/// The lock belongs to the open database: neither a close with views that are still held nor a
-/// failed open keeps it.
+/// The lock belongs to the open database. A close releases it even if views are still held, and a
+/// failed open releases it, too.
 #[test]
 fn directory_is_free_after_a_close_and_after_a_failed_open() {
     let _turn = turn();

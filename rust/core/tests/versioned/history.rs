@@ -1,5 +1,5 @@
-//! Versions of a key oldest first: the reverse of newest first, also if a key has more versions
-//! than a scan buffers.
+//! The versions of a key oldest first are the reverse of newest first, even if a key has more
+//! versions than a scan buffers.
 
 use holdfast_core::{
     Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,

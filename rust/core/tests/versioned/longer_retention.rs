@@ -1,5 +1,5 @@
-//! A versioned store that is opened with a longer history retention. Of the versions that ended
-//! before the shorter one some may be left and some not, so none from before it is returned.
+//! A versioned store that is opened with a longer history retention. Some of the versions that
+//! ended before the shorter retention may have been dropped, so a read returns none of them.
 
 use crate::killed::copy_as_killed;
 use holdfast_core::{
@@ -89,7 +89,7 @@ fn versions_before_the_shorter_retention_are_not_returned() {
     for durability in [Durability::Sync, Durability::Changelog] {
         let dir = tempfile::tempdir().unwrap();
         filled(dir.path(), 100, durability);
-        // Also if it is opened again, and if the retention is raised again.
+        // The same holds if the store is opened again, and if the retention is raised again.
         for history_retention in [10_000, 10_000, 20_000] {
             let db = open(dir.path(), history_retention, durability);
             assert_eq!([150, 500, 899].map(|time| at(&db, b"EUR", time)), [None; 3]);
@@ -107,7 +107,7 @@ fn versions_before_the_shorter_retention_are_not_returned() {
             assert!(put(&db, b"late", 900));
             db.close().unwrap();
         }
-        // Until stream time has moved by the longer retention.
+        // The limit remains until stream time has moved by the longer retention.
         let db = open(dir.path(), 20_000, durability);
         assert!(put(&db, b"other", 20_950));
         assert_eq!(
@@ -133,7 +133,7 @@ fn temporarily_shorter_retention_hides_versions() {
         assert_eq!(at(&db, b"EUR", 700), Some(600), "{history_retention}");
         db.close().unwrap();
     }
-    // All versions from 700 on are returned: the shortest retention counts, whenever it was.
+    // All versions from 700 on are returned: the shortest retention counts, whenever it was set.
     let db = open(dir.path(), 10_000, Durability::Sync);
     assert_eq!(
         [699, 700].map(|time| at(&db, b"EUR", time)),
@@ -149,7 +149,7 @@ fn shorter_retention_is_known_after_a_crash() {
     let (path, copy) = (dir.path().join("db"), dir.path().join("copy"));
     filled(&path, 10_000, Durability::Changelog);
     let _database = open(&path, 100, Durability::Changelog);
-    // What a crash leaves; compactions until then make no difference.
+    // The copy is what a crash leaves. Compactions before it make no difference.
     copy_as_killed(&path, &copy);
     let after = open(&copy, 10_000, Durability::Changelog);
     assert_eq!([500, 899].map(|time| at(&after, b"EUR", time)), [None; 2]);
