@@ -33,7 +33,7 @@ pub enum ErrorKind {
     /// The store was opened before a fork: start the child with spawn, or fork before the first
     /// database is opened.
     ForkedProcess,
-    /// The operating system refused: disk full, permission.
+    /// The operating system reported an error: for example, a full disk or a missing permission.
     Io,
     /// An argument's value is wrong (`ValueError`).
     InvalidValue,
@@ -62,8 +62,8 @@ impl ErrorKind {
         (Self::InvalidState, "InvalidState"),
     ];
 
-    /// Returns the name on the wire, and of the exception in Python (there with `Error` at the
-    /// end).
+    /// Returns the kind's name on the wire. The exception in Python has this name with `Error` at
+    /// the end.
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()
@@ -71,7 +71,7 @@ impl ErrorKind {
             .map_or("Io", |(_, name)| name)
     }
 
-    /// Returns the kind with a name.
+    /// Returns the kind that has this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .iter()

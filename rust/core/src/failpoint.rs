@@ -71,7 +71,8 @@ const ARM: u64 = 1 << 63;
 static HELD: AtomicBool = AtomicBool::new(false);
 
 impl Failpoint {
-    /// Arms this point: it is passed `passed` times, then the action happens.
+    /// Arms this point. The first `passed` passes do nothing, and the action happens at the next
+    /// one.
     pub fn arm(self, action: Action, passed: u32) {
         HELD.store(action == Action::Hold, Ordering::SeqCst);
         ARMED.store(
@@ -80,7 +81,7 @@ impl Failpoint {
         );
     }
 
-    /// Disarms the armed point; false if its action has not happened.
+    /// Disarms the armed point. Returns false if its action has not happened.
     pub fn disarm() -> bool {
         ARMED.swap(0, Ordering::SeqCst) == 0
     }

@@ -36,7 +36,7 @@ pub enum OffsetChange {
     Keep,
     /// Remove all of them.
     Forget,
-    /// Set these; `None` removes one.
+    /// Set these offsets; `None` removes an offset.
     Set(Vec<(TopicPartition, Option<Offset>)>),
 }
 

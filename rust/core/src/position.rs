@@ -3,12 +3,12 @@
 use crate::offset::{Offset, TopicPartition};
 use std::collections::BTreeMap;
 
-/// For each input partition the greatest offset whose writes a state contains.
+/// The greatest offset of each input partition whose writes a state contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position(BTreeMap<TopicPartition, Offset>);
 
 impl Position {
-    /// Records an offset; one that is not greater than the recorded one changes nothing.
+    /// Records an offset if it is greater than the partition's recorded offset.
     pub fn observe(&mut self, tp: TopicPartition, offset: Offset) {
         let known = self.0.entry(tp).or_insert(offset);
         *known = offset.max(*known);
@@ -31,7 +31,7 @@ impl Position {
         self.0.iter().map(|(tp, offset)| (tp, *offset))
     }
 
-    /// Whether all offsets of this position, if there are any, are as great as in `other`.
+    /// Whether no offset of this position is behind the offset of `other`. True if there are none.
     pub(crate) fn reaches(&self, other: &Self) -> bool {
         self.offsets()
             .all(|(tp, offset)| other.get(tp).is_none_or(|wanted| wanted <= offset))

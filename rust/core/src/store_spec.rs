@@ -5,8 +5,8 @@ use crate::expiry::retention::{first_retained_version, first_retained_window};
 /// The name, kind and settings with which a store is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSpec {
-    /// Name, unique within a database: letters, digits and `_ - .` only, since it is part of family
-    /// and file names.
+    /// Name, unique within a database. It has only letters, digits and `_ - .`, since it is part of
+    /// family and file names.
     pub name: String,
     /// Kind and its settings.
     pub kind: StoreKind,
@@ -50,9 +50,10 @@ pub enum StoreKind {
         retention: i64,
         /// The length of a window; not negative, not above the retention.
         window_size: i64,
-        /// Puts of the same key and start are separate rows. Fixed when the store is created.
+        /// If true, puts of the same key and start are separate rows. Fixed when the store is
+        /// created.
         retain_duplicates: bool,
-        /// Values have a timestamp of their own.
+        /// If true, values have a timestamp of their own.
         timestamped: bool,
     },
     /// (key, [start, end]) → value.
@@ -123,8 +124,8 @@ impl StoreKind {
         }
     }
 
-    /// Whether a restore needs a time with every record; [`crate::Database::restore`] says what the
-    /// time means.
+    /// Whether a restore needs a time with every record. The table in `database/change.rs` says
+    /// what the time means.
     pub fn restores_with_times(&self) -> bool {
         match self {
             Self::KeyValue | Self::Session { .. } => false,

@@ -4,8 +4,8 @@ use crate::error::{Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 
-/// Bytes after which a batch of a scan ends, even if it has fewer rows than wanted: far fewer than
-/// a binary column can hold.
+/// Bytes after which a batch of a scan ends, even if it has fewer rows than requested. A binary
+/// column can hold far more.
 pub const BATCH_BYTES: usize = 64 << 20;
 
 /// Fails if one binary column cannot hold the bytes.

@@ -16,7 +16,7 @@ pub struct Places {
     data: Vec<u8>,
     /// The place of the value that was found last.
     last: std::ops::Range<usize>,
-    /// Bytes of the column: equal values count each.
+    /// Bytes of the column, in which each of several equal values counts.
     bytes: usize,
     places: Vec<Option<(std::ops::Range<usize>, Timestamp)>>,
 }

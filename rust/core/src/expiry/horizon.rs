@@ -25,14 +25,15 @@ const MOST_COUNTS: usize = 4096;
 
 /// How many of the retained rows end in each segment of time.
 ///
-/// A count is for several segments if the rows end in many: a segment may be a microsecond.
+/// If the rows end in many segments, each count is for several of them: a segment may be as short
+/// as a microsecond.
 #[derive(Clone, Debug)]
 pub struct Ends {
     /// Microseconds of a segment.
     segment: i64,
     /// How many segments a count is for.
     width: i64,
-    /// By number of segment, divided by the width.
+    /// Rows by segment number, which is divided by the width.
     rows: BTreeMap<i64, u64>,
 }
 
@@ -138,7 +139,7 @@ impl Ends {
 mod tests {
     use super::*;
 
-    /// A segment of a microsecond had a count for each row.
+    /// With segments of a microsecond, there was a count for each row.
     #[test]
     fn counts_are_few_if_each_row_ends_in_a_segment_of_its_own() {
         const ROWS: i64 = 1 << 20;

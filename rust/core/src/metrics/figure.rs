@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// A measured value, its unit and its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// The name; that of Kafka Streams if it has this figure. A figure named `…-total` only grows
+    /// The name: Kafka Streams' name if it has this figure. A figure named `…-total` only grows
     /// while the database is open.
     pub name: Cow<'static, str>,
     /// The value now.

@@ -7,8 +7,8 @@
 //!
 //! A sample that is taken 30 s or more after `second` moves both marks. If samples are taken more
 //! often than that, the window is 30 to 60 s long (Kafka has two windows of 30 s, too). If they are
-//! taken less often, it reaches back two samples. At first it begins when the database is opened.
-//! Nothing runs in the background, and counting does not use the window.
+//! taken less often, the window reaches back two samples. The first window begins when the database
+//! is opened. Nothing runs in the background, and counting does not use the window.
 //!
 //! A sample may move the marks, so figures that are shown together share one sample of each window.
 

@@ -49,9 +49,9 @@ impl Drop for TableEntry {
 impl DirectoryLock {
     /// Locks an existing directory and writes the id of this process into its `HOLDER`.
     ///
-    /// The path must be canonical: the table compares paths. On return the `HOLDER` of a directory
-    /// without a database is on disk, so a database that a crash leaves half made is not taken for
-    /// one of another program.
+    /// The path must be canonical: the table compares paths. If the directory has no database, its
+    /// `HOLDER` is on disk on return. So a database that a crash leaves half made is not taken for
+    /// a database of another program.
     ///
     /// # Errors
     /// `StoreLocked` with the holder's process id, and nothing is changed; `Io` if the directory

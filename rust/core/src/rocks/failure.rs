@@ -4,7 +4,7 @@
 use crate::error::{Error, ErrorKind};
 use std::path::Path;
 
-/// Whether an error of RocksDB is a full disk, after which it continues once there is space.
+/// Whether an error of RocksDB means that the disk is full. RocksDB continues once there is space.
 pub(super) fn is_disk_full(error: &rust_rocksdb::Error) -> bool {
     error.kind() == rust_rocksdb::ErrorKind::IOError && error.to_string().contains("No space left")
 }

@@ -73,9 +73,9 @@ impl RocksDb {
                 path,
             ));
         }
-        // Also without `sync`: that may be the wrong durability for these files, and the open would
-        // replay their log. If the number cannot be read, the open below fails too, and its error
-        // says why.
+        // The log is checked even without `sync`: that may be the wrong durability for these files,
+        // and the open would replay their log. If the number cannot be read, the open below fails
+        // too, and its error says why.
         let filter = if on_disk && has_log(path) {
             number_in_files().map(GapFilter::from)
         } else {

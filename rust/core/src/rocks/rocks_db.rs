@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// An open database.
 pub struct RocksDb {
     pub(super) db: RwLock<Option<Box<DB>>>,
-    /// Whether a close waits for the calls that have begun: a shared lock that is taken again and
-    /// again by several threads would keep it waiting.
+    /// Whether a close waits for the calls that have begun. New calls then fail: if several threads
+    /// took the shared lock again and again, the close would wait forever.
     pub(super) closing: AtomicBool,
     /// Released after the database is closed; `None` for a temporary one and one in memory.
     pub(super) lock: Mutex<Option<DirectoryLock>>,
@@ -50,7 +50,7 @@ impl RocksDb {
     /// The handle of an open family.
     ///
     /// # Errors
-    /// `InvalidValue` for one that is not open.
+    /// `InvalidValue` for a family that is not open.
     pub fn family(&self, spec: &FamilySpec) -> Result<Family> {
         self.find_family(&spec.name()).ok_or_else(|| {
             Error::new(

@@ -7,7 +7,7 @@ use rust_rocksdb::{DB, ReadOptions, SnapshotWithThreadMode};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// Bytes of values that one native MultiGet pins at most, but for a value or two.
+/// The most bytes of values that one native MultiGet pins; a value or two may exceed it.
 const MULTI_GET_BYTES: u64 = 16 << 20;
 
 /// A pinned view. It shares the ownership of its database.

@@ -48,8 +48,8 @@ impl SessionStore {
         self.rows.stream_time(tx)
     }
 
-    /// How many writes were refused because they were older than the retention, since the database
-    /// was opened.
+    /// How many writes were refused since the database was opened, because they were older than the
+    /// retention.
     pub fn dropped_records(&self) -> u64 {
         self.rows.dropped_records()
     }
@@ -141,9 +141,9 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Stages sessions from a changelog, in any order. Sessions past the retention are skipped
-    /// and not counted. A record's key is the session's key, then its end and its start, both 8
-    /// bytes big-endian, as Kafka Streams writes them.
+    /// Stages sessions from a changelog, in any order. Sessions older than the retention are
+    /// skipped and not counted. A record's key is the session's key, then its end and its start,
+    /// both 8 bytes big-endian, as Kafka Streams writes them.
     pub(crate) fn restore<'a>(
         &self,
         tx: &mut Transaction,

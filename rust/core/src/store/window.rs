@@ -82,8 +82,8 @@ impl WindowStore {
         self.rows.raise_stream_time(tx, time.0);
     }
 
-    /// How many writes were refused because they were older than the retention, since the database
-    /// was opened.
+    /// How many writes were refused since the database was opened, because they were older than the
+    /// retention.
     pub fn dropped_records(&self) -> u64 {
         self.rows.dropped_records()
     }

@@ -1,5 +1,5 @@
 //! What a table is: its column family, its bounds, and the fixed parts of its keys. Nothing here
-//! knows RocksDB, and every other folder of the engine may import it.
+//! uses RocksDB, and every other folder of the engine may import this one.
 
 mod bounds;
 mod family;

@@ -15,8 +15,8 @@ impl Transaction {
         let Place::Files(_) = table.place else {
             return self.delete_each(table, bounds);
         };
-        // From the first row to the last one: the interval has two ends even if the bounds are
-        // open.
+        // The interval is from the first row to the last one, so it has two ends even if the bounds
+        // are open.
         let interval = TableCursor::new(&self.base, table, bounds)?.with(|rows| {
             rows.seek_to_first();
             let from = rows.key()?.to_vec();
@@ -31,23 +31,24 @@ impl Transaction {
             buffer.clear(interval);
         }
         buffer.delete_staged(bounds);
-        // The deletes over staged rows do not count as staged bytes.
+        // The deletes over staged rows are not in `staged_bytes`, so the next check measures the
+        // memory.
         self.memory_limit.measure_at = 0;
         Ok(())
     }
 
-    /// Stages a delete of each row. Committed rows in memory are layers like staged ones, and each
-    /// of them would have to check an interval.
+    /// Stages a delete of each row. An interval would not help: committed rows in memory are layers
+    /// like staged rows, and reads would have to check the interval for each layer.
     fn delete_each(&mut self, table: Table, bounds: &Bounds) -> Result<()> {
         self.scan(table, bounds.clone(), false)?
             .each_key(&mut |key| self.stage(table, &[key], None, false))
     }
 
     /// Replaces range deletes by a staged delete of each stored row that they hide. Spills if these
-    /// outgrow the memory.
+    /// deletes outgrow the memory.
     ///
-    /// A row that has a staged record needs none. After an error, the transaction reads the same
-    /// rows as before.
+    /// A row with a staged record needs no such delete. After an error, the transaction reads the
+    /// same rows as before.
     pub(super) fn expand_cleared(&mut self, table: Table) -> Result<()> {
         let buffer = &mut self.buffers[table.number];
         buffer.catch_up();
@@ -62,7 +63,8 @@ impl Transaction {
             }
             self.make_room()?;
             if self.buffers[table.number].cleared().is_empty() {
-                // It has spilled, and a spill also writes the deletes of the rows that follow.
+                // The transaction has spilled, and a spill also writes the deletes of the rows that
+                // follow.
                 return Ok(());
             }
         }

@@ -1,6 +1,6 @@
 //! Keys as numbers, for sorting.
 
-/// The first 8 bytes of a key as a number: most comparisons of a sort are decided by it.
+/// The first 8 bytes of a key as a number, which decides most comparisons of a sort.
 pub(crate) fn sort_prefix(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(bytes) => u64::from_be_bytes(*bytes),

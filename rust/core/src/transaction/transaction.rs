@@ -34,7 +34,8 @@ pub struct Transaction {
     /// Why the transaction can only be rolled back: only a part of a write is staged.
     poison: Option<Cow<'static, str>>,
     pub(super) memory_limit: MemoryLimit,
-    /// Keys and values staged since it began, in bytes, plus one per record.
+    /// Bytes of the keys and values staged since the transaction began, plus `Layer::RECORD_BYTES`
+    /// for each record.
     pub(super) staged_bytes: u64,
 }
 
@@ -117,8 +118,8 @@ impl Transaction {
         let done = work(self);
         match &done {
             Err(error) if self.staged_bytes != staged => self.poison(error),
-            // A failed write-through has poisoned it, even if no record was staged: a range delete
-            // stages none.
+            // A failed write-through has poisoned the transaction, even if no record was staged: a
+            // range delete stages none.
             Err(_) if matches!(self.poison, Some(Cow::Owned(_))) => {}
             _ => self.poison = None,
         }
@@ -157,8 +158,7 @@ impl Transaction {
         &self.observed
     }
 
-    /// The input position of this view: the last commit's, and what the transaction has observed
-    /// since.
+    /// The input position of this view: that of the last commit, and the offsets observed since.
     pub fn position(&self) -> Position {
         let mut position = self.base.position().clone();
         position.merge(&self.observed);
@@ -176,7 +176,8 @@ impl Transaction {
         !self.buffers[table.number].is_empty()
     }
 
-    /// An upper bound of the memory of all records staged since it began, in bytes. It never falls.
+    /// An upper bound, in bytes, of the memory of all records staged since the transaction began.
+    /// It never falls.
     pub(crate) fn staged_bytes(&self) -> u64 {
         self.staged_bytes
     }

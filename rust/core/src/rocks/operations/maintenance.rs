@@ -49,7 +49,7 @@ impl RocksDb {
             db.write_opt(&batch, &options)
                 .map_err(|e| failure("deleting a store's rows", &self.path, e))?;
         }
-        // Without a row, the files may still have rows below a tombstone: those of an earlier
+        // Even if no row is visible, the files may have rows below the tombstone of an earlier
         // attempt that failed.
         let Some(last) = last.max(self.last_key_in_files(family)?) else {
             return Ok(());

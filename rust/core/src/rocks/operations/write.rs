@@ -10,7 +10,7 @@ use crate::table::{FamilyKind, FamilySpec};
 use rust_rocksdb::{ReadOptions, ReadTier, WriteBatch, WriteOptions};
 use std::time::{Duration, Instant};
 
-/// How long RocksDB may take to find that a full disk has space again: it looks every 5 s.
+/// How long RocksDB may take to find that a full disk has space again: it checks every 5 s.
 const RESUMES_WITHIN: Duration = Duration::from_secs(11);
 
 /// How often a rollback checks whether RocksDB accepts writes again.
@@ -33,8 +33,8 @@ impl RocksDb {
         let number = self
             .commits
             .next(|number| {
-                // The batch has room for the number. RocksDB's copy of it has none left and would
-                // be copied once more to grow.
+                // The batch has room for the number. RocksDB's copy of the batch has none, and to
+                // grow it would be copied once more.
                 batch.push(metadata.id, commit_number::KEY, Some(&number.to_be_bytes()));
                 db.write_opt(&WriteBatch::from_data(batch.finish()), &options)
             })
@@ -47,7 +47,7 @@ impl RocksDb {
 
     /// Waits until RocksDB accepts writes.
     ///
-    /// After an error of the disk it refuses them. If the disk was full, RocksDB looks every few
+    /// After an error of the disk it refuses them. If the disk was full, RocksDB checks every few
     /// seconds whether there is space again, and then continues by itself. After any other error
     /// only a new open helps.
     ///

@@ -18,8 +18,8 @@ pub(in crate::rocks) fn rocks_options(options: &RocksOptions) -> Result<Options>
     db.set_max_file_opening_threads(4);
     db.set_keep_log_file_num(3);
     db.set_max_log_file_size(4 << 20);
-    // Every flush appends to the manifest and every checkpoint copies it. A new one begins well
-    // before it is larger than the rows of a small state.
+    // Every flush appends to the manifest and every checkpoint copies it. A new manifest begins
+    // well before the old one is larger than the rows of a small state.
     db.set_max_manifest_file_size(1 << 20);
     db.set_stats_dump_period_sec(0);
     db.set_max_total_wal_size(64 << 20);

@@ -5,9 +5,9 @@
 //! returned; without one, the last that was flushed. The file is written after the write and never
 //! synced. After a crash its number may be too low, never too high.
 //!
-//! If the files hold less than that, they were damaged, cut short or replaced by older ones.
-//! RocksDB cannot detect it: a log that is cut looks like one that ends there, and a manifest that
-//! is cut names the files of an earlier valid state.
+//! If the database's files hold a lower number, they were damaged, cut short or replaced by older
+//! ones. RocksDB cannot detect it: a log that is cut looks like one that ends there, and a manifest
+//! that is cut names the files of an earlier valid state.
 //!
 //! ```text
 //! metadata   commit → number u64 big-endian

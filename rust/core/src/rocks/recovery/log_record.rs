@@ -88,8 +88,8 @@ struct LogWalk {
 }
 
 impl LogWalk {
-    /// The offset of a record in a file that RocksDB would read forever; `None` if there is none or
-    /// the file cannot be read.
+    /// The offset of a file's record that RocksDB would read forever; `None` if there is no such
+    /// record or the file cannot be read.
     fn read(&mut self, file: &Path) -> Option<u64> {
         (self.record, self.has_read) = (None, false);
         let mut file = File::open(file).ok()?;

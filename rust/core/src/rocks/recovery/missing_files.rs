@@ -128,7 +128,8 @@ mod tests {
         assert_eq!(first_number(&named, &[7], &[10, 20, 30]), Some(5));
         assert_eq!(first_number(&named, &[5], &[10, 20]), Some(5));
         assert_eq!(first_number(&named, &[8, 9], &[10, 20]), Some(8));
-        // None is missing, or none of these is, or others are too.
+        // No file is missing; the missing file is not of the ingest; or a file beyond the ingest is
+        // missing, too.
         assert_eq!(first_number(&named, &[], &[10, 20]), None);
         assert_eq!(first_number(&named, &[3], &[10, 20]), None);
         assert_eq!(first_number(&named, &[3, 5, 6], &[10, 20]), None);

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 /// log of a job that reads far back.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// A read as of a moment before the history. It counts if it leaves out a key that has a newer
-/// version, since an older one may have been valid then.
+/// A read as of a moment before the history. It is counted if it leaves out a key that has a newer
+/// version: an older version may have been valid at that moment.
 pub(super) struct ExpiredRead {
     store: VersionedStore,
     at: i64,
     /// The oldest moment that can be read.
     horizon: i64,
-    /// The oldest moment within the retention; before `horizon` if the retention was shorter
-    /// before.
+    /// The oldest moment within the retention; earlier than `horizon` if the retention was once
+    /// shorter.
     first_retained: i64,
 }
 

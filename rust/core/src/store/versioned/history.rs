@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 /// How many older versions a scan as of a moment skips one by one before it seeks to the next key.
 const STEPS: usize = 8;
 
-/// How many bytes of a key's versions an ascending scan collects. More are walked backward, which
-/// costs twice as much.
+/// How many bytes of a key's versions an ascending scan collects. A key with more is walked
+/// backward, which costs twice as much.
 const COLLECTED: usize = 256 << 10;
 
 /// A scan over versions, as they were when it was opened.
@@ -32,7 +32,7 @@ pub struct VersionScan {
     /// The walk over a key with more versions than can be collected.
     backward: Option<BackwardWalk>,
     ready: VecDeque<(Vec<u8>, OwnedVersion)>,
-    /// The read's moment is before the history, and no key has been left out for it yet.
+    /// Set while the read's moment is before the history and no key has been left out.
     expired: Option<ExpiredRead>,
 }
 

@@ -71,8 +71,8 @@ impl VersionedStore {
 
     /// Reads the version valid at a moment, with its end.
     ///
-    /// A moment before `stream time - history retention` finds only the newest version, if it began
-    /// by then.
+    /// As of a moment before `stream time - history retention`, only the newest version is found,
+    /// if it began by then.
     pub fn get_as_of<R>(
         &self,
         tx: &mut Transaction,
@@ -192,8 +192,9 @@ impl VersionedStore {
 
     /// The stored versions around a moment; `next` only with `want_next`.
     ///
-    /// A version ends when the row before it begins, and steps backward are expensive. So the seek
-    /// goes to where the next newer version usually is, and the walk goes forward from there.
+    /// A version ends when the version of the row before it begins, and steps backward are
+    /// expensive. So the seek goes to where the next newer version usually is, and the walk goes
+    /// forward from there.
     pub(super) fn stored_at(
         &self,
         tx: &mut Transaction,

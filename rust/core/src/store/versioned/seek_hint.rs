@@ -1,4 +1,5 @@
-//! How far ahead of a moment a read seeks, to find the version that ends the one in force.
+//! How far ahead of a moment a read seeks, to find the next newer version. The version that is
+//! valid at the moment ends there.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -12,9 +13,9 @@ impl SeekHint {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Records how far ahead the version was found. The hint is twice the mean distance: for
-    /// random moments that is the mean time between versions. The wanted version is rarely further
-    /// away, and few others precede it.
+    /// Records how far ahead the version was found. The hint is twice the mean distance, which for
+    /// random moments is the mean time between versions. The wanted version is rarely further away,
+    /// and few others precede it.
     #[inline]
     pub(super) fn learn(&self, distance: i64) {
         let now = self.get();

@@ -76,14 +76,14 @@ impl VersionedStore {
         tx.stores[self.inner.number].stream_time.map(Timestamp)
     }
 
-    /// How many writes were refused because they were older than the history retention, since the
-    /// database was opened.
+    /// How many writes were refused since the database was opened, because they were older than the
+    /// history retention.
     pub fn dropped_records(&self) -> u64 {
         self.inner.counts.dropped.total()
     }
 
-    /// How many reads as of a moment older than the history retention left a key out that has a
-    /// newer version, since the database was opened.
+    /// How many reads were expired since the database was opened: they were as of a moment older
+    /// than the history retention, and left out a key that has a newer version.
     pub fn expired_reads(&self) -> u64 {
         self.inner.counts.expired_reads.total()
     }
@@ -97,7 +97,7 @@ impl VersionedStore {
         )
     }
 
-    /// The oldest moment within the store's retention. If the retention was shorter before, the
+    /// The oldest moment within the store's retention. If the retention was once shorter, the
     /// history at this moment may have been dropped.
     pub(super) fn first_retained(&self, tx: &Transaction) -> i64 {
         tx.stores[self.inner.number]

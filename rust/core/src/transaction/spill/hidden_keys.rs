@@ -59,7 +59,7 @@ impl HiddenKeys {
         }
     }
 
-    /// The next of the keys, in order; `None` at the end. Some of them may have a staged record.
+    /// The next keys, in order; `None` at the end. Some of them may have a staged record.
     pub(in crate::transaction) fn next_keys(&mut self) -> Result<Option<VecDeque<Vec<u8>>>> {
         self.fill()?;
         Ok(Some(std::mem::take(&mut self.keys)).filter(|keys| !keys.is_empty()))

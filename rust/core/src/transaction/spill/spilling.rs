@@ -30,7 +30,7 @@ impl Transaction {
         }
     }
 
-    /// Whether the next record may make it spill.
+    /// Whether the next record may make the transaction spill.
     #[inline]
     pub(crate) fn may_spill(&self) -> bool {
         self.staged_bytes >= self.memory_limit.measure_at && self.memory_limit.spiller.is_some()
@@ -57,8 +57,8 @@ impl Transaction {
         } else {
             limit - bytes
         };
-        // The memory grows no faster than the staged bytes, so it cannot pass the limit before the
-        // next measurement by more than the shortest step and one record.
+        // The memory grows no faster than the staged bytes. Until the next measurement it exceeds
+        // the limit by at most the shortest step and one record.
         let shortest = SHORTEST_STEP.min(limit / 256);
         self.memory_limit.measure_at = self.staged_bytes + left.max(shortest) as u64;
         Ok(())
@@ -77,8 +77,8 @@ impl Transaction {
     }
 
     /// Moves the staged records into sorted files, as the transaction does by itself when they
-    /// outgrow its memory. Does nothing in a database that never spills. After an error they are
-    /// still staged.
+    /// outgrow its memory. Does nothing in a database that never spills. After an error the records
+    /// are still staged.
     ///
     /// # Errors
     /// `Io` for a full disk, or another failure of the disk.
@@ -134,12 +134,12 @@ impl Transaction {
         self.memory_limit.measure_at = 0;
     }
 
-    /// Whether a part of it has been spilled.
+    /// Whether a part of the transaction has been spilled.
     pub fn has_spilled(&self) -> bool {
         self.base.spilled().is_some()
     }
 
-    /// The most memory that it has used, in bytes.
+    /// The most memory that the transaction has used, in bytes.
     pub fn peak_bytes(&self) -> usize {
         self.memory_limit.peak.max(self.uncommitted_bytes())
     }

@@ -57,7 +57,8 @@ impl KeyIndex {
         }
     }
 
-    /// The record of a key, without its suffix; the index must have caught up or be frozen.
+    /// The record of a key, which is given without its suffix. The index must have caught up or be
+    /// frozen.
     #[inline]
     pub(super) fn find(&self, log: &RecordLog, hash: u64, part: &[u8]) -> Option<u32> {
         let slots = match &self.late {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// How many keys are looked up at once where spilled rows hide committed ones.
 const MERGED_KEYS: usize = 1024;
 
-/// How many bytes of their spilled rows are held at once, but for one row.
+/// About how many bytes of spilled rows a look-up holds at once: the last row may exceed the limit.
 const MERGED_BYTES: usize = 16 << 20;
 
 /// One pinned commit, and a transaction's spilled rows over it, if there are any.
@@ -172,7 +172,7 @@ impl Base {
         Ok(())
     }
 
-    /// Reads the first of some keys, at least one; returns how many.
+    /// Reads as many of the first keys as `MERGED_BYTES` allows, at least one. Returns how many.
     fn get_merged_part(
         &self,
         family: Family,
