@@ -29,7 +29,7 @@ use crate::partition::PartitionState;
 use crate::protocol::{Counts, Epoch, HostId, OperatorName, RunNumber};
 use crate::root::{Root, RootPresence};
 
-/// How long a session waits for another one that uses a database that must be closed.
+/// How long a session waits for another session to end that uses a database that must be closed.
 const CLOSES: Duration = Duration::from_secs(5);
 
 /// The state that all sessions of a host share.
@@ -127,8 +127,8 @@ impl Host {
 
     /// Returns the root of a session, after a check that it is the query's.
     ///
-    /// Nothing is written before that. A root that was deleted and made anew under its path is
-    /// opened anew, after the databases of the former root are closed.
+    /// Nothing is written before the check. If a root was deleted and made anew under its path, the
+    /// databases of the former root are closed, and the new root is opened.
     ///
     /// # Errors
     /// Those of [`crate::root::RootIdentity::check_query`].
@@ -220,7 +220,7 @@ impl Host {
     }
 
     /// Returns how long this host may be without a session: `minimum`, or three times the longest
-    /// pause of its queries.
+    /// pause of its queries if that is longer.
     pub fn idle_limit(&self, minimum: Duration) -> Duration {
         let roots = self.roots.all();
         let limits = roots
@@ -230,7 +230,9 @@ impl Host {
     }
 
     /// Closes partitions that no session has used for `idle`, or for three times the longest pause
-    /// of their query: it has ended, or they have moved.
+    /// of their query if that is longer.
+    ///
+    /// Their query has ended, or the partitions have moved.
     pub fn close_unused(&self, idle: Duration) {
         for root in self.roots.all() {
             if !self.partitions.has_unused(&root, idle) {
@@ -261,8 +263,8 @@ impl Host {
 
     /// Ends restores, replays, sorts and uploads, and every request to a root.
     ///
-    /// What they leave is what a kill leaves: a staged object is whole or absent, a snapshot
-    /// without a manifest is none, and a local database has its last flush.
+    /// They leave what a kill leaves: a staged object is whole or absent, a snapshot without a
+    /// manifest does not count, and a local database is at its last flush.
     pub fn cancel(&self) {
         self.roots.cancellation.cancel();
     }

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::cancellation::Cancellation;
 use crate::root::{Root, StorageOptions};
 
-/// A host is idle for this many of the longest pauses of a query before it ends, or closes the
-/// query's databases.
+/// After this many of a query's longest pauses without a session, a host ends or closes the query's
+/// databases.
 const PAUSES: u32 = 3;
 
 /// What a session may name: a root and a local folder.
@@ -66,7 +66,7 @@ impl OpenRoots {
     }
 
     /// Returns how long a query may be without a session: `minimum`, or three of its longest
-    /// pauses. Read again after `minimum`.
+    /// pauses if that is longer. The pauses are read again after `minimum`.
     pub fn idle_limit(&self, root: &Root, minimum: Duration) -> Duration {
         let known = self.pauses.lock().get(root.path()).copied();
         if let Some((read_at, limit)) = known

@@ -35,7 +35,7 @@ impl OperatorCall {
 }
 
 impl OperatorCalls {
-    /// Forgets the calls of a root that is gone. Runs of the next one begin with 1 again.
+    /// Forgets the calls of a root that is gone. The runs of a new root begin with 1 again.
     pub fn forget(&self, root: &Path) {
         self.newest.lock().retain(|(of, _), _| of != root);
     }
@@ -43,9 +43,9 @@ impl OperatorCalls {
     /// Checks that only one call of an operator serves an epoch, and that each task attempt opens
     /// at most one session per partition.
     ///
-    /// Two calls of one name would overwrite each other's objects. A task opens two sessions for
-    /// one partition if a coalesce makes it run another task too: both use the first task's
-    /// partition number, and the second session would find the object that the first one staged.
+    /// Two calls of one name would overwrite each other's objects. If a coalesce makes a task run
+    /// another task, too, it opens two sessions for one partition: both use the first task's
+    /// partition number. The second session would find the object that the first one staged.
     ///
     /// # Errors
     /// `InvalidState` names the operator and the remedy.

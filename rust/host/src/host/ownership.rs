@@ -21,7 +21,7 @@ impl Host {
     ///
     /// If another host owns the partition, this host closes its own database of the partition. That
     /// database would become outdated, and it locks its directory. But if the other host serves
-    /// more partitions, this host restores the partition meanwhile, and takes it over then.
+    /// more partitions, this host restores the partition and then takes it over.
     ///
     /// # Errors
     /// `Fenced` if the run is not the newest; otherwise the root's.
@@ -81,7 +81,7 @@ impl Host {
     fn close_moved(&self, key: &PartitionKey, owner: &Owner) {
         if let Some(partition) = self.partitions.remove(key) {
             log::info!("{partition}: closed, it is owned by {owner:?} now");
-            // A session that still restores it holds it; it closes with that session.
+            // If a session still restores the partition, the database closes with that session.
             partition.close_until(Instant::now() + CLOSES);
         }
     }
@@ -98,8 +98,7 @@ impl Host {
             .others
             .placement
             .loads(root, [&planned.owner.host, &self.id]);
-        // The next run may have other hosts, and a host without an address serves its own executor
-        // only.
+        // Another run may have other hosts. A host without an address serves its own executor only.
         if self.address.is_none()
             || planned.owner.term.run != planned.run
             || !relieves(theirs, mine)
@@ -143,7 +142,7 @@ impl Host {
         }
     }
 
-    /// Restores a partition and takes it over, unless that has lost its worth.
+    /// Restores a partition and takes it over, unless the move is not worth it any more.
     fn relieve(&self, planned: &PlannedMove) -> Result<()> {
         let PlannedMove {
             key,
@@ -159,8 +158,8 @@ impl Host {
         self.apply_memory(&request.settings);
         let partition = self.partition(request, root, &key.query_id);
         let mut epoch = None;
-        // A long restore is followed by shorter ones, until at most the epoch is missing that was
-        // decided meanwhile.
+        // A long restore is followed by shorter ones, until at most one epoch is missing: the one
+        // that was decided meanwhile.
         loop {
             let newest = match self.others.placement.newest(root.path()) {
                 Some((newest_run, newest)) if newest_run == *run => newest,
@@ -205,7 +204,7 @@ impl Host {
         let applied = partition.prepare(&ViewRequest {
             run: planned.run,
             epoch,
-            // The check of the plan is the session's.
+            // The session checks this itself.
             planned_at: None,
             first_epoch,
             partitions: request.partitions,

@@ -107,7 +107,7 @@ impl RowCounts {
     }
 }
 
-/// How many rows have no result, or none of the table.
+/// How many rows have no result, or a result without a row of the table.
 fn without_result(counts: &Counts) -> u64 {
     counts.late + counts.expired + counts.dropped + counts.ahead
 }

@@ -32,16 +32,16 @@ impl PartitionState {
             // The retry opens the database again.
             Err(ErrorKind::StoreClosed | ErrorKind::Io) => inner.close(),
             Err(ErrorKind::StoreCorrupted) => self.discard_open(&mut inner),
-            // Other hosts may have continued, taken a snapshot and removed the log before it: the
-            // retry looks for that snapshot.
+            // Other hosts may have served the partition, taken a snapshot and removed the log
+            // before it. The retry looks for that snapshot.
             Err(ErrorKind::Restore) => inner.open.iter_mut().for_each(|open| open.checked = None),
             _ => {}
         }
         result
     }
 
-    /// Brings the database to the epoch before a session's, on a host that has no session: it takes
-    /// the partition over then. Returns the last epoch in the database.
+    /// Brings the database to the epoch before a session's, on a host that is about to take the
+    /// partition over. Returns the last epoch in the database.
     ///
     /// # Errors
     /// As [`PartitionState::view`].
@@ -193,8 +193,8 @@ impl PartitionState {
             let has_state = request.epoch > request.first_epoch;
             (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, has_state);
         }
-        // After a restart, stores in memory are empty and so is the offset. The properties that
-        // were committed with them are still there.
+        // After a restart, stores in memory and the offset are empty. The properties that were
+        // committed with them are still there.
         if self.applied(inner.db()?)?.is_none() && position::chain(inner.db()?)? != Digest::ZERO {
             self.rebuild(inner, request, "its stores in memory are lost")?;
         }

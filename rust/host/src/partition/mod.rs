@@ -1,5 +1,5 @@
-//! A partition's database, which is open between epochs, and how it is brought to the epoch before
-//! the one of a session.
+//! A partition's database, which stays open between epochs, and how it is brought to the epoch
+//! before a session's.
 //!
 //! [`PartitionState`] is the database of one partition on this host (`state.rs`). A session asks
 //! for a [`StateView`] with a [`ViewRequest`]. `advance.rs` then takes the steps that the protocol

@@ -94,7 +94,7 @@ impl PartitionState {
         let db = Arc::clone(inner.db()?);
         let base = position::chain(&db)?;
         let decision = self.decision(request, epoch)?;
-        // A task of this run was acknowledged, so the object was durable.
+        // A task of this run was acknowledged, so its object was durable and has been lost.
         if decision.run.is_none() && inner.prepared.has_of_run(epoch, request.run) {
             return Err(self.root.violation(Violation::LogLost {
                 epoch,

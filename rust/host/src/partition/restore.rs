@@ -90,8 +90,8 @@ impl PartitionState {
     ) -> Result<Option<Arc<Database>>> {
         let mut damaged = Vec::new();
         let restored = self.first_good(request, applied, fetched, adopt, &mut damaged)?;
-        // The state is complete without them. If they stayed, the garbage collection would count
-        // them, and remove older snapshots and their log.
+        // The state is complete without the damaged snapshots. If they stayed, the garbage
+        // collection would count them, and remove older snapshots and their log.
         for id in &damaged {
             self.snapshot_due_now.store(true, Ordering::Relaxed);
             match self.root.garbage.discard(id, request.run) {
@@ -175,8 +175,8 @@ impl PartitionState {
                     Err(error) => return Err(error),
                 }
             }
-            // Another host that takes snapshots may have removed these meanwhile. Then there are
-            // newer ones.
+            // Another host that takes snapshots may have removed these candidates meanwhile. Then
+            // there are newer ones.
             let now = list()?;
             if now.iter().all(|id| candidates.contains(id)) {
                 break;

@@ -23,7 +23,8 @@ use crate::root::SnapshotId;
 /// How many snapshots of a partition are retained.
 const RETAINED: usize = 2;
 
-/// Held by the upload: one at a time in a host, since they share disk and network with the epochs.
+/// Held during an upload. A host uploads one snapshot at a time, because uploads share disk and
+/// network with the epochs.
 static UPLOAD: Mutex<()> = Mutex::new(());
 
 /// Marks the upload as ended when dropped, also after a panic.
@@ -59,10 +60,13 @@ impl PartitionState {
         }
     }
 
-    /// Starts a snapshot when the host ends, if the disk of an earlier host was lost and this one
-    /// has seen further epochs: its disk may be lost, too, and runs may be short (`availableNow`).
+    /// Starts a snapshot when the host ends, if the database was made from the root and has changed
+    /// since.
+    ///
+    /// The disk of an earlier host was lost then, so the disk of this host may be lost, too. Runs
+    /// may be so short (`availableNow`) that no other snapshot is due.
     pub fn snapshot_at_end(self: &Arc<Self>) {
-        // A session that still restores it has no further epoch.
+        // If a session still restores the partition, there is no further epoch.
         let Some(mut inner) = self.inner.try_lock() else {
             return;
         };
@@ -120,8 +124,8 @@ impl PartitionState {
         if newest.is_some_and(|newest| applied <= newest) || self.is_suspect_epoch(applied) {
             return false;
         }
-        // Hosts may end before the interval has passed, every time. So the first snapshot of each
-        // host is also due by the number of epochs.
+        // Each host may end before the interval has passed. So the first snapshot of a host is also
+        // due after a number of epochs.
         let behind = applied.0.saturating_sub(
             newest.map_or(request.first_epoch.0.saturating_sub(1), |newest| newest.0),
         );
@@ -149,7 +153,7 @@ impl PartitionState {
             let before = (inner.rebuilds, inner.snapshots.log_bytes);
             let known = std::mem::take(&mut inner.snapshots.known);
             let OpenDatabase { db, directory, .. } = inner.opened()?;
-            // A new snapshot would have the name and the files of a suspect one.
+            // A new snapshot of a suspect epoch would have the suspect snapshot's name and files.
             let Some(epoch) = self
                 .applied(db)?
                 .filter(|epoch| !self.is_suspect_epoch(*epoch))
@@ -192,8 +196,8 @@ impl PartitionState {
             inner.snapshots.known = known;
             inner.snapshots.newest = Some(id.epoch);
             inner.snapshots.log_bytes = inner.snapshots.log_bytes.saturating_sub(log_bytes);
-            // Unset before older snapshots are removed: damage that is found from now on may be in
-            // the new snapshot, and sets it again.
+            // Unset before older snapshots are removed. Damage that is found from now on may be in
+            // the new snapshot, and sets the flag again.
             self.snapshot_due_now.store(false, Ordering::Relaxed);
             let mut origin = self.origin.lock();
             origin.set_bytes(transfer.bytes);

@@ -25,7 +25,7 @@ pub struct SnapshotHistory {
     pub log_bytes: u64,
     /// Whether the database was made from the root: the disk of an earlier host is gone.
     pub is_restored: bool,
-    /// How the last session would have taken one, for the end of the host.
+    /// The last session's terms, for a snapshot when the host ends.
     pub last_terms: Option<SnapshotTerms>,
 }
 
@@ -51,14 +51,14 @@ pub fn is_log_long(log_bytes: u64, snapshot_bytes: u64) -> bool {
 pub struct SnapshotOrigin {
     /// The newest of them: the one that the database was made from, or that was taken of it since.
     newest: Option<SnapshotId>,
-    /// Suspect snapshots: their databases were damaged when they were read. The last one is the one
-    /// found last.
+    /// Suspect snapshots, in the order in which they were found: a database that shares files with
+    /// them is damaged.
     ///
     /// A block that is damaged on a local disk enters the next snapshot with a correct digest. So a
-    /// suspect snapshot is used only if there is no other one, and removed when there is a newer
-    /// one. Not before: the snapshot may be good, and the disk that it was restored to bad.
+    /// suspect snapshot is used only if there is no other one. It is removed only when there is a
+    /// newer one: the snapshot may be good, and the disk that it was restored to may be bad.
     suspects: Vec<SnapshotId>,
-    /// The bytes of the newest one that was copied.
+    /// The size of the newest snapshot that was copied, in bytes.
     bytes: u64,
 }
 

@@ -20,7 +20,7 @@ pub struct StateView {
     pub transaction: Transaction,
     /// The memory that the transaction may use.
     pub memory: Share,
-    /// The chain's digest of the state.
+    /// The chain's digest before the session's epoch.
     pub base: Digest,
     /// Spark's offsets of the session's epoch; none in a scratch session.
     pub offsets: Option<OffsetsFile>,
@@ -42,8 +42,8 @@ impl StateView {
             (db.begin()?, position::chain(&db)?, memory.share());
         let room = memory.room().max(MIN_TRANSACTION_BYTES);
         transaction.limit_memory(room);
-        // Sessions that open meanwhile have the rest. At the end of the session the share is set to
-        // what it used.
+        // Sessions that open meanwhile have the rest. At the end of this session its share is set
+        // to what it used.
         memory.set(room.min(db.uncommitted_max_bytes().try_into().unwrap_or(0)));
         Ok(Self {
             db,

@@ -36,7 +36,9 @@ pub struct ViewRequest<'a> {
     pub memory: &'a Arc<Budget>,
 }
 
-/// When a database is flushed. Its files are what a killed host's successor need not replay.
+/// When a database is flushed.
+///
+/// After a host is killed, the next host need not replay what is in the database's files.
 #[derive(Clone, Copy, Debug)]
 pub struct FlushPolicy {
     /// The time since the last flush that triggers one.

@@ -1,5 +1,5 @@
-//! What a host knows of the other hosts: which did not answer, who serves which partition, and
-//! which partitions this host takes over from them.
+//! What a host knows of the other hosts: which ones did not answer, which host serves which
+//! partition, and which partitions this host takes over.
 
 mod placement;
 mod planned_moves;
@@ -14,7 +14,7 @@ pub use unreachable::UnreachableHosts;
 pub struct OtherHosts {
     /// Hosts that did not answer.
     pub unreachable: UnreachableHosts,
-    /// Who serves which partition.
+    /// Which host serves which partition.
     pub placement: Placement,
     /// The partitions that this host takes over from live hosts.
     pub moves: PlannedMoves,

@@ -10,7 +10,7 @@ use crate::protocol::{Epoch, HostId, RunNumber};
 
 /// The owners that sessions of this host have found.
 ///
-/// A partition may have moved since, and one without a session here is unknown.
+/// A partition may have moved since. A partition without a session on this host is unknown.
 #[derive(Default)]
 pub struct Placement {
     owners: Mutex<HashMap<PartitionKey, HostId>>,

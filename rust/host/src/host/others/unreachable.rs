@@ -12,8 +12,8 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Hosts that recently did not answer a worker.
 ///
-/// They are remembered for a while, so that the tasks of a lost machine's partitions need not each
-/// wait for it.
+/// They are remembered for a while. Otherwise every task of a lost machine's partitions would wait
+/// for that machine.
 #[derive(Default)]
 pub struct UnreachableHosts {
     /// When each host was reported, and how the failure showed.

@@ -70,7 +70,7 @@ impl LocalDirectory {
                     Err(error) if error.kind() == ErrorKind::StoreCorrupted => {
                         damaged(&directory.path, &error)
                     }
-                    // A process that is not a state host has it open.
+                    // A process that is not a state host has the database open.
                     Err(error) if error.kind() == ErrorKind::StoreLocked => {
                         log::info!("{error}");
                         continue;

@@ -86,7 +86,8 @@ impl DirectoryLock {
     }
 }
 
-/// Identifies a file or folder independently of its name: one that was deleted and remade differs.
+/// Identifies a file or folder independently of its name. A file that was deleted and remade has
+/// another identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIdentity {
     device: u64,
