@@ -16,7 +16,7 @@ pub trait Operator: Send {
     /// What the root records of the operator.
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta;
 
-    /// Its input rows, and what it counts of them.
+    /// Its input rows, and its counts of them.
     fn input(&mut self) -> (&mut InputRows, &mut Counts);
 
     /// Its input rows.

@@ -1,8 +1,8 @@
 //! One session of an aggregation.
 //!
-//! An epoch's rows are assigned to groups (a key, and a window's start if there are windows). The
-//! stored states of the groups are read in one batch, the rows are added, the states are written
-//! back and the results emitted.
+//! The session assigns an epoch's rows to groups. A group is a key and, if there are windows, a
+//! window's start. The session reads the stored states of the groups in one batch, adds the rows,
+//! writes the states back and emits the results.
 
 use std::collections::BTreeMap;
 

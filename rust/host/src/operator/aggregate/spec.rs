@@ -12,7 +12,7 @@ use crate::operator::spec::by_time;
 pub const GROUPS: &str = "groups";
 /// The store of single values.
 pub const ITEMS: &str = "items";
-/// The store of the stream time, and of what it has closed.
+/// The store of the stream time and of the last closed end.
 pub const PROGRESS: &str = "progress";
 
 /// The settings of an aggregation.
@@ -37,7 +37,7 @@ pub struct AggregateSpec {
     #[serde(default)]
     pub emit: Emit,
     /// How far behind the stream time windows are stored, in microseconds; none: as long as they
-    /// take rows.
+    /// accept rows.
     #[serde(default)]
     pub retention: Option<i64>,
     /// Whether no epoch follows this one, as for a static frame.
@@ -105,8 +105,8 @@ impl AggregateFunction {
 }
 
 impl AggregateSpec {
-    /// How late a row may be, in microseconds. Windows with a retention take rows for that time
-    /// only.
+    /// How late a row may be, in microseconds. Windows with a retention accept rows only for that
+    /// time.
     pub fn grace(&self) -> Option<i64> {
         let from_retention = self
             .window

@@ -26,7 +26,7 @@ impl Window {
     pub fn reach(self) -> i64 {
         match self {
             Self::Hopping(window) => window.length,
-            // The windows that it is in, and the one that begins right after it.
+            // The windows that the row is in, and the window that begins right after the row.
             Self::Sliding { length } => length.saturating_add(2),
             // A row exactly `gap` after the last one still belongs to the session.
             Self::Session { gap } => gap.saturating_add(1),

@@ -1,9 +1,10 @@
 //! The join with grace: left rows wait until the left side's stream time is `grace` past their
-//! time, so that right rows that are late by less than `grace` are still matched.
+//! time. So right rows that are late by less than `grace` are still matched.
 //!
-//! With `T` the greatest left time (or the heartbeat's), a left row goes out in the epoch in which
-//! `T >= time + grace`; if it is that late when it arrives, it goes out at once. It is joined as of
-//! its own time: it and that epoch's right rows are processed in the order of their times.
+//! `T` is the greatest left time (or the heartbeat's). A left row goes out in the first epoch in
+//! which `T >= time + grace`. If this is the epoch in which it arrives, it does not wait. It is
+//! joined as of its own time: it and that epoch's right rows are processed in the order of their
+//! times.
 
 use std::collections::BTreeMap;
 

@@ -34,7 +34,8 @@ impl Default for FoundVersions {
 
 impl FoundVersions {
     /// How many of these rows to process next. The versions that they find should be about one
-    /// batch, judged by the last look-ups that found something. Results do not depend on it.
+    /// batch. The estimate comes from the last look-ups that found something. Results do not depend
+    /// on it.
     pub fn next<T>(&self, rows: &[T], is_lookup: impl Fn(&T) -> bool) -> usize {
         let mut lookups = 0;
         let fits = |row: &&T| {
@@ -175,8 +176,8 @@ pub fn apply(
                     usize::MAX,
                 ));
             }
-            // A left row without a key or a time, which matches nothing. Such right rows were left
-            // out before.
+            // A left row without a key or a time, which matches nothing. Right rows without them
+            // were left out before.
             _ => {
                 unmatchable += 1;
                 lefts.push(*place);

@@ -5,8 +5,8 @@
 //! late. A row that is not late is therefore at most `within` older than the newest row of its key.
 //! If it is also at most `within` later than that row, it is a duplicate. If it is later by more,
 //! it is even further from all other rows of its key. The store therefore has the newest time of
-//! each key, as a window that starts there. It drops that window `2 * within` behind `T`: by then,
-//! every row that is within `within` of it is late.
+//! each key, as a window that starts there. The store drops that window once `T` is `2 * within`
+//! past its start: by then, every row that is within `within` of it is late.
 
 use std::collections::BTreeMap;
 

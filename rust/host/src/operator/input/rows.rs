@@ -32,8 +32,9 @@ pub struct Intake {
 
 /// The rows of one session.
 ///
-/// They come in any order, and are returned in order, in parts: all at once if they fit in memory,
-/// otherwise one batch at a time (`batch_size.rs`), so that batches are the same either way.
+/// They come in any order, and are returned in order, in parts. If all rows fit in memory, they are
+/// one part. Otherwise each part is one batch (`batch_size.rs`), so batches are the same in both
+/// cases.
 pub struct InputRows {
     /// The columns and codecs.
     pub layout: Arc<InputLayout>,

@@ -84,7 +84,7 @@ struct ForeignTables {
 #[derive(Default)]
 struct OrderedChanges {
     /// Left rows that were moved to another foreign key. They are removed first: no row of this
-    /// epoch gives a result for them here, since their new foreign key gives it.
+    /// epoch gives a result for them here. Their result comes from their new foreign key.
     dropped: Vec<(RowPlace, i64)>,
     /// The other rows; right rows have no action.
     others: Vec<(RowPlace, i64, Option<Action>)>,
@@ -240,7 +240,7 @@ impl ForeignJoin {
     }
 
     /// Applies a right row, and sends the rows of the result that it changes: one for each left row
-    /// that names it, from its time on. None if the row is late.
+    /// that refers to it, from its time on. Returns none if the row is late.
     fn apply_right(
         &self,
         tx: &mut Transaction,

@@ -212,7 +212,8 @@ impl ForeignLeft {
             return Ok(());
         }
         let mut forward = |action: Action, row: &StoredLeftRow<'_>| {
-            // A row without a foreign key is stored nowhere; it is in the result with `left` only.
+            // The second stage does not store a row without a foreign key. Such a row is in the
+            // result with `left` only.
             if row.foreign.is_some()
                 || (self.spec.how != JoinTableKind::Inner && action != Action::Drop)
             {
@@ -228,8 +229,8 @@ impl ForeignLeft {
             (Some(before), None) => forward(Action::Withdraw, before),
             (None, Some(ours)) => forward(Action::Join, ours),
             (Some(before), Some(ours)) => {
-                // The new foreign key replaces the old result; without one, the old key withdraws
-                // it.
+                // The new foreign key replaces the old result. Without a new foreign key, the old
+                // one withdraws the result.
                 let withdraws = ours.foreign.is_none() && self.spec.how == JoinTableKind::Inner;
                 let action = if withdraws {
                     Action::Withdraw

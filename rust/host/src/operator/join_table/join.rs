@@ -2,8 +2,9 @@
 //!
 //! A row that is the newest of its key changes the result from its time on: one row goes out with
 //! the other side as of that time, and one for each later change of the other side. If rows arrive
-//! in the order of time, the other side has no later change, so each row gives one. A row that is
-//! older than the newest of its key is stored in the table and gives none.
+//! in the order of time, the other side has no later change, so each input row gives one result
+//! row. A row that is older than the newest of its key is stored in the table and gives no result
+//! row.
 
 use std::sync::Arc;
 

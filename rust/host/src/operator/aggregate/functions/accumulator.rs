@@ -64,7 +64,7 @@ pub trait Accumulator: Send {
     fn state(&self) -> Result<Vec<ArrayRef>>;
 
     /// Returns the result of each union of groups. The groups of a union are in the order of time.
-    /// What a result depends on besides the groups' states is added to the digest.
+    /// Adds to the digest what a result depends on besides the groups' states.
     ///
     /// # Errors
     /// As [`Self::update`].

@@ -9,8 +9,8 @@ use arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
 /// The greatest precision of a decimal.
 pub const MAX_PRECISION: u8 = 38;
 
-/// The type in which decimals of this type, or whole numbers, are added: no number of rows fills
-/// it.
+/// The type in which decimals of this type, or whole numbers, are added. No number of rows
+/// overflows it.
 pub fn exact_state(column: &DataType) -> DataType {
     let scale = match column {
         DataType::Decimal128(_, scale) => *scale,

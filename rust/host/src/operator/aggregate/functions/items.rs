@@ -40,7 +40,7 @@ pub struct Items {
     field: Arc<Field>,
     codec: RowCodec,
     timed: bool,
-    /// By group: the number of distinct values, or (lists) of added values.
+    /// By group: the number of distinct values; for a list, the number of added values.
     counts: Vec<i64>,
     /// By group: the items that have been read for the next results. A group may be part of many
     /// results.

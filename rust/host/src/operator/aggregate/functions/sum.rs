@@ -18,8 +18,8 @@ use crate::operator::input::InputRows;
 
 /// How numbers of one type are added.
 ///
-/// Whole numbers and decimals are added in a type that no number of rows fills, and only a result
-/// is checked. So a sum does not depend on the order of the rows, nor does its failure.
+/// Whole numbers and decimals are added in a type that no number of rows overflows. Only a result
+/// is checked. So neither a sum nor its failure depends on the order of the rows.
 pub trait Addable: Send + 'static {
     /// The column's type.
     type Column: ArrowPrimitiveType;

@@ -130,8 +130,8 @@ impl UserFunction {
         Ok(self.batches.len() - 1)
     }
 
-    /// Merges each list of states, in pairs, until one state is left; returns where the states that
-    /// are left are. No list is empty, and each list is in the order of time.
+    /// Merges the states of each list, in pairs, until one state is left; returns the places of the
+    /// states that are left. No list is empty, and each list is in the order of time.
     fn union(
         &mut self,
         mut lists: Vec<Vec<(usize, usize)>>,

@@ -1,4 +1,4 @@
-//! What is late, and what is closed.
+//! Which rows are late, and which windows are closed.
 
 use crate::operator::aggregate::spec::AggregateSpec;
 use crate::operator::aggregate::window_spec::Emit;
@@ -99,7 +99,7 @@ impl WindowClock {
         }
     }
 
-    /// Whether a time is further behind the stream time before the epoch than the grace allows.
+    /// Whether a time is late: more than the grace behind the stream time before the epoch.
     pub fn was_late(&self, time: i64) -> bool {
         self.grace
             .zip(self.before)

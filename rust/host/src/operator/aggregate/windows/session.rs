@@ -1,10 +1,10 @@
 //! Windows between pauses: in a session, each row of a key is at most the gap later than the row
 //! before it.
 //!
-//! A session is stored under the times of its first and its last row, and ends one gap after the
+//! A session is stored under the times of its first and its last row. It ends one gap after the
 //! last row; as in Spark, a row at this very moment is in the session. All rows of an epoch and all
-//! open sessions that they touch are merged at once. A session of new rows only is late as a whole
-//! if its end was closed before the epoch. A closed session is never opened again.
+//! open sessions that they touch are merged at once. If a session consists of new rows only and its
+//! end was closed before the epoch, all its rows are late. A closed session is never opened again.
 
 use std::collections::HashMap;
 

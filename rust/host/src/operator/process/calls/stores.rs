@@ -30,7 +30,7 @@ impl<'a> ProcessStores<'a> {
     /// Executes a call.
     ///
     /// # Errors
-    /// `InvalidState` for a call that only another version makes; the store's own.
+    /// `InvalidState` for a call that only another version makes; the store's.
     pub fn call(&mut self, tx: &mut Transaction, call: &CallMessage) -> Result<CallMessage> {
         for cursor in call
             .attribute("close")
