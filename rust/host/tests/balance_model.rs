@@ -1,14 +1,17 @@
 //! Every interleaving of planned moves, for three hosts and a few partitions.
 //!
 //! The model calls the real [`relieves`] and [`owner_step`]. A host that does not own a partition
-//! may begin to restore it at any time: what it has seen of the loads may be old. When the restore
-//! has ended it reads all claims, then claims the partition; other hosts may act between any two of
-//! these steps, and a host may die.
+//! may begin to restore it at any time, since its view of the loads may be old. After the restore
+//! it reads all claims, then claims the partition. Other hosts may act between any two of these
+//! steps, and a host may die.
 //!
-//! These invariants hold: a live owner is relieved only by a host that has restored the partition
-//! since that owner's claim; a host never relieves the host that has just taken the partition;
-//! moves end; and at the end loads differ by at most one. `each_rule_is_needed` breaks one rule at
-//! a time and checks that the model finds it.
+//! These invariants hold:
+//!
+//! - A host relieves a live owner only if it has restored the partition since that owner's claim.
+//! - A host never relieves the host that has just taken the partition.
+//! - Moves end. At the end, loads differ by at most one.
+//!
+//! `each_rule_is_needed` breaks one rule at a time and checks that the model finds it.
 
 use std::collections::HashSet;
 
@@ -16,7 +19,7 @@ use holdfast_host::protocol::{HostId, Owner, OwnerStep, RunNumber, Term, owner_s
 
 const HOSTS: u8 = 3;
 const RUN: RunNumber = RunNumber(1);
-/// More planned moves than this are one host taking from the other and back.
+/// With more planned moves than this, hosts take a partition from each other and back.
 const MOVES: u8 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +29,7 @@ enum Broken {
     ClaimsUnrestored,
     /// A host claims although the partition has moved since it began.
     TermNotCompared,
-    /// A host relieves one that has one partition more.
+    /// A host relieves a host that has only one partition more.
     SmallDifference,
     /// A host does not read the claims again before it claims.
     LoadsNotRead,
@@ -120,8 +123,8 @@ impl Model {
         }
     }
 
-    /// The next step of a host's planned move, or the start of one. Returns whether a host that
-    /// knows all loads would do nothing.
+    /// Adds the next step of a host's planned move, or the start of a move. Returns whether a host
+    /// that knows all loads would do nothing.
     fn advance(&mut self, state: &State, host: u8, next: &mut Vec<State>) -> bool {
         let place = usize::from(host);
         let with = |planned: Option<Move>| {
@@ -135,7 +138,7 @@ impl Model {
                 if *owner == host || state.is_dead[usize::from(*owner)] {
                     continue;
                 }
-                // What it has seen of the loads may be old, so it may begin in any case.
+                // The host's view of the loads may be old, so it may begin in any case.
                 next.push(with(Some(Move {
                     partition,
                     term: *term,

@@ -11,9 +11,13 @@
 //!   returns and asks again.
 //! - Hosts stop, wake and die at any time. A task may also take a live host for unreachable.
 //!
-//! These invariants hold (`check`): the host that serves a task was the newest owner when it last
-//! read the claims; no host serves a run after it read a newer run's claim; a partition moves
-//! within a run only if its owner was found unreachable; every task ends after a few moves.
+//! These invariants hold (`check`):
+//!
+//! - The host that serves a task was the newest owner when it last read the claims.
+//! - No host serves a run after it read a newer run's claim.
+//! - A partition moves within a run only if its owner was found unreachable.
+//! - Every task ends after a few moves.
+//!
 //! `each_rule_is_needed` breaks one rule at a time and checks that the model finds it.
 
 use std::collections::HashSet;
@@ -29,7 +33,7 @@ enum Broken {
     Nothing,
     /// A host opens sessions of a partition that it owned once.
     GenerationNotCompared,
-    /// A host takes a put for successful without reading again.
+    /// A host treats a put as successful without reading again.
     PutTakenForDone,
     /// A host claims for an older run although there is a newer one.
     RunsNotOrdered,

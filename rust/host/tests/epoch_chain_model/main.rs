@@ -8,15 +8,18 @@
 //!   absent and write), claims a run, opens a session, stages, gives its output to the sink and
 //!   commits. It may end anywhere. It may also commit without any session (`foreachBatch` returns
 //!   early).
-//! - A host that decides the epoch before in two steps: it lists, and records later.
+//! - A host that decides the epoch before in two steps: it lists objects, and records its decision
+//!   later.
 //! - At most one of these: `holdfast rewind`; a driver that writes its offsets over those of the
 //!   other one; a loss of power that takes Spark's last commit; the loss of a log folder.
 //!
 //! Left out: a checkpoint that is restored from a backup while a host of the old query still runs.
 //!
-//! These invariants hold whenever a session opens (`check_open`): the state holds exactly
-//! what the sink was given in each committed epoch; what a state once held for an epoch stays until
-//! a rewind; and it was computed from the offsets that Spark's log holds.
+//! These invariants hold whenever a session opens (`check_open`):
+//!
+//! - The state holds exactly what the sink was given in each committed epoch.
+//! - What a state once held for an epoch stays until a rewind.
+//! - The state was computed from the offsets that Spark's log holds.
 //!
 //! `each_rule_is_needed` switches off one rule at a time and checks that the model finds damage.
 

@@ -24,7 +24,7 @@ pub(crate) enum Rule {
     RecordAfterRewind,
     /// Rewind marks are read again after the put of a record.
     MarksAfterPut,
-    /// An epoch without objects was lost if later epochs have some.
+    /// If later epochs have objects, an epoch without objects was lost.
     LaterEpochsNeedThisOne,
     /// An older whole run must be reproduced.
     Reproduction,
@@ -182,7 +182,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The same state with the drivers in one order, and nothing of dead ones.
+    /// The same state with the drivers in one order, and without data of dead drivers.
     pub(crate) fn normalized(mut self) -> Self {
         for driver in &mut self.drivers {
             if driver.phase == Phase::Dead {

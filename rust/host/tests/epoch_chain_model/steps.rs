@@ -244,7 +244,7 @@ fn start(state: &State, d: usize, out: &mut Vec<State>) {
     if file != 0 {
         with(file);
     }
-    // It looked before the other driver wrote, and writes its own over that.
+    // This driver read before the other driver wrote, so it overwrites the other one's offsets.
     let rival = |driver: &Driver| driver.phase != Phase::Dead && driver.epoch == epoch;
     if file == 0 || (is_intact(state) && state.drivers.iter().any(rival)) {
         (1..=2)

@@ -208,7 +208,7 @@ fn left_rows_before_the_history_are_counted() {
             true,
         );
         assert_eq!(done.counts.expired, 0);
-        // Key 2 changed at 40, key 1 has been as it is since 20, key 3 has never been.
+        // Key 2 changed at 40, key 1 has not changed since 20, key 3 has never had a row.
         let lefts = [row(2, 29, 1), row(1, 29, 2), row(3, 29, 3), row(2, 30, 4)];
         let done = job.epoch(&lefts, true);
         assert_eq!(

@@ -7,7 +7,8 @@ use crate::model::Model;
 use crate::state::{Content, SLOTS, Session, State};
 
 impl Model {
-    /// Whether the decision has nothing of an operator, and no job gave all of it to the sink.
+    /// Whether the decision has nothing of an operator, and no job gave the operator's whole output
+    /// to the sink.
     fn left_out(&self, state: &State, decided: &[Content; SLOTS], slot: usize) -> bool {
         let first = slot / self.world.partitions * self.world.partitions;
         let none = decided[first..first + self.world.partitions]

@@ -13,18 +13,22 @@
 //!   steps may happen between these. An attempt that fails (host crash) takes no further step;
 //!   another attempt, concurrent or later, replaces it. The result is 1, or either 1 or 2 if
 //!   results are not repeatable.
-//! - The sink is a file sink, which skips an epoch that it has (no task runs at all), or one that
-//!   overwrites.
-//! - After Spark's commit hosts decide at any time, while stale tasks still write: a host lists,
+//! - The sink is a file sink, which skips an epoch that it has (no task runs at all), or a sink
+//!   that overwrites.
+//! - After Spark's commit, hosts decide at any time, while stale tasks still write: a host lists,
 //!   and puts the record of its decision if there is none. Other steps may happen between the two.
 //! - In some worlds the job of the second operator runs in a thread that `foreachBatch` does not
 //!   join. It may end after the commit.
 //!
-//! These invariants hold in every state (`check`): what is decided is exactly what the sink was
-//! given, for all partitions; a whole output that Spark committed is never refused; the recorded
-//! decision stays; a task that is acknowledged is in it; and with repeatable results and whole
-//! evaluations only the fence refuses a session. Under at-least-once the sink may have been given
-//! more than what is applied. All other invariants hold, and nothing is refused for any results.
+//! These invariants hold in every state (`check`):
+//!
+//! - What is decided is exactly what the sink was given, for all partitions.
+//! - A whole output that Spark committed is never refused.
+//! - The recorded decision stays, and a task that is acknowledged is in it.
+//! - With repeatable results and whole evaluations, only the fence refuses a session.
+//!
+//! Under at-least-once the sink may have been given more than what is applied. All other invariants
+//! hold, and nothing is refused for any results.
 //!
 //! If only a `take` gave output to the sink and the deciding run has no object of an operator, the
 //! operator has not begun.
@@ -33,11 +37,8 @@
 //! with results that are not repeatable. Its few rows look like those of a run that crashed, so the
 //! newer run decides.
 //!
-//! `each_rule_is_needed` breaks one rule at a time and checks that the model finds the damage. The
-//! broken variants: do not read the runs again after a put, list before the claim, do not reproduce
-//! an older whole run, let the lowest whole run decide, ignore the objects of newer runs, adopt
-//! without comparing, count a run as whole that lacks an operator, overwrite the record, and do not
-//! read Spark's commit after a put.
+//! `each_rule_is_needed` breaks one rule (`Broken`) at a time and checks that the model finds the
+//! damage.
 //!
 //! `tests/epoch_chain_model/` models several epochs, rewinds and Spark's offsets.
 

@@ -11,14 +11,23 @@ pub(crate) const TWINS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     Nothing,
+    /// The runs are not read again after a put.
     NoReadAfterPut,
+    /// A run lists before it claims.
     ListBeforeClaim,
+    /// An older whole run is not reproduced.
     NoReproduction,
+    /// The lowest whole run decides.
     LowestWholeDecides,
+    /// The objects of newer runs are ignored.
     NoNewerObjects,
+    /// An object is adopted without comparing it.
     AdoptUnseen,
+    /// A run that lacks an operator counts as whole.
     ForgetsOperators,
+    /// The record is overwritten.
     RecordIsOverwritten,
+    /// Spark's commit is not read after a put.
     NoCommitCheck,
 }
 

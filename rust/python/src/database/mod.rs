@@ -75,7 +75,7 @@ pub fn check_store_name(py: Python<'_>, name: &str) -> PyResult<()> {
     })
 }
 
-/// Fails for RocksDB options that a database would refuse. This opens nothing, too.
+/// Fails for RocksDB options that a database would refuse. This opens nothing either.
 #[pyfunction]
 pub fn check_rocksdb_options(py: Python<'_>, options: Vec<(String, String)>) -> PyResult<()> {
     run(py, Process::current(), || {

@@ -13,8 +13,10 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyList;
 use std::sync::Arc;
 
-/// A column of a call: its name; its kind, which is `key` (bytes, none null), `bytes`, `time` or
-/// `flag`; and a list of Python's values or an object with the Arrow PyCapsule interface.
+/// A column of a call: its name, its kind and its values.
+///
+/// The kind is `key` (bytes, none null), `bytes`, `time` or `flag`. The values are a Python list or
+/// an object with the Arrow PyCapsule interface.
 #[derive(FromPyObject)]
 pub struct CallArgument<'py>(String, String, Bound<'py, PyAny>);
 

@@ -12,7 +12,7 @@ use holdfast_host::client::Client;
 use super::{IMPATIENT, first_epoch, terms};
 use crate::support::{Host, HostProcess, Spark, TOKEN, TaskRequest, left, matched, refused, right};
 
-/// Connects to a host, with little patience for others.
+/// Connects to a host; the client waits only briefly for other hosts.
 fn impatient(host: &Host) -> Client {
     Client::connect(&host.socket, TOKEN, IMPATIENT).unwrap()
 }

@@ -12,10 +12,10 @@ use holdfast_host::client::Client;
 
 use crate::support::{HostProcess, Spark, TOKEN, TaskRequest, right};
 
-/// The patience of workers with a stopped host.
+/// How long workers wait for a stopped host.
 pub const IMPATIENT: Duration = Duration::from_millis(1_500);
 
-/// Connects to a host, with little patience for others.
+/// Connects to a host; the client waits only briefly for other hosts.
 pub fn connect(host: &HostProcess) -> Client {
     Client::connect(&host.socket, TOKEN, IMPATIENT).unwrap()
 }

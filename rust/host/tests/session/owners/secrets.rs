@@ -36,7 +36,7 @@ fn only_the_hosts_user_can_read_its_token() {
     assert_eq!(mode(&claims[0]), 0o600);
 }
 
-/// What a host answers a worker of another executor that opens this session.
+/// Returns a host's answer to a worker of another executor that opens this session.
 fn answer(endpoint: &str, task: &TaskRequest) -> MessageKind {
     let mut stream = TcpStream::connect(endpoint).unwrap();
     message::send(&mut stream, MessageKind::Hello, TOKEN.as_bytes()).unwrap();
