@@ -51,7 +51,8 @@ impl Cancellation {
         Ok(())
     }
 
-    /// Waits for a future or for the flag. A future that blocks another thread is left there.
+    /// Waits for a future or for the flag. If the flag is set first, work that the future has begun
+    /// on another thread is left there.
     ///
     /// # Errors
     /// As [`Cancellation::check`].

@@ -3,7 +3,7 @@
 //!
 //! | Module | Content |
 //! | --- | --- |
-//! | [`protocol`] | which run decides, which host is fenced: pure functions |
+//! | [`protocol`] | which run decides an epoch, which runs are fenced: pure functions |
 //! | [`log`](mod@log) | the format of the log's objects |
 //! | [`codec`] | keys, values and columns as bytes |
 //! | [`memory`] | a memory limit, shared by partitions |

@@ -1,9 +1,9 @@
 //! The worker's connection to one host, with a check that the host is alive while the worker waits.
 //!
 //! A session may take any time, but a worker must not wait for a host that is stopped or whose
-//! machine is down. If nothing arrives within the patience, the worker sends a greeting over a
-//! second connection. A host that answers is working; one that does not answer within the patience
-//! is unreachable.
+//! machine is down. If nothing arrives within the session's patience, the worker sends a greeting
+//! over a second connection. A host that answers the greeting is working. A host that does not
+//! answer within the patience is unreachable.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::thread;
@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// The pause between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(50);
-/// A host whose machine refuses connections for this part of the patience is gone.
+/// A host whose machine refuses connections for `patience / REFUSED` is gone.
 const REFUSED: u32 = 5;
 
 /// A host and how to connect to it.
@@ -38,8 +38,8 @@ impl Peer {
     /// Connects as [`Peer::greet`] does, and tries again within the patience: one connection that
     /// fails does not show that the host is gone.
     ///
-    /// A host that refuses is asked for a fifth of the patience, since its process has probably
-    /// ended. One with another token is another host.
+    /// If the host refuses connections, its process has probably ended, so the attempts end after a
+    /// fifth of the patience. A host that rejects the token is another host, so they end at once.
     fn greet_again(&self) -> io::Result<Stream> {
         let started = Instant::now();
         loop {

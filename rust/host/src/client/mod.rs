@@ -159,7 +159,7 @@ impl Client {
                 Err(unreachable("another state host listens there now"))
             }
             Ok(OpenReply::Moved(_)) => Ok(None),
-            // So has another one that serves other queries, or one that has served none yet.
+            // Another host has answered here, too: it serves other queries, or no query yet.
             Ok(OpenReply::NotServed) => Err(unreachable(
                 "no task of its executor uses this root and local_dir",
             )),
@@ -170,8 +170,8 @@ impl Client {
 
     /// Sends one batch of input.
     ///
-    /// The host needs the columns of the input: push an empty batch if there may be no other. An
-    /// empty first batch also lets the host restore the state before the first rows arrive.
+    /// The host needs the columns of the input: push an empty batch if the input may have no batch.
+    /// An empty first batch also lets the host restore the state before the first rows arrive.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = if batch.num_rows() == 0 && !self.columns_sent {
             batch_stream::send_columns(self.connection.writer(), &batch.schema())

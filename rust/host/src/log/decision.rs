@@ -10,7 +10,7 @@ const MAGIC: [u8; 4] = *b"HFLD";
 /// Encodes a decision.
 ///
 /// # Errors
-/// `Serialization` for one above 4 GiB.
+/// `Serialization` for a decision above 4 GiB.
 pub fn encode_decision(decision: &EpochDecision) -> Result<Vec<u8>> {
     envelope::seal(MAGIC, decision, &[])
 }

@@ -14,7 +14,7 @@ const CHECKSUM: usize = 16;
 /// Encodes header and payload.
 ///
 /// # Errors
-/// `Serialization` for a header that cannot be JSON, or of more than 4 GiB.
+/// `Serialization` for a header that cannot be written as JSON or is above 4 GiB.
 pub fn seal(magic: [u8; 4], header: &impl Serialize, payload: &[u8]) -> Result<Vec<u8>> {
     let cannot = |error: &dyn std::fmt::Display| {
         Error::new(
@@ -69,8 +69,8 @@ pub fn open<'a, H: DeserializeOwned>(
     }
 }
 
-/// Decodes the header from the first bytes of an object, and verifies these. Also returns how many
-/// bytes are before the payload. None if the bytes have only a part of the header.
+/// Decodes and verifies the header in the first bytes of an object. Also returns how many bytes are
+/// before the payload. None if the bytes have only a part of the header.
 ///
 /// # Errors
 /// As [`open`].

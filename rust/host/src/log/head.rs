@@ -41,7 +41,8 @@ pub struct HeadHeader {
     /// Since when the partition has had no rows, in epoch microseconds; none if it had rows, or if
     /// the query has no heartbeats.
     pub idle_since: Option<i64>,
-    /// The same of all sources but the heartbeats.
+    /// Since when no source but the heartbeats has moved, in epoch microseconds; none if one has,
+    /// or if the query has no heartbeats.
     pub sources_idle_since: Option<i64>,
     /// The epoch's rows.
     pub counts: Counts,
@@ -97,8 +98,8 @@ pub fn encode_head(header: &HeadHeader, payload: &[u8]) -> Result<Vec<u8>> {
     envelope::seal(MAGIC, header, payload)
 }
 
-/// Decodes a header from the first bytes of a head, and verifies these; none if they have only a
-/// part of the header.
+/// Decodes and verifies the header in the first bytes of a head; none if the bytes have only a part
+/// of the header.
 ///
 /// # Errors
 /// `Restore` for a damaged header, `FormatVersion` for another version's.

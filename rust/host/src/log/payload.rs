@@ -48,7 +48,7 @@ pub fn start() -> Result<PayloadStream> {
 /// Decodes a payload; an empty one holds no records.
 ///
 /// # Errors
-/// `Restore` for one that cannot be read, or has other columns.
+/// `Restore` for a payload that cannot be read or has other columns.
 pub fn read(name: &str, payload: &[u8]) -> Result<Records> {
     if payload.is_empty() {
         return Ok(Records::default());

@@ -18,7 +18,7 @@ pub const CHUNK_BYTES: usize = 16 << 20;
 const BATCH_BYTES: usize = 1 << 20;
 const MAX_RECORD: usize = 1 << 30;
 
-/// Collects records in canonical order: store by store; by key, then newest first.
+/// Collects records in canonical order: by store, then by key, then newest first.
 ///
 /// The digest depends on that order.
 pub struct RecordsWriter {

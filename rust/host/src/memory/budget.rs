@@ -1,8 +1,8 @@
 //! A memory limit that the sessions and partitions of a host share.
 //!
 //! Each holder has a share. It may use what the other shares leave, and always at least its fair
-//! part: limit / number of shares. A holder above that spills to disk when it needs more. The total
-//! therefore stays near the limit, and a single partition may use all of it.
+//! part: limit / number of shares. A holder that needs more spills to disk. The total therefore
+//! stays near the limit, and a single partition may use all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -64,7 +64,7 @@ pub enum MessageKind {
     Answer = 70,
     /// Another host owns the session's partition; JSON of the owner.
     Moved = 71,
-    /// A call was invalid, as in `Error`. The session goes on.
+    /// A call was invalid; JSON as in `Error`. The session goes on.
     Refused = 72,
     /// No task of the host's own executor uses the session's root: the host does not serve it.
     NotServed = 73,

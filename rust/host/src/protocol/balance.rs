@@ -12,8 +12,9 @@ pub fn relieves(theirs: usize, mine: usize) -> bool {
     theirs >= mine.saturating_add(2)
 }
 
-/// Whether the two loads are so close that the claims must be read again before a move: those that
-/// a host has seen may be old, and others may have relieved the same host.
+/// Whether the two loads are so close that the claims must be read again before a move.
+///
+/// The claims that a host has seen may be old, and other hosts may have relieved the same host.
 #[must_use]
 pub fn needs_recount(theirs: usize, mine: usize) -> bool {
     theirs <= mine.saturating_mul(2).saturating_add(4)

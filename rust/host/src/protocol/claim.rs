@@ -85,7 +85,8 @@ pub struct Fenced {
 /// Checks that a run is still the newest.
 ///
 /// The claims must be read *after* each put or adoption. Then either an older run's tasks cannot
-/// all succeed, or the newer run, which lists objects only after its claim, sees that run whole.
+/// all succeed, or the newer run sees the older run whole, because it lists objects only after its
+/// claim.
 ///
 /// # Errors
 /// [`Fenced`] names the newest run.

@@ -2,9 +2,9 @@
 //! generation).
 //!
 //! Ownership only says where a partition's database is warm; the log's puts decide what an epoch
-//! holds. So a wrong decision here costs time, never data: a host taken for unreachable may only
-//! have stalled, and two hosts may both believe that they are the owner. `docs/design/ownership.md`
-//! has the argument, `tests/ownership_model.rs` checks it.
+//! holds. So a wrong decision here costs time, never data. A host that counts as unreachable may
+//! only have stalled, and two hosts may both act as the owner. `docs/design/ownership.md` has the
+//! argument, `tests/ownership_model.rs` checks it.
 
 use std::fmt;
 
@@ -148,8 +148,8 @@ pub fn owner_step<'a>(
     if newest.host == *me && newest.term.run == run {
         return OwnerStep::Held(newest.term);
     }
-    // A planned move. The term is compared: if the partition has moved meanwhile, the host that it
-    // has moved to is another one, with another load.
+    // A planned move. The terms are compared: if the partition has moved meanwhile, its owner is
+    // another host, with another load.
     if newest.term.run == run && restored == Some(newest.term) {
         return OwnerStep::Put(next);
     }

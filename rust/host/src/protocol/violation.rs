@@ -140,7 +140,7 @@ pub enum Violation {
         difference: OffsetsDifference,
     },
 
-    /// A job of an epoch that ended before the job did.
+    /// The epoch ended before a job of it did.
     #[error(
         "{object}, epoch {epoch}: the micro-batch ended before this job did, and its result is \
          without this job: join your threads before the foreachBatch function returns"

@@ -30,7 +30,7 @@ impl BackgroundTask {
 }
 
 impl BackgroundTask {
-    /// Does not wait for the running task.
+    /// Drops this without waiting for the running task.
     pub fn leave(mut self) {
         self.0 = None;
     }

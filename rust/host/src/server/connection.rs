@@ -297,8 +297,8 @@ fn unexpected(kind: MessageKind, wanted: &str) -> SessionError {
     SessionError::Failed(Error::new(ErrorKind::InvalidState, text))
 }
 
-/// Checks that the worker still waits for its answer. It sends nothing while it waits, so data or
-/// an end of the stream means that it does not.
+/// Checks that the worker still waits for its answer. A waiting worker sends nothing, so data or an
+/// end of the stream means that it does not wait.
 fn check_waiting(reader: &mut BufReader<Stream>) -> io::Result<()> {
     reader.get_ref().set_nonblocking(true)?;
     let read = reader.read(&mut [0]);

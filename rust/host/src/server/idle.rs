@@ -8,7 +8,7 @@ const UPLOAD: Duration = Duration::from_secs(600);
 /// What an idle host does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleStep {
-    /// It serves on.
+    /// It continues to serve.
     Serve,
     /// Ask the roots how long their queries pause.
     AskLimit,
@@ -25,7 +25,7 @@ pub struct IdleEnd {
 }
 
 impl IdleEnd {
-    /// A host that starts now, and is idle for `minimum` at least.
+    /// A host that starts now, and does not end before it has been idle for `minimum`.
     pub fn new(minimum: Duration, now: Instant) -> Self {
         Self {
             minimum,

@@ -153,7 +153,7 @@ pub fn listen_on_socket(socket: &Path) -> Result<(UnixListener, File)> {
         ),
         other => failed(other.into()),
     })?;
-    // A worker that gets no answer from the host ends the process of this id.
+    // A worker that gets no answer from the host ends the process with this id.
     lock.set_len(0)
         .and_then(|()| write!(lock, "{}", std::process::id()))
         .map_err(failed)?;

@@ -33,11 +33,11 @@ const TICK: Duration = Duration::from_millis(100);
 const MAINTENANCE: Duration = Duration::from_secs(15);
 /// How long a host that ends lets its sessions and snapshots go on.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How long it then waits for their cancellation.
+/// How long a host that ends then waits for cancelled sessions and snapshots.
 const CANCELLED: Duration = Duration::from_secs(2);
-/// When it closes no further database.
+/// The time after which a host that ends closes no further database.
 const CLOSED: Duration = Duration::from_secs(8);
-/// When it is killed: 10 s after its executor's end it must be gone.
+/// The time after its executor's end at which a host is killed. It must be gone within 10 s.
 const LAST_RESORT: Duration = Duration::from_secs(9);
 
 /// How a host is started.
@@ -93,8 +93,8 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
         (&host, &sessions),
         &mut maintenance,
     );
-    // A worker now finds no host and starts the next one, which waits for the locks of our
-    // databases.
+    // A worker now finds no host and starts the next one. That host waits for the locks of this
+    // host's databases.
     if let Err(error) = fs::remove_file(&options.socket) {
         log::debug!("removing {}: {error}", options.socket.display());
     }
@@ -111,7 +111,7 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
 fn end(host: &Host, sessions: &Sessions, maintenance: BackgroundTask) {
     let deadline = Instant::now() + CLOSED;
     sessions.shut_down();
-    // A short run starts its snapshot near its end. Without this wait it would never have one.
+    // A short run takes its snapshot at its end. Without the wait below, it would never have one.
     host.snapshot_at_end();
     let is_quiet = || !sessions.any() && !host.is_uploading();
     wait_until(is_quiet, FAREWELL);

@@ -21,7 +21,7 @@ pub fn kill_after(executor: Executor, limit: Duration) -> Result<()> {
     let wait = move || {
         watch.wait();
         thread::sleep(limit);
-        // No line in the log before: the log may be what blocks.
+        // Nothing is logged before the kill: the log may be what blocks.
         if let Err(error) = kill_process(getpid(), Signal::KILL) {
             log::error!("a host that outlives its executor cannot be killed: {error}");
         }

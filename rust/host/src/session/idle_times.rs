@@ -19,8 +19,8 @@ pub struct EpochTimes {
 
 /// Returns the times of a partition in an epoch, once its input has ended.
 ///
-/// A query whose offsets name no heartbeats has no idle times; a heartbeat row that it makes itself
-/// counts as it is.
+/// If the offsets name no heartbeats, there are no idle times. The partition then follows the
+/// heartbeat rows that the query makes itself.
 pub fn epoch_times(
     request: &Request,
     state: &PersistentState,

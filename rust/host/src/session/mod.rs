@@ -45,8 +45,9 @@ pub enum Routed {
 }
 
 impl Session {
-    /// Opens a session: the root must be the query's, the run the newest, and the partition this
-    /// host's.
+    /// Opens a session here, or returns the owner of its partition.
+    ///
+    /// The root must belong to the query, and the run must be the newest.
     ///
     /// # Errors
     /// `InvalidValue` for an invalid request; otherwise those of the root and the protocol.
@@ -59,7 +60,7 @@ impl Session {
     /// As [`Session::open`], for a worker of another executor: `None` unless a task of this host's
     /// executor has used the request's root and local folder.
     ///
-    /// Otherwise the token would be the right to read and write any folder as the host's user.
+    /// Otherwise the token would give the right to read and write any folder as the host's user.
     ///
     /// # Errors
     /// As [`Session::open`].
@@ -340,11 +341,11 @@ mod tests {
             counts.push([requests(epoch, 0), requests(epoch, 1)]);
             put(format!("query/commits/{epoch}"), "v1");
         }
-        // Each takes milliseconds. For every partition of every micro-batch: newer runs, the next
-        // owner; Spark's offsets and two commits at once; what is already staged; the object; newer
-        // runs and the commit again. Once for a micro-batch and a host: the rewinds, the decision
-        // of the epoch before, its objects, a header for each, Spark's offsets of it; the record,
-        // the rewinds again, and the offsets again.
+        // Each request takes milliseconds. Each partition of a micro-batch causes 9: newer runs; the
+        // next owner; Spark's offsets and two commits, at once; what is already staged; the object;
+        // newer runs and the commit again. The first partition causes 9 more, once for a micro-batch
+        // and a host: the rewinds; the decision of the epoch before, its objects, a header for each
+        // of the two, Spark's offsets of it; the record; the rewinds and the offsets again.
         assert_eq!(counts[2..], [[18, 9], [18, 9]], "{counts:?}");
     }
 }

@@ -17,8 +17,9 @@ use crate::root::{ChunkName, Head, StageOutcome};
 use crate::session::pipeline::SessionPipeline;
 use crate::session::state::PersistentState;
 
-/// Finds an earlier session's object with equal input and base: of this run, or of the newest run
-/// before it that has one.
+/// Finds an earlier session's object with equal input and base.
+///
+/// It is of this run, or of the newest earlier run that has such an object.
 pub fn find_repeated(
     request: &Request,
     state: &PersistentState,

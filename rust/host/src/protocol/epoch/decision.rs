@@ -25,9 +25,9 @@ pub enum Decision {
 
 /// Decides an epoch by its objects.
 ///
-/// The highest whole run wins ([`highest_whole`]). Each object of a run above it must have the same
-/// digest as its own object of the same operator and partition, which must exist. Otherwise the
-/// epoch was evaluated in part.
+/// The highest whole run wins ([`highest_whole`]). For each object of a run above it, the whole run
+/// must have an object of the same operator and partition with the same base and digest. Otherwise
+/// the epoch was evaluated in part.
 ///
 /// The reason: a run whose tasks all succeeded was whole before any newer run claimed, so every
 /// newer object reproduces it. If a newer object differs, the lower run became whole only when one
@@ -68,7 +68,7 @@ pub fn decide<E>(
 /// A run is whole if each operator with objects of that run has all `partitions`, and it has every
 /// operator of a whole run below it. Without the second condition, a run that was killed between
 /// the stages of two operators would count as whole. It would hide the complete run below it, whose
-/// output may have reached the sink, and the next run would not have to reproduce that one
+/// output may have reached the sink. The next run would then not have to reproduce the complete run
 /// (`tests/protocol_model/`, `ForgetsOperators`).
 #[must_use]
 pub fn highest_whole(objects: &[ObjectId], partitions: u32) -> Decision {

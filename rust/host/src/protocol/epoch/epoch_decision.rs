@@ -72,6 +72,7 @@ impl EpochDecision {
     ///
     /// The chain of each operator advances by a fixed digest, and its stream times stay. Idle
     /// times begin anew.
+    ///
     /// `previous`: the decision of the epoch before; none if no operator had taken part by then.
     #[must_use]
     pub fn skipped(

@@ -1,26 +1,26 @@
 //! Stream time where no rows arrive: which partitions are idle, and which time they follow.
 //!
-//! A partition with rows follows its own rows only. One without rows follows others only after it
-//! has been idle for `idle_after`, and never further than the slowest partition that had rows
-//! since. So a query that returns after an outage works through its backlog, and no partition's
-//! clock is ahead of rows that are still to come, unless they stay away for longer than
-//! `idle_after` while others run ahead.
+//! A partition with rows follows its own rows only. A partition without rows follows others only
+//! after it has been idle for `idle_after`, and only as far as the slowest partition that had rows
+//! since. So while a query works through its backlog after an outage, no partition's stream time
+//! is ahead of rows that are still to come. The only exceptions are rows that stay away for longer
+//! than `idle_after` while other partitions advance.
 //!
 //! All times are in microseconds. They are batch timestamps and offsets from Spark's checkpoint, so
-//! a replay computes the same. The time between two runs does not count as idle: a run's first
-//! epochs could otherwise make rows late that are next in the backlog.
+//! a replay computes the same. The time between two runs does not count as idle. Otherwise a run's
+//! first epochs could make the next rows of the backlog late.
 
 use serde::Deserialize;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::protocol::digest::Digest;
 
-/// What the lines of the heartbeats in an epoch's offsets say.
+/// The heartbeats of a query, as the offsets of an epoch describe them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeats {
     /// The longest `idle_after` of a heartbeat.
     pub idle_after: i64,
-    /// When the run began that planned the epoch.
+    /// When the run that planned the epoch began.
     pub started: i64,
 }
 
@@ -51,9 +51,10 @@ impl Heartbeats {
     }
 }
 
-/// Returns the digest of the sources that are no heartbeats, in an epoch's file of the offset log.
+/// Returns the digest of the offsets of all sources but the heartbeats, from an epoch's file of the
+/// offset log.
 ///
-/// Two epochs with the same digest have the same offsets of these sources: none has moved.
+/// If two epochs have the same digest, none of these sources has moved.
 #[must_use]
 pub fn sources_digest(offsets: &[u8]) -> Digest {
     let mut hasher = Xxh3Default::new();
@@ -94,7 +95,7 @@ pub struct PartitionTimes {
 
 /// Returns since when a partition, or all sources, are idle at the end of an epoch.
 ///
-/// `before`: the same at the end of the epoch before. `moved`: it had rows, or a source moved.
+/// `before`: the result for the epoch before. `moved`: the partition had rows, or a source moved.
 #[must_use]
 pub fn idle_since(
     before: Option<i64>,
@@ -105,8 +106,8 @@ pub fn idle_since(
     if moved {
         return None;
     }
-    // The batch timestamp of the first epoch without rows, not of the last one with rows: there
-    // may be an outage between the two.
+    // The idle time begins with the first epoch without rows, not with the last epoch with rows:
+    // there may be an outage between the two.
     let since = before.unwrap_or(batch_time);
     let started = heartbeats.map_or(since, |heartbeats| heartbeats.started);
     Some(since.max(started).min(batch_time))
@@ -115,8 +116,8 @@ pub fn idle_since(
 /// Returns the time that a partition without rows follows in an epoch; none if it follows none.
 ///
 /// `idle_since` and `sources_idle_since` are those of this epoch. `partitions` are all partitions
-/// of the operator, as decided with the epoch before. The new stream time is the greater one of
-/// this and its own.
+/// of the operator, as the epoch before left them. The partition's new stream time is the greater
+/// one of the returned time and its own.
 #[must_use]
 pub fn followed_time(
     idle_since: i64,
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(late_rows(&slices, 2 * HOUR, 2 * HOUR), 0);
         // If the outage counted as idle, partition 1 would follow in the first epochs.
         assert_ne!(late_rows(&slices, 2 * HOUR, -HOUR), 0);
-        // Its rows stay away for longer than a minute of processing.
+        // The rows of partition 1 stay away for longer than a minute of processing.
         let away: Vec<(usize, i64)> = (0..20)
             .map(|n| (usize::from(n == 19), if n == 19 { 1 } else { n * MINUTE }))
             .collect();

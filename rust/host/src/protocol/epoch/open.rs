@@ -59,8 +59,8 @@ pub enum OpenStep {
         /// The last one: the epoch before the session's.
         to: Epoch,
     },
-    /// Discard the local database, log and count that with this reason, then start again with
-    /// nothing applied.
+    /// Discard the local database, then start again with nothing applied. The discard is logged
+    /// with this reason, and counted.
     Rebuild {
         /// The reason, for the log.
         reason: String,
@@ -112,7 +112,7 @@ pub fn open_step(facts: &OpenFacts) -> OpenStep {
         Some(applied) => roll_forward(applied.next(), epoch),
     };
     match step {
-        // The state would skip the epochs before its first one, and no later check would see it.
+        // The state would skip the epochs before `first_epoch`, and no later check would detect it.
         OpenStep::Ready | OpenStep::Apply { .. } if facts.first_epoch > epoch => {
             OpenStep::Error(Violation::BegunLater {
                 operator: facts.operator.clone(),

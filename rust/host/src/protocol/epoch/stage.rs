@@ -41,8 +41,8 @@ pub enum StageStep {
 
 /// Compares a session's object with the first one of its run.
 ///
-/// The first session of a run to stage wins. A later one adopts its object; under exactly-once only
-/// an equal one.
+/// The first session of a run to stage wins. A later session adopts the first one's object; under
+/// exactly-once only if it is equal.
 #[must_use]
 pub fn stage_step(
     existing: Option<&HeadSummary>,
@@ -110,8 +110,8 @@ pub fn replay_step(
 /// Compares a session's object with the recorded decision of its epoch, whose commit Spark has
 /// lost.
 ///
-/// The decision stands. `decided` is its part for the session's operator and partition; none if it
-/// does not name them. `offsets`: the offsets that it names.
+/// The decision stands. `decided` is its part for the session's operator and partition; none if the
+/// decision does not name them. `offsets`: the offsets that the decision names.
 #[must_use]
 pub fn decided_step(
     decided: Option<&PartitionDecision>,
@@ -130,10 +130,10 @@ pub fn decided_step(
     }
 }
 
-/// Whether an object of a session counts for another one with this content.
+/// Whether an earlier session's object counts for the session of `mine`.
 ///
-/// Under exactly-once their results must be equal. Under at-least-once only the state before must
-/// be: a replay of an epoch may have other results there.
+/// Under exactly-once their results must be equal. Under at-least-once only the states that they
+/// started from must be equal, because a replay of an epoch may have other results.
 fn counts_for(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGuarantee) -> bool {
     match guarantee {
         ProcessingGuarantee::ExactlyOnce => reproduces(earlier, mine),
