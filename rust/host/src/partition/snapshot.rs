@@ -1,8 +1,8 @@
 //! Takes snapshots of a partition from time to time, while epochs continue.
 //!
-//! Two are retained, so that a damaged one can be replaced. An epoch of the log is removed if it is
-//! older than the retained snapshots of every partition of every operator, and is not one of the
-//! last `retain_epochs`.
+//! Two snapshots are retained, so that a restore can use the older one if the newer one is damaged.
+//! An epoch of the log is removed if it is older than the retained snapshots of every partition of
+//! every operator, and is not one of the last `retain_epochs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -12,16 +12,16 @@ const MIN_LOG_BYTES: u64 = 1 << 20;
 /// The snapshots that this host took or found.
 #[derive(Default)]
 pub struct SnapshotHistory {
-    /// When the last one was begun, or the partition was first used.
+    /// When the last snapshot was begun, or the partition was first used.
     pub last_begun: Option<Instant>,
-    /// Whether this host has begun one.
+    /// Whether this host has begun a snapshot.
     pub has_begun: bool,
-    /// The epoch of the newest one that was found or taken.
+    /// The epoch of the newest snapshot that was found or taken.
     pub newest: Option<Epoch>,
-    /// Digests of the files of the last one.
+    /// Digests of the files of the last snapshot.
     pub known: KnownDigests,
-    /// About how many bytes of changes have entered the database since the newest one. Changes that
-    /// a session spilled to disk are not counted, unless they are read from the log.
+    /// About how many bytes of changes have entered the database since the newest snapshot. Changes
+    /// that a session spilled to disk are not counted, unless they are read from the log.
     pub log_bytes: u64,
     /// Whether the database was made from the root: the disk of an earlier host is gone.
     pub is_restored: bool,
@@ -49,7 +49,7 @@ pub fn is_log_long(log_bytes: u64, snapshot_bytes: u64) -> bool {
 /// The snapshots that share files with the local database.
 #[derive(Default)]
 pub struct SnapshotOrigin {
-    /// The newest of them: the one that the database was made from, or that was taken of it since.
+    /// The newest one: the database was made from it, or it was taken of the database since.
     newest: Option<SnapshotId>,
     /// Suspect snapshots, in the order in which they were found: a database that shares files with
     /// them is damaged.

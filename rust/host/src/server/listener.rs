@@ -1,4 +1,4 @@
-//! Where a host listens: a Unix socket for its executor's workers, TCP for those of others.
+//! Where a host listens: a Unix socket for its executor's workers, TCP for other executors' workers.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -78,8 +78,8 @@ impl Listeners {
 
 /// Listens for workers of other executors.
 ///
-/// If the address is not one of this machine, because it is translated on the way, the host listens
-/// at all of the machine's addresses.
+/// If the address is translated on the way, it is not an address of this machine. Then the host
+/// listens at all of the machine's addresses.
 ///
 /// # Errors
 /// `Io` if the host cannot listen.

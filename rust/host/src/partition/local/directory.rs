@@ -19,8 +19,8 @@ use crate::partition::view_request::ViewRequest;
 /// How long to wait for the lock of a host whose executor has ended.
 const TAKEOVER: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(20);
-/// The maximum of hosts on one machine that hold a database of the same partition; more are an
-/// error.
+/// The maximum number of hosts on one machine that hold a database of the same partition. More
+/// hosts are an error.
 const MAX_DIRECTORIES: u32 = 64;
 
 /// A local directory that this process has locked: no other host may touch it.

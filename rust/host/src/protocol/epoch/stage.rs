@@ -1,4 +1,4 @@
-//! The step of a session when another one has staged the same object.
+//! The step of a session when another session has staged the same object.
 
 use holdfast_core::ProcessingGuarantee;
 

@@ -187,8 +187,8 @@ impl EpochDecisions {
     /// Reads the rewinds for the decision of an epoch.
     ///
     /// # Errors
-    /// `Fenced` if one of them took the epoch back after the asking run began. The commit that the
-    /// run saw is then void: the run could decide an epoch that a newer run still computes.
+    /// `Fenced` if a rewind took the epoch back after the asking run began. The commit that the run
+    /// saw is then void: the run could decide an epoch that a newer run still computes.
     fn rewind_of(&self, asking: DecisionAsker, epoch: Epoch) -> Result<Rewinds> {
         let rewinds = self.log.marks().read()?;
         if let Some(run) = asking.run
