@@ -1,4 +1,4 @@
-//! Where a host listens: a Unix socket for its executor's workers, TCP for other executors' workers.
+//! Where a host listens: a Unix socket for workers of its own executor, TCP for all others.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
