@@ -29,7 +29,7 @@ use crate::partition::PartitionState;
 use crate::protocol::{Counts, Epoch, HostId, OperatorName, RunNumber};
 use crate::root::{Root, RootPresence};
 
-/// How long a session waits for another session to end that uses a database that must be closed.
+/// How long a database that must be closed may still be used by another session.
 const CLOSES: Duration = Duration::from_secs(5);
 
 /// The state that all sessions of a host share.
