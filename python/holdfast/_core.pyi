@@ -32,6 +32,7 @@ __all__ = [
     "WindowIterator",
     "WindowStore",
     "__version__",
+    "check_evaluated",
     "check_rocksdb_options",
     "check_root",
     "check_store_name",
@@ -507,6 +508,19 @@ def decode_reader(
     """Decodes the columns `key` and `value` of a reader's batches.
 
     It takes the batches out of `stored`, which cannot be read afterwards.
+    """
+
+def check_evaluated(
+    root: str,
+    storage_options: Mapping[str, str],
+    epoch: int,
+    operators: Sequence[str],
+    partitions: int,
+) -> None:
+    """Checks that operators have staged all their partitions in an epoch that is not committed.
+
+    Raises `StateMismatchError` for an operator that has not, `ValueError` for an operator's name
+    that cannot be one; otherwise as `check_root`.
     """
 
 def check_root(root: str, storage_options: Mapping[str, str]) -> None:

@@ -4,8 +4,9 @@ import logging
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from holdfast._core import check_evaluated
 from holdfast._progress import read_progress
 from holdfast.errors import HoldfastError
 from holdfast.spark.batch_sessions import BatchSessions
@@ -23,9 +24,25 @@ from holdfast.spark.epoch import (
 from holdfast.spark.spark_session import ADAPTIVE, is_adaptive, is_connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+
+
+class _CalledOperators(NamedTuple):
+    """The operators of one root that a function has called in a micro-batch."""
+
+    epoch: int
+    storage_options: "Mapping[str, str]"
+    partitions: int
+    names: list[str]
+
+    def check_evaluated(self, root: str) -> None:
+        """Raises `StateMismatchError` if a partition has not staged its result.
+
+        Spark would commit the epoch, and the state would lack its rows.
+        """
+        check_evaluated(root, self.storage_options, self.epoch, self.names, self.partitions)
 
 
 @dataclass
@@ -33,8 +50,8 @@ class _Batch:
     """The micro-batch in which a wrapped function runs."""
 
     of: Epoch | ConnectBatch
-    roots: dict[str, "Mapping[str, str]"] = field(default_factory=dict)
-    """The roots of the operators that the function has called, with their storage options."""
+    called: dict[str, _CalledOperators] = field(default_factory=dict)
+    """The operators that the function has called, by root."""
 
     def epoch(self, checkpoint: str) -> Epoch:
         """Returns the epoch for an operator of the query that has this checkpoint."""
@@ -47,14 +64,23 @@ _batches: Final[dict[Epoch, _Batch]] = {}
 _log: Final = logging.getLogger(__name__)
 
 
-def note_operator(epoch: Epoch | None, root: str, storage_options: "Mapping[str, str]") -> None:
-    """Notes that an operator of this root was called in this epoch; None for a streaming frame.
+def note_operators(
+    epoch: Epoch,
+    root: str,
+    *,
+    storage_options: "Mapping[str, str]",
+    partitions: int,
+    names: "Sequence[str]",
+) -> None:
+    """Notes that these operators were called in a micro-batch.
 
-    The wrapper then checks that adaptive execution is off, and warns about unused rows.
+    When the function returns, the wrapper checks that adaptive execution is off and that their
+    results were evaluated, and warns about unused rows.
     """
-    batch = None if epoch is None else _current.get() or _batches.get(epoch)
+    batch = _current.get() or _batches.get(epoch)
     if batch is not None:
-        batch.roots[root] = storage_options
+        empty = _CalledOperators(epoch.number, storage_options, partitions, [])
+        batch.called.setdefault(root, empty).names.extend(names)
 
 
 def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
@@ -96,7 +122,7 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
 
     Raises `TypeError` if `fn` cannot be called. The returned function raises `HoldfastError` if it
     is not called by a streaming query, and if `fn` calls an operator and leaves adaptive execution
-    on.
+    on, and `StateMismatchError` if `fn` has called an operator and not evaluated its whole result.
     """
     if not callable(fn):
         raise TypeError(
@@ -151,7 +177,7 @@ class _ForeachBatch:
         try:
             with _epoch_set(spark, epoch):
                 result = self._fn(frame, of.number)
-                if batch.roots and is_adaptive(spark):
+                if batch.called and is_adaptive(spark):
                     # Without this, Spark would commit the epoch. If adaptive execution has dropped
                     # the operator's tasks, the next epoch could not open.
                     raise HoldfastError(
@@ -159,8 +185,9 @@ class _ForeachBatch:
                         f"{of.number}, and could have dropped the operator's tasks: set it to "
                         '"false" before the function returns'
                     )
-                for root, storage_options in batch.roots.items():
-                    _warn_of_unused_rows(root, storage_options, of.number)
+                for root, called in batch.called.items():
+                    called.check_evaluated(root)
+                    _warn_of_unused_rows(root, called.storage_options, of.number)
                 return result
         finally:
             if epoch is not None:
@@ -218,11 +245,16 @@ def _epoch_set(spark: "SparkSession", epoch: Epoch | None) -> "Iterator[None]":
 
 
 def _epoch_of_session(spark: "SparkSession", checkpoint: str) -> Epoch | None:
-    """Returns the epoch that is set in a session, for the query that has this checkpoint."""
+    """Returns the epoch that is set in a session, for the query that has this checkpoint.
+
+    The setting counts only while its micro-batch runs in this process. A process that was killed
+    leaves it behind.
+    """
     settings: dict[str, str] = spark.conf.getAll
     if not any(name.startswith(SETTING) for name in settings):
         return None
-    return Epoch.of_settings(settings.get, query_of(spark, checkpoint))
+    epoch = Epoch.of_settings(settings.get, query_of(spark, checkpoint))
+    return epoch if epoch in _batches else None
 
 
 def _run_id(spark: "SparkSession", query_id: str) -> str:

@@ -45,7 +45,9 @@ mod _core {
     #[pymodule_export]
     use crate::host::main::host_main;
     #[pymodule_export]
-    use crate::host::root::{check_root, checkpoint_query, drop_epoch, read_epochs, rewind};
+    use crate::host::root::{
+        check_evaluated, check_root, checkpoint_query, drop_epoch, read_epochs, rewind,
+    };
     #[pymodule_export]
     use crate::serde::Serde;
     #[pymodule_export]

@@ -130,32 +130,47 @@ def test_evaluating_only_the_first_rows_is_a_named_error(
         joined = joined_by_sign(frame, state)
         part(joined) if batch == 1 else joined.collect()
 
-    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+    with pytest.raises(StreamingQueryException, match="has not committed the epoch"):
         run(stream, hfs.foreach_batch(fn))
+    assert stream.numbers("commits") == [0]
+    # Without the wrapper Spark commits the epoch, and the next one finds it.
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, fn)
+    assert stream.numbers("commits") == [0, 1]
     assert stream.log().get(1, 0) < stream.partitions
 
 
-def test_is_empty_is_complete_without_rows_and_evaluates_nothing_with_many(stream: Stream):
+def _padded(frame: DataFrame) -> DataFrame:
+    """Returns rows that are larger than the sockets' buffers.
+
+    If Spark stops reading after the first one, most are still in the host. Few small rows are all
+    sent before that.
+    """
+    return frame.withColumn("pad", F.repeat("k", 8 << 20))
+
+
+@pytest.mark.parametrize("wrap", [hfs.foreach_batch, lambda fn: fn], ids=["wrapped", "plain"])
+def test_is_empty_is_complete_without_rows_and_an_error_with_many(stream: Stream, wrap):
     stream.partitions = 1
     state = stream.state()
     expected = three_batches(stream)
     got: dict[int, Any] = {}
 
     def is_empty(frame: DataFrame, batch: int) -> None:
-        # Spark reads one row of each task. A task without rows runs to its end. If the rows are
-        # larger than the sockets' buffers, most are still in the host when Spark stops reading. Few
-        # small rows are all sent before that.
-        padded = frame.withColumn("pad", F.repeat("k", 8 << 20 if batch == 1 else 1))
-        got[batch] = joined_by_sign(padded, stream.state()).isEmpty()
+        # Spark reads one row of each task. A task without rows runs to its end.
+        rows = _padded(frame) if batch == 1 else frame.withColumn("pad", F.lit(""))
+        got[batch] = joined_by_sign(rows, stream.state()).isEmpty()
 
-    run(stream, hfs.foreach_batch(is_empty))
-    assert got == {0: True, 1: False, 2: False}
+    with pytest.raises(StreamingQueryException) as caught:
+        run(stream, wrap(is_empty))
+    assert got == {0: True, 1: False}
     # No task of epoch 1 has ended, so the state does not have its rows.
-    assert [progress.status for epoch in (0, 1) if (progress := state.progress(epoch))] == [
-        "decided",
-        "skipped",
-    ]
-    assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0
+    assert state.progress(1) is None
+    if wrap is hfs.foreach_batch:
+        assert "only 0 of its 1 partitions were evaluated" in str(caught.value)
+    else:
+        assert "was not evaluated" in str(caught.value)
+        assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0
     # With the whole evaluated, nothing is lost and nothing doubled.
     run(
         stream,
@@ -176,8 +191,67 @@ def test_an_operator_that_is_not_evaluated_beside_others_is_a_named_error(stream
         if batch != 1:
             joined.collect()
 
-    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+    with pytest.raises(StreamingQueryException, match="only 0 of its 2 partitions"):
         run(stream, hfs.foreach_batch(fn))
+    with pytest.raises(StreamingQueryException, match="holdfast rewind"):
+        run(stream, fn)
+
+
+@pytest.mark.parametrize("wrap", [hfs.foreach_batch, lambda fn: fn], ids=["wrapped", "plain"])
+def test_a_first_epoch_that_is_evaluated_in_part_is_a_named_error(stream: Stream, wrap):
+    # The other operator was whole, so this one counted as new in the next epoch.
+    stream.partitions = 1
+    state = stream.state()
+    for _ in range(2):
+        stream.batch(left=[(key, 1, 1) for key in KEYS * 2])
+
+    def fn(frame: DataFrame, batch: int) -> None:
+        hfs.drop_duplicates(frame, by="k", on="t", within="1 day", state=state).collect()
+        counted = hfs.aggregate(
+            _padded(frame),
+            by=["k", "pad"],
+            aggs={"n": "count"},
+            state=state,
+            emit="update",
+            name="counted",
+        )
+        counted.take(1) if batch == 0 else counted.collect()
+
+    with pytest.raises(StreamingQueryException, match="counted"):
+        run(stream, wrap(fn))
+
+
+def test_an_operator_that_spark_does_not_run_in_a_streaming_plan_is_a_named_error(stream: Stream):
+    # The result has too many columns for generated code. A join with an empty table then ends
+    # at once. No task of the operator runs, and Spark commits the epoch.
+    values = {f"m{index}": ("max", "x") for index in range(110)}
+
+    def run_with(names: str) -> None:
+        stream.batch(left=[("a", 1, 1), ("b", 1, 2)])
+        counted = hfs.aggregate(
+            stream.source("left"), by="k", aggs=values, state=stream.state(), name="counted"
+        )
+        table = stream.spark.createDataFrame(
+            [(name, 1) for name in names] or [("", 1)], "k string, y int"
+        )
+        named = table.where(F.col("k") != F.lit(""))
+        query = (
+            counted.join(F.broadcast(named), "k")
+            .writeStream.format("json")
+            .option("path", str(stream.base / "sink"))
+            .option("checkpointLocation", stream.checkpoint)
+            .start()
+        )
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    run_with("ab")
+    run_with("")
+    assert stream.numbers("commits") == [0, 1]
+    with pytest.raises(StreamingQueryException, match="counted was not evaluated"):
+        run_with("ab")
 
 
 def test_a_result_may_be_evaluated_in_another_thread(stream: Stream):

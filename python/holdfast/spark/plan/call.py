@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast._time import Duration, duration_micros
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 from holdfast.spark.epoch import Epoch
-from holdfast.spark.foreach_batch import current_epoch, note_operator
+from holdfast.spark.foreach_batch import current_epoch, note_operators
 from holdfast.spark.materialized import Materialized
 from holdfast.spark.plan.python_workers import check_workers
 from holdfast.spark.spark_session import ADAPTIVE, is_adaptive, is_true
@@ -39,8 +39,14 @@ class OperatorCall:
         Raises `ValueError` for a name that another call has taken.
         """
         self.state.claim(names, self.epoch)
-        if self.state.root is not None:
-            note_operator(self.epoch, self.state.root, self.state.storage_options)
+        if self.epoch is not None and self.state.root is not None:
+            note_operators(
+                self.epoch,
+                self.state.root,
+                storage_options=self.state.storage_options,
+                partitions=self.state.partitions,
+                names=names,
+            )
 
 
 def checked_call(

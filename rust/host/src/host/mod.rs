@@ -27,7 +27,7 @@ use crate::host::row_counts::RowCounts;
 use crate::memory::split::MemorySplit;
 use crate::partition::PartitionState;
 use crate::protocol::{Counts, Epoch, HostId, OperatorName, RunNumber};
-use crate::root::{Root, RootPresence};
+use crate::root::{RanSince, Root, RootPresence};
 
 /// How long a database that must be closed may still be used by another session.
 const CLOSES: Duration = Duration::from_secs(5);
@@ -212,6 +212,30 @@ impl Host {
         epoch: Epoch,
     ) -> Result<()> {
         self.calls.register(root.path(), request, run, epoch)
+    }
+
+    /// Returns an operator that ran before this epoch, as far as this host knows.
+    ///
+    /// An operator in the streaming plan runs in each epoch since its first one. An operator that a
+    /// `foreachBatch` function calls ran in the epoch before if this host has opened a session of
+    /// it then. `first_epoch`: that of the request's operator.
+    pub(crate) fn ran_before(
+        &self,
+        root: &Root,
+        request: &Request,
+        (run, epoch): (RunNumber, Epoch),
+        first_epoch: Epoch,
+    ) -> Option<RanSince> {
+        if request.in_streaming_plan {
+            return Some(RanSince {
+                operator: request.operator.name.clone(),
+                epoch: first_epoch,
+            });
+        }
+        let epoch = epoch.previous()?;
+        self.calls
+            .opened(root.path(), run, epoch, &request.operator.name)
+            .map(|operator| RanSince { operator, epoch })
     }
 
     /// Returns a nonce for chunk names; no other host generates the same one.

@@ -21,6 +21,8 @@ struct OperatorCall {
     epoch: Epoch,
     id: String,
     attempts: HashSet<(PartitionId, Attempt)>,
+    /// The epoch of the call before, if it is of the same run.
+    before: Option<Epoch>,
 }
 
 impl OperatorCall {
@@ -30,11 +32,31 @@ impl OperatorCall {
             epoch,
             id: request.instance.clone(),
             attempts: HashSet::new(),
+            before: None,
         }
     }
 }
 
 impl OperatorCalls {
+    /// Returns an operator of which a session was opened in this epoch of this run: `preferred` if
+    /// it is one of several.
+    pub fn opened(
+        &self,
+        root: &Path,
+        run: RunNumber,
+        epoch: Epoch,
+        preferred: &OperatorName,
+    ) -> Option<OperatorName> {
+        let calls = self.newest.lock();
+        let opened = calls.iter().filter(|((of, _), call)| {
+            of == root && call.run == run && (call.epoch == epoch || call.before == Some(epoch))
+        });
+        opened
+            .map(|((_, operator), _)| operator)
+            .min_by_key(|operator| (*operator != preferred, *operator))
+            .cloned()
+    }
+
     /// Forgets the calls of a root that is gone. The runs of a new root begin with 1 again.
     pub fn forget(&self, root: &Path) {
         self.newest.lock().retain(|(of, _), _| of != root);
@@ -67,7 +89,9 @@ impl OperatorCalls {
             return Ok(());
         }
         if (newest.run, newest.epoch) < (run, epoch) {
+            let before = (newest.run == run).then_some(newest.epoch);
             *newest = OperatorCall::new(request, run, epoch);
+            newest.before = before;
         }
         if newest.id != request.instance {
             return Err(Error::new(

@@ -207,6 +207,7 @@ impl Host {
             // The session checks this itself.
             planned_at: None,
             first_epoch,
+            ran: self.ran_before(&planned.root, request, (planned.run, epoch), first_epoch),
             partitions: request.partitions,
             stores: &request.operator.stores(),
             options: &request.settings.database_options(),

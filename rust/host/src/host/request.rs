@@ -36,6 +36,10 @@ pub struct Request {
     /// no rows that carry it.
     #[serde(default)]
     pub planned_at: Option<i64>,
+    /// The operator is in the streaming plan, so it runs in each epoch. Otherwise a `foreachBatch`
+    /// function may call it.
+    #[serde(default)]
+    pub in_streaming_plan: bool,
     /// The partition of the session.
     pub partition: PartitionId,
     /// How many partitions the state has.

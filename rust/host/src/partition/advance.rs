@@ -10,7 +10,7 @@ use super::state::{PartitionInner, PartitionState};
 use super::view::StateView;
 use super::view_request::ViewRequest;
 use crate::protocol::{Digest, Epoch, OpenFacts, OpenStep, PlannedBatch, Violation, open_step};
-use crate::root::{OffsetsFile, SparkLogs};
+use crate::root::{OffsetsFile, PreviousEpoch, SparkLogs};
 
 impl PartitionState {
     /// Makes the previous epoch final, and opens a view of the state after it.
@@ -77,12 +77,13 @@ impl PartitionState {
             if let (OpenStep::Ready | OpenStep::Apply { .. }, Some(previous)) =
                 (&step, request.epoch.previous())
             {
-                let staged = inner.prepared.has_of_run(previous, request.run);
+                let is_staged = inner.prepared.has_of_run(previous, request.run);
+                let ran = request.ran.as_ref();
                 self.root.decisions.before_session(
                     request.run,
                     previous,
                     request.partitions,
-                    staged,
+                    PreviousEpoch { is_staged, ran },
                 )?;
             }
             match step {

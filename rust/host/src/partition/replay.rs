@@ -13,7 +13,7 @@ use super::state::{PartitionInner, PartitionState};
 use super::view_request::ViewRequest;
 use crate::log::{CHUNK_BYTES, Records};
 use crate::protocol::{Digest, Epoch, ObjectId, PartitionDecision, RunNumber, Violation};
-use crate::root::{Head, Root};
+use crate::root::{Head, RanSince, Root};
 
 /// How many epochs are read ahead of the one that is applied, if there is memory for them.
 const LANES: usize = 4;
@@ -125,6 +125,10 @@ impl PartitionState {
     fn read(&self, request: &ViewRequest<'_>, epoch: Epoch) -> Result<DecidedEpoch> {
         let decision = self.decision(request, epoch)?;
         let decided = decision.of(&self.operator, self.number).cloned();
+        let ran = |ran: &RanSince| ran.operator == self.operator && ran.epoch <= epoch;
+        if decided.is_none() && request.ran.as_ref().is_some_and(ran) {
+            return Err(self.not_evaluated(epoch));
+        }
         let head = match (&decided, decision.run) {
             (Some(decided), Some(run)) => Some(self.read_head(epoch, run, decided)?),
             _ => None,

@@ -8,6 +8,7 @@ use holdfast_core::{DatabaseOptions, StoreSpec};
 use crate::executor::Executor;
 use crate::memory::budget::Budget;
 use crate::protocol::{Epoch, RunNumber};
+use crate::root::RanSince;
 
 /// A session's request for a view of its partition's state.
 pub struct ViewRequest<'a> {
@@ -20,6 +21,8 @@ pub struct ViewRequest<'a> {
     pub planned_at: Option<i64>,
     /// The epoch in which the operator first took part.
     pub first_epoch: Epoch,
+    /// An operator of the query that ran before this epoch, as far as the host knows.
+    pub ran: Option<RanSince>,
     /// How many partitions the state has.
     pub partitions: u32,
     /// The operator's stores.

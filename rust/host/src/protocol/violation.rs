@@ -201,6 +201,25 @@ pub enum Violation {
         operator: OperatorName,
     },
 
+    /// A `foreachBatch` function has called an operator and not evaluated its whole result.
+    #[error(
+        "operator {operator} was called in epoch {epoch}, but only {staged} of its {partitions} \
+         partitions were evaluated to their end. take, show, head, limit and isEmpty stop before \
+         that, and so does a join whose other side is empty. Evaluate the whole result (write it, \
+         or count it) before the function returns. Spark has not committed the epoch: correct the \
+         function, and start the query again"
+    )]
+    NotStaged {
+        /// The epoch.
+        epoch: Epoch,
+        /// The operator.
+        operator: OperatorName,
+        /// How many of its partitions are staged.
+        staged: u32,
+        /// How many it has.
+        partitions: u32,
+    },
+
     /// The log lacks objects of an epoch that later epochs are based on.
     #[error(
         "epoch {epoch} was computed, since later epochs are based on it, but {lost} is missing: \
@@ -295,6 +314,7 @@ impl Violation {
             | Self::DecisionNotReproduced { .. }
             | Self::EvaluatedInPart { .. }
             | Self::NotEvaluated { .. }
+            | Self::NotStaged { .. }
             | Self::NotReproduced { .. } => ErrorKind::StateMismatch,
         }
     }

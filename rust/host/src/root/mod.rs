@@ -54,7 +54,7 @@ mod state_root;
 pub(crate) mod testing;
 
 pub use crate::codec::column::{Column, type_name};
-pub use epoch_decisions::{DecisionAsker, EpochDecisions};
+pub use epoch_decisions::{DecisionAsker, EpochDecisions, PreviousEpoch, RanSince};
 pub use epoch_log::{EpochLog, Head};
 pub use epochs::{EpochProgress, EpochStatus, OperatorProgress, StageOutcome};
 pub use far_future_rows::FarFutureRows;

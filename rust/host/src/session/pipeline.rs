@@ -106,6 +106,7 @@ impl SessionPipeline {
             epoch: query.epoch,
             planned_at: request.planned_at,
             first_epoch: stored.first_epoch,
+            ran: host.ran_before(root, request, (*run, query.epoch), stored.first_epoch),
             partitions: request.partitions,
             stores: &stores,
             options: &options,

@@ -4,7 +4,7 @@ use std::fs;
 
 use holdfast_core::ErrorKind;
 use holdfast_host::protocol::{Digest, Epoch, ObjectId, PartitionId, RunNumber};
-use holdfast_host::root::{DecisionAsker, StageOutcome};
+use holdfast_host::root::{DecisionAsker, PreviousEpoch, RanSince, StageOutcome};
 
 use crate::operator_catalog::operator;
 use crate::support::{
@@ -164,11 +164,83 @@ fn a_staged_epoch_without_objects_is_lost_and_not_skipped() {
     let run = claim(&root, "a");
     stage_both(&root, run, "x");
     refused(
-        root.decisions.before_session(run, Epoch(6), 2, true),
+        root.decisions.before_session(
+            run,
+            Epoch(6),
+            2,
+            PreviousEpoch {
+                is_staged: true,
+                ran: None,
+            },
+        ),
         ErrorKind::Restore,
         &["log/00000000000000000006 is missing"],
     );
     assert_eq!(root.decisions.recorded(Epoch(6)).expect("reads"), None);
+}
+
+#[test]
+fn an_epoch_is_evaluated_when_a_run_has_staged_all_partitions() {
+    let root = root();
+    let run = claim(&root, "a");
+    let check = |operator: &str, partitions| {
+        root.decisions
+            .check_evaluated(EPOCH, &[name(operator)], partitions)
+    };
+    refused(
+        check("join", 2),
+        ErrorKind::StateMismatch,
+        &["operator join was called in epoch 5", "only 0 of its 2"],
+    );
+    stage_both(&root, run, "x");
+    check("join", 2).expect("is whole");
+    refused(
+        check("join", 3),
+        ErrorKind::StateMismatch,
+        &["only 2 of its 3"],
+    );
+    refused(
+        check("other", 2),
+        ErrorKind::StateMismatch,
+        &["only 0 of its 2"],
+    );
+    // A newer run that has staged a part of it changes nothing.
+    let newer = claim(&root, "b");
+    root.log
+        .put_head(&header("join", 0, newer, "x"), &[])
+        .expect("puts");
+    check("join", 2).expect("the older run is whole");
+}
+
+#[test]
+fn an_epoch_in_which_an_operator_ran_is_not_skipped() {
+    let root = root();
+    let run = claim(&root, "a");
+    stage_both(&root, run, "x");
+    spark(&root, "offsets/6", "v1");
+    let since = |epoch| RanSince {
+        operator: name("join"),
+        epoch: Epoch(epoch),
+    };
+    let decide = |ran: &RanSince| {
+        let ran = Some(ran);
+        root.decisions.before_session(
+            run,
+            Epoch(6),
+            2,
+            PreviousEpoch {
+                is_staged: false,
+                ran,
+            },
+        )
+    };
+    refused(
+        decide(&since(6)),
+        ErrorKind::StateMismatch,
+        &["operator join was not evaluated", "--epoch 6"],
+    );
+    assert_eq!(root.decisions.recorded(Epoch(6)).expect("reads"), None);
+    assert_eq!(decide(&since(7)).expect("it begins later").run, None);
 }
 
 #[test]
@@ -196,7 +268,10 @@ fn changed_offsets_of_a_decided_epoch_are_named() {
     let root = root();
     let run = claim(&root, "a");
     stage_both(&root, run, "x");
-    let check = || root.decisions.before_session(run, EPOCH, 2, false);
+    let check = || {
+        root.decisions
+            .before_session(run, EPOCH, 2, PreviousEpoch::default())
+    };
     let changed = &["query/offsets/5", "Two drivers", "--epoch 5"];
     // Another driver has written the file before the epoch is decided.
     spark(&root, "offsets/5", "v1\n{}");

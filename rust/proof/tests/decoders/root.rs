@@ -14,8 +14,8 @@ use holdfast_host::protocol::{
     Term,
 };
 use holdfast_host::root::{
-    Column, KnownDigests, OperatorMeta, OwnershipRequest, PayloadSchema, Root, SnapshotId,
-    SnapshotTransfer, StorageOptions, StoreSerdes,
+    Column, KnownDigests, OperatorMeta, OwnershipRequest, PayloadSchema, PreviousEpoch, Root,
+    SnapshotId, SnapshotTransfer, StorageOptions, StoreSerdes,
 };
 use holdfast_proof::directory;
 
@@ -157,7 +157,8 @@ fn read(folder: &Path) -> Result<()> {
     offsets.map_or(Ok(0), |offsets| root.spark.batch_time(Epoch(0), offsets))?;
     root.log.was_taken_back(Epoch(0))?;
     root.lookahead(&name(), PARTITION, RUN, Epoch(1))?;
-    root.decisions.before_session(RUN, Epoch(0), 1, false)?;
+    root.decisions
+        .before_session(RUN, Epoch(0), 1, PreviousEpoch::default())?;
     root.log.head(
         Epoch(0),
         &ObjectId {

@@ -2,7 +2,7 @@
 
 use crate::process::Process;
 use crate::run::run;
-use holdfast_host::protocol::Epoch;
+use holdfast_host::protocol::{Epoch, OperatorName};
 use holdfast_host::root::{Root, StorageOptions};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -50,6 +50,27 @@ pub fn read_epochs(
     run(py, Process::current(), || {
         Root::existing(root, &StorageOptions(storage_options))?
             .progress_json(epoch.map(Epoch), last)
+    })
+}
+
+/// Checks that operators have staged all their partitions in an epoch.
+#[pyfunction]
+pub fn check_evaluated(
+    py: Python<'_>,
+    root: &str,
+    storage_options: BTreeMap<String, String>,
+    epoch: i64,
+    operators: Vec<String>,
+    partitions: u32,
+) -> PyResult<()> {
+    run(py, Process::current(), || {
+        let operators: Vec<OperatorName> = operators
+            .iter()
+            .map(|operator| OperatorName::new(operator))
+            .collect::<Result<_, _>>()?;
+        Root::open(root, &StorageOptions(storage_options))?
+            .decisions
+            .check_evaluated(Epoch(epoch), &operators, partitions)
     })
 }
 

@@ -248,6 +248,7 @@ mod tests {
             epoch: Epoch(0),
             planned_at: None,
             first_epoch: Epoch(0),
+            ran: None,
             partitions: 1,
             stores: &[],
             options,

@@ -23,14 +23,14 @@ impl EpochDecisions {
     /// As [`EpochDecisions::of`].
     pub fn read_or_decide(
         &self,
-        asking: DecisionAsker,
+        asking: DecisionAsker<'_>,
         epoch: Epoch,
         partitions: u32,
     ) -> Result<EpochDecision> {
         if let Some(decision) = self.decide(asking, epoch, partitions)? {
             return Ok(decision);
         }
-        if asking.has_staged {
+        if asking.previous.is_staged {
             return Err(self.objects.violation(Violation::LogLost {
                 epoch,
                 lost: names::epoch(epoch),
@@ -68,7 +68,7 @@ impl EpochDecisions {
     /// Reads the decision of an epoch, or decides by its objects; none if there are no objects.
     fn decide(
         &self,
-        asking: DecisionAsker,
+        asking: DecisionAsker<'_>,
         epoch: Epoch,
         partitions: u32,
     ) -> Result<Option<EpochDecision>> {
@@ -122,9 +122,13 @@ impl EpochDecisions {
     }
 
     /// Records that no operator ran in an epoch. `previous`: the decision of the epoch before.
+    ///
+    /// # Errors
+    /// `StateMismatch` if an operator ran. Spark then read its tasks only in part, or not at all,
+    /// and the state would lack the epoch's rows.
     fn skip(
         &self,
-        asking: DecisionAsker,
+        asking: DecisionAsker<'_>,
         epoch: Epoch,
         previous: Option<&EpochDecision>,
         partitions: u32,
@@ -143,6 +147,12 @@ impl EpochDecisions {
                 return Err(self.objects.violation(Violation::LogLost {
                     epoch,
                     lost: names::epoch(epoch),
+                }));
+            }
+            if let Some(ran) = asking.previous.ran.filter(|ran| ran.epoch <= epoch) {
+                return Err(self.objects.violation(Violation::NotEvaluated {
+                    epoch,
+                    operator: ran.operator.clone(),
                 }));
             }
             self.check_was_not_computed(epoch)?;
@@ -189,7 +199,7 @@ impl EpochDecisions {
     /// # Errors
     /// `Fenced` if a rewind took the epoch back after the asking run began. The commit that the run
     /// saw is then void: the run could decide an epoch that a newer run still computes.
-    fn rewind_of(&self, asking: DecisionAsker, epoch: Epoch) -> Result<Rewinds> {
+    fn rewind_of(&self, asking: DecisionAsker<'_>, epoch: Epoch) -> Result<Rewinds> {
         let rewinds = self.log.marks().read()?;
         if let Some(run) = asking.run
             && rewinds.newest_of(epoch) > run

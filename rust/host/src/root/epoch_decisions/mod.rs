@@ -5,6 +5,7 @@
 //! (`deciding.rs`).
 
 mod deciding;
+mod evaluated;
 mod record;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,9 @@ use super::epoch_log::EpochLog;
 use super::objects::Objects;
 use super::operator_catalog::OperatorCatalog;
 use super::spark_checkpoint::SparkCheckpoint;
-use crate::protocol::{Digest, Epoch, EpochDecision, OffsetsDifference, RunNumber, Violation};
+use crate::protocol::{
+    Digest, Epoch, EpochDecision, OffsetsDifference, OperatorName, RunNumber, Violation,
+};
 
 /// How many decisions a host holds in memory.
 const CACHED: usize = 64;
@@ -36,11 +39,29 @@ pub struct EpochDecisions {
 
 /// Who asks for a decision: a session, or by default a command.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DecisionAsker {
+pub struct DecisionAsker<'a> {
     /// The session's run.
     pub run: Option<RunNumber>,
-    /// A task of this run has staged the epoch on this host.
-    pub has_staged: bool,
+    /// What the session's host knows of the epoch.
+    pub previous: PreviousEpoch<'a>,
+}
+
+/// What a session's host knows of the epoch before the session's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PreviousEpoch<'a> {
+    /// A task of the session's run has staged the epoch on this host.
+    pub is_staged: bool,
+    /// An operator that ran. An epoch without its objects is an error.
+    pub ran: Option<&'a RanSince>,
+}
+
+/// An operator that ran in each epoch since this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RanSince {
+    /// The operator.
+    pub operator: OperatorName,
+    /// The first epoch in which it ran.
+    pub epoch: Epoch,
 }
 
 /// A decision as a run found it. Only `holdfast rewind`, which claims a newer run, can replace it.
@@ -81,19 +102,17 @@ impl EpochDecisions {
     /// As [`EpochDecisions::of`], for the epoch before a session's. Also checks that Spark's
     /// offsets of that epoch are still those that it was computed from.
     ///
-    /// `staged`: a task of `run` has staged the epoch on this host, so the epoch is not skipped.
-    ///
     /// # Errors
-    /// As [`EpochDecisions::of`]; `StateMismatch` if the offsets have changed, `Restore` if the
-    /// epoch has no objects although it was staged.
+    /// As [`EpochDecisions::of`]; `StateMismatch` if the offsets have changed. If the epoch has no
+    /// objects, it is `Restore` if it was staged, and `StateMismatch` if an operator ran in it.
     pub fn before_session(
         &self,
         run: RunNumber,
         epoch: Epoch,
         partitions: u32,
-        staged: bool,
+        previous: PreviousEpoch<'_>,
     ) -> Result<Arc<EpochDecision>> {
-        self.cached_or(run, epoch, partitions, Some(staged))
+        self.cached_or(run, epoch, partitions, Some(previous))
     }
 
     fn cached_or(
@@ -101,11 +120,11 @@ impl EpochDecisions {
         run: RunNumber,
         epoch: Epoch,
         partitions: u32,
-        session: Option<bool>,
+        session: Option<PreviousEpoch<'_>>,
     ) -> Result<Arc<EpochDecision>> {
         let asking = DecisionAsker {
             run: Some(run),
-            has_staged: session == Some(true),
+            previous: session.unwrap_or_default(),
         };
         let slot = self.slot(epoch);
         let mut slot = slot.lock();

@@ -3,6 +3,7 @@
 mod at_least_once;
 mod attempts;
 mod bounded;
+mod cut_off;
 mod heartbeats;
 mod oracle;
 mod rows;
