@@ -8,8 +8,8 @@
 //! The life of an epoch: a run claims its number ([`next_claim`]). A session opens ([`open_step`])
 //! once the epoch before is final: the first host that sees Spark's commit of that epoch decides it
 //! ([`decide`]) and records the decision ([`EpochDecision`]). The session stages its object
-//! ([`older_whole`], [`replay_step`], [`decided_step`], [`stage_step`]). It reads the claims again
-//! ([`fence`]) before it acknowledges the task to Spark.
+//! ([`older_whole`], [`replay_step`], [`decided_step`], [`may_stage`], [`stage_step`]). It reads the
+//! claims again ([`fence`]) before it acknowledges the task to Spark.
 //!
 //! [`owner_step`] chooses the host of a partition's sessions. It affects speed, never the content
 //! of an epoch.
@@ -34,8 +34,8 @@ pub use digest::Digest;
 pub use epoch::{
     Counts, Decision, EpochDecision, HeadSummary, Heartbeats, IdleTimes, OpenFacts, OpenStep,
     PartitionDecision, PartitionTimes, PlannedBatch, ReplayStep, StageStep, decide, decided_step,
-    followed_time, highest_whole, idle_since, older_whole, open_step, replay_step, reproduces,
-    sources_digest, stage_step,
+    followed_time, highest_whole, idle_since, may_stage, older_whole, open_step, replay_step,
+    reproduces, sources_digest, stage_step,
 };
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;

@@ -341,11 +341,11 @@ mod tests {
             counts.push([requests(epoch, 0), requests(epoch, 1)]);
             put(format!("query/commits/{epoch}"), "v1");
         }
-        // Each request takes milliseconds. Each partition of a micro-batch causes 9: newer runs;
+        // Each request takes milliseconds. Each partition of a micro-batch causes 10: newer runs;
         // the next owner; Spark's offsets and two commits, at once; what is already staged; the
-        // object; newer runs and the commit again. The first partition on a host causes 9 more: the
-        // rewinds; the decision of the epoch before, its objects, a header for each of the two,
-        // Spark's offsets of it; the record; the rewinds and the offsets again.
-        assert_eq!(counts[2..], [[18, 9], [18, 9]], "{counts:?}");
+        // commit; the object; newer runs and the commit again. The first partition on a host causes
+        // 9 more: the rewinds; the decision of the epoch before, its objects, a header for each of
+        // the two, Spark's offsets of it; the record; the rewinds and the offsets again.
+        assert_eq!(counts[2..], [[19, 10], [19, 10]], "{counts:?}");
     }
 }

@@ -91,6 +91,7 @@ impl Model {
                     base: object.base,
                     digest: object.digest(),
                     planned: object.planned,
+                    late: object.late,
                 }),
             Ok(Decision::Nothing) => self.skip(state, epoch, rewind),
             Ok(Decision::Partial { .. }) | Err(()) => None,
@@ -134,6 +135,7 @@ impl Model {
             base,
             digest,
             planned: 0,
+            late: false,
         })
     }
 }
@@ -153,6 +155,11 @@ fn check_open(state: &State, epoch: usize, record: &Record) -> Result<(), String
     if *lost && record.run.is_none() {
         return Err(format!(
             "epoch {epoch} was lost, and a session opened without it"
+        ));
+    }
+    if record.late {
+        return Err(format!(
+            "epoch {epoch} is an object that was put after Spark's commit"
         ));
     }
     if given.iter().any(|given| *given != record.digest) {

@@ -30,10 +30,12 @@ pub(crate) enum Rule {
     Reproduction,
     /// Only the newest run may continue.
     Fence,
+    /// Spark's commit log is read before a put: an epoch that it holds has its decision already.
+    CommitBeforePut,
 }
 
 impl Rule {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::PlannedAt,
         Self::OffsetsOfDecidedEpochs,
         Self::DecisionStands,
@@ -42,6 +44,7 @@ impl Rule {
         Self::LaterEpochsNeedThisOne,
         Self::Reproduction,
         Self::Fence,
+        Self::CommitBeforePut,
     ];
 }
 
@@ -58,6 +61,8 @@ pub(crate) struct Object {
     pub(crate) file: Variant,
     pub(crate) result: Variant,
     pub(crate) base: Digest,
+    /// Spark had committed the epoch before the session read the commit log.
+    pub(crate) late: bool,
 }
 
 impl Object {
@@ -95,6 +100,8 @@ pub(crate) struct Record {
     pub(crate) digest: Digest,
     /// The offsets from which the decided rows come; 0 if the epoch was skipped.
     pub(crate) planned: Variant,
+    /// The decided object was put after Spark's commit.
+    pub(crate) late: bool,
 }
 
 impl Record {

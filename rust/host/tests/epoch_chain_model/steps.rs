@@ -56,15 +56,20 @@ impl Model {
                 }
             }
             Phase::Open(base, file) => {
-                for result in [1, 2] {
+                // It may read Spark's commit log before the commit, and put its object after it.
+                let committed = state.epochs[epoch].committed;
+                for (result, late) in [(1, false), (2, false), (1, true), (2, true)] {
                     let object = Object {
                         run: driver.run,
                         planned: driver.planned,
                         file: *file,
                         result,
                         base: *base,
+                        late,
                     };
-                    out.extend(self.stage(state, d, object));
+                    if committed || !late {
+                        out.extend(self.stage(state, d, object));
+                    }
                 }
             }
             Phase::Staged(staged) => to(&|next| {
@@ -150,6 +155,12 @@ impl Model {
         {
             return None;
         }
+        if object.late
+            && self.has(Rule::CommitBeforePut)
+            && !self.is_in_epoch(state, epoch, &object)
+        {
+            return None;
+        }
         let mut next = state.clone();
         next.epochs[epoch].objects.push(object.clone());
         next.epochs[epoch].objects.sort_unstable();
@@ -165,9 +176,12 @@ impl Model {
 
     /// Whether Spark has not committed the epoch, or its decision names the object.
     fn is_in_epoch(&self, state: &State, epoch: usize, object: &Object) -> bool {
-        let decision = self.recorded(state, epoch);
-        !state.epochs[epoch].committed
-            || decision.is_some_and(|record| record.digest == object.digest())
+        let record = self.recorded(state, epoch);
+        let decision = record.map(|record| record.decision(epoch));
+        let decided = decision
+            .as_ref()
+            .and_then(|decision| decision.of(&operator(), PartitionId(0)));
+        protocol::may_stage(state.epochs[epoch].committed, decided, object.digest())
     }
 
     fn fenced(&self, state: &State, d: usize) -> bool {

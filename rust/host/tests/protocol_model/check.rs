@@ -26,7 +26,13 @@ impl Model {
         // If no host has recorded a decision yet, the one that a host would make now must be right.
         let candidate = match state.recorded {
             Some(recorded) => Some(recorded),
-            None => self.decided(state).map(|run| state.objects[run]),
+            None => {
+                let run = self.decided(state);
+                if run.is_some_and(|run| state.late.iter().any(|late| late & 1 << run != 0)) {
+                    return Err("an object that was put after Spark's commit decides".into());
+                }
+                run.map(|run| state.objects[run])
+            }
         };
         let Some(decided) = candidate else {
             // A job in a thread that is not joined may leave the epoch incomplete. That is an error

@@ -25,6 +25,7 @@
 //! - What is decided is exactly what the sink was given, for all partitions.
 //! - A whole output that Spark committed is never refused.
 //! - The recorded decision stays, and a task that is acknowledged is in it.
+//! - No object decides that was put after Spark's commit.
 //! - With repeatable results and whole evaluations, only the fence refuses a session.
 //!
 //! Under at-least-once the sink may have been given more than what is applied. All other invariants
@@ -214,6 +215,7 @@ fn each_rule_is_needed() {
         Broken::ForgetsOperators,
         Broken::RecordIsOverwritten,
         Broken::NoCommitCheck,
+        Broken::NoCommitCheckBeforePut,
     ];
     all_are_needed(ExactlyOnce, &rules);
 }
@@ -227,6 +229,7 @@ fn each_rule_is_needed_under_at_least_once() {
         Broken::LowestWholeDecides,
         Broken::ForgetsOperators,
         Broken::NoCommitCheck,
+        Broken::NoCommitCheckBeforePut,
     ];
     all_are_needed(AtLeastOnce, &rules);
 }

@@ -29,6 +29,7 @@ pub(crate) enum Broken {
     RecordIsOverwritten,
     /// Spark's commit is not read after a put.
     NoCommitCheck,
+    NoCommitCheckBeforePut,
 }
 
 /// The drivers, operators and sink that the model explores.
@@ -57,8 +58,11 @@ pub(crate) enum Session {
     /// Not begun, or failed: another attempt may start.
     #[default]
     Idle,
-    /// Has listed, and will stage this: its own result, or a copy of an older whole run's.
+    /// Has listed, and will stage this: its own result, or a copy of an older whole run's. Spark
+    /// had not committed the epoch; it may do so at any time before the put.
     Listed(Content),
+    /// The same, but Spark has committed the epoch, and the session has not read that yet.
+    ListedLate(Content),
     /// Its object, or an equal one, exists.
     Put(Content),
     Acknowledged(Content),
@@ -96,6 +100,9 @@ pub(crate) struct State {
     pub(crate) claims: [u8; RUNS],
     pub(crate) claimed: u8,
     pub(crate) objects: [[Content; SLOTS]; RUNS],
+    /// By slot, the runs (as bits) whose object is of a session that began to stage after Spark's
+    /// commit.
+    pub(crate) late: [u8; SLOTS],
     pub(crate) drivers: [Driver; RUNS],
     pub(crate) sink_has_epoch: bool,
     pub(crate) committed: bool,
@@ -112,6 +119,9 @@ pub(crate) struct State {
     /// The recorded decision.
     pub(crate) recorded: Option<[Content; SLOTS]>,
 }
+
+/// The bytes of a state.
+const CODE: usize = 10 + 3 * RUNS + SLOTS * (5 + 5 * RUNS);
 
 impl State {
     /// Identifies a state up to symmetry: the order of equivalent slots, the order of drivers, and
@@ -137,8 +147,8 @@ impl State {
         drivers: &[Driver; RUNS],
         order: &[usize; SLOTS],
         names: &[u8; 4],
-    ) -> [u8; 10 + 3 * RUNS + SLOTS * (4 + 5 * RUNS)] {
-        let mut code = [0; 10 + 3 * RUNS + SLOTS * (4 + 5 * RUNS)];
+    ) -> [u8; CODE] {
+        let mut code = [0; CODE];
         let mut bytes = code.iter_mut();
         let mut push = |byte: u8| bytes.next().map_or((), |place| *place = byte);
         let flags = [
@@ -160,6 +170,7 @@ impl State {
         });
         let name = |content: u8| names[usize::from(content)];
         for &slot in order {
+            push(self.late[slot]);
             push(name(self.given[slot]));
             push(name(self.given_in_part[slot]));
             push(name(self.listed.map_or(0, |listed| listed[slot])));
@@ -195,6 +206,7 @@ impl Session {
         match self {
             Self::Idle => 0,
             Self::Listed(content) => 0x10 | names[usize::from(content)],
+            Self::ListedLate(content) => 0x40 | names[usize::from(content)],
             Self::Put(content) => 0x20 | names[usize::from(content)],
             Self::Acknowledged(content) => 0x30 | names[usize::from(content)],
         }

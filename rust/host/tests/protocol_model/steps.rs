@@ -1,7 +1,9 @@
 //! The steps that drivers, attempts and hosts may take in a state.
 
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
-use holdfast_host::protocol::{self, Claim, ClaimStep, Epoch, ReplayStep, RunNumber, StageStep};
+use holdfast_host::protocol::{
+    self, Claim, ClaimStep, Epoch, PartitionDecision, ReplayStep, RunNumber, StageStep,
+};
 
 use crate::model::{Model, claim, summary};
 use crate::state::{Broken, Content, Phase, SLOTS, Session, State, TWINS};
@@ -180,9 +182,13 @@ impl Model {
                     _ => self.older_content(state, run, slot),
                 };
                 let results: &[Content] = if self.world.repeatable { &[1] } else { &[1, 2] };
+                let listed = |content| match state.committed {
+                    true => Session::ListedLate(content),
+                    false => Session::Listed(content),
+                };
                 for result in results {
                     if older == 0 {
-                        to(Session::Listed(*result));
+                        to(listed(*result));
                         continue;
                     }
                     match protocol::replay_step(
@@ -190,21 +196,28 @@ impl Model {
                         &summary(*result),
                         self.world.guarantee,
                     ) {
-                        ReplayStep::Own => to(Session::Listed(*result)),
-                        ReplayStep::Copy => to(Session::Listed(older)),
+                        ReplayStep::Own => to(listed(*result)),
+                        ReplayStep::Copy => to(listed(older)),
                         ReplayStep::NotReproduced | ReplayStep::OffsetsChanged => {
                             self.refused("an older whole run is not reproduced")?
                         }
                     }
                 }
             }
-            Session::Listed(mine) => {
+            // After Spark's commit the decision must name the object. The session waits for it.
+            Session::ListedLate(mine)
+                if !in_epoch(state, slot, mine)
+                    && self.world.broken != Broken::NoCommitCheckBeforePut => {}
+            Session::Listed(mine) | Session::ListedLate(mine) => {
                 let there = state.objects[usize::from(run) - 1][slot];
                 let first = (there != 0).then(|| summary(there));
                 match protocol::stage_step(first.as_ref(), &summary(mine), self.world.guarantee) {
                     StageStep::Write => {
                         let mut next = *state;
                         next.objects[usize::from(run) - 1][slot] = mine;
+                        if driver.sessions[slot][attempt] == Session::ListedLate(mine) {
+                            next.late[slot] |= 1 << (run - 1);
+                        }
                         next.drivers[d].sessions[slot][attempt] = Session::Put(mine);
                         next.drivers[d].sessions[slot].sort_unstable_by(|a, b| b.cmp(a));
                         out.push(next);
@@ -221,9 +234,7 @@ impl Model {
             Session::Put(mine) => {
                 let claims = &self.claims[usize::from(state.claimed)];
                 let fenced = protocol::fence(RunNumber(run.into()), claims).is_err();
-                // After Spark's commit the decision must name the object. The session waits for it.
-                let ended =
-                    state.committed && state.recorded.is_none_or(|recorded| recorded[slot] != mine);
+                let ended = !in_epoch(state, slot, mine);
                 if (!fenced || self.world.broken == Broken::NoReadAfterPut)
                     && (!ended || self.world.broken == Broken::NoCommitCheck)
                 {
@@ -269,6 +280,15 @@ impl Model {
         next.whole |= whole;
         next
     }
+}
+
+/// Whether Spark has not committed the epoch, or the decision names this content.
+fn in_epoch(state: &State, slot: usize, mine: Content) -> bool {
+    let decided = state.recorded.map(|recorded| PartitionDecision {
+        digest: summary(recorded[slot]).digest,
+        ..PartitionDecision::default()
+    });
+    protocol::may_stage(state.committed, decided.as_ref(), summary(mine).digest)
 }
 
 fn acknowledged(sessions: &[Session; TWINS]) -> Option<Content> {

@@ -3,6 +3,7 @@
 mod costs;
 mod decisions;
 mod identity;
+mod late_heads;
 mod operator_catalog;
 mod run_claims;
 mod snapshots;

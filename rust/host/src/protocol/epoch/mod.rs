@@ -13,5 +13,6 @@ pub use epoch_decision::{EpochDecision, PartitionDecision};
 pub use idle::{Heartbeats, IdleTimes, PartitionTimes, followed_time, idle_since, sources_digest};
 pub use open::{OpenFacts, OpenStep, PlannedBatch, open_step};
 pub use stage::{
-    HeadSummary, ReplayStep, StageStep, decided_step, replay_step, reproduces, stage_step,
+    HeadSummary, ReplayStep, StageStep, decided_step, may_stage, replay_step, reproduces,
+    stage_step,
 };

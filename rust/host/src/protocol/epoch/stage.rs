@@ -141,6 +141,18 @@ fn counts_for(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGu
     }
 }
 
+/// Whether a session may put its object, or acknowledge it.
+///
+/// Read before the put and after it. Once Spark has committed an epoch, its sink has what it has,
+/// and the objects that exist decide. An object that is put later must not change that: another
+/// driver may have committed the epoch although its operators did not run. So it is put only if it
+/// is the decided result already. `decided`: the epoch's decision, made without the object; read it
+/// only if Spark has committed the epoch.
+#[must_use]
+pub fn may_stage(committed: bool, decided: Option<&PartitionDecision>, staged: Digest) -> bool {
+    !committed || decided.is_some_and(|decided| decided.digest == staged)
+}
+
 #[cfg(test)]
 mod tests {
     use ProcessingGuarantee::{AtLeastOnce, ExactlyOnce};
@@ -261,6 +273,19 @@ mod tests {
             ReplayStep::OffsetsChanged
         );
         assert_eq!(replay_step(&older, &mine, AtLeastOnce), ReplayStep::Own);
+    }
+
+    #[test]
+    fn after_sparks_commit_only_the_decided_result_is_staged() {
+        let decided = PartitionDecision {
+            digest: Digest::of(b"d"),
+            ..PartitionDecision::default()
+        };
+        let (mine, other) = (Digest::of(b"d"), Digest::of(b"other"));
+        assert!(may_stage(false, None, mine));
+        assert!(may_stage(true, Some(&decided), mine));
+        assert!(!may_stage(true, Some(&decided), other));
+        assert!(!may_stage(true, None, mine));
     }
 
     #[test]

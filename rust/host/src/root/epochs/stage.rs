@@ -29,7 +29,8 @@ impl Root {
     /// acknowledged.
     ///
     /// The run must have claimed. The order is the protocol's: compare with the epoch's decision or
-    /// with an older whole run, put or adopt, then read the claims and Spark's commit log again.
+    /// with an older whole run, read Spark's commit log, put or adopt, then read the claims and
+    /// Spark's commit log again.
     ///
     /// # Errors
     /// - `StateMismatch` if Spark's offsets of the epoch have changed, or if an earlier evaluation
@@ -57,6 +58,7 @@ impl Root {
             .map_or((header, payload), |(header, payload)| {
                 (header, payload.as_slice())
             });
+        self.check_not_ended(mine, mine.digest, partitions)?;
         let first = self.log.put_head(mine, payload)?;
         match protocol::stage_step(
             first.as_ref().map(HeadHeader::summary).as_ref(),
@@ -108,13 +110,18 @@ impl Root {
     }
 
     /// Checks that Spark has not committed the epoch without this object.
+    ///
+    /// Called before the put, too: then the epoch is decided without the object, and an object that
+    /// is not the decided one is never put.
     fn check_not_ended(&self, header: &HeadHeader, staged: Digest, partitions: u32) -> Result<()> {
         if !self.spark.is_committed(header.epoch)? {
             return Ok(());
         }
+        // A superseded run decides nothing, and its error names the newer run.
+        self.runs.fence(header.run)?;
         let decision = self.decisions.of(header.run, header.epoch, partitions)?;
         let decided = decision.of(&header.operator, header.partition);
-        if decided.is_some_and(|decided| decided.digest == staged) {
+        if protocol::may_stage(true, decided, staged) {
             return Ok(());
         }
         Err(self.violation(Violation::EpochEnded {

@@ -1,0 +1,72 @@
+//! `log/`: heads that are put after Spark has committed their epoch.
+
+use holdfast_core::ErrorKind;
+use holdfast_core::ProcessingGuarantee::{AtLeastOnce, ExactlyOnce};
+use holdfast_host::protocol::Digest;
+use holdfast_host::root::StageOutcome;
+
+use crate::support::{
+    EPOCH, TestRoot, claim, decided, header, refused, root, spark, stage, stage_both,
+};
+
+#[test]
+fn a_head_that_comes_after_sparks_commit_is_not_put() {
+    // Another driver's function returned early, and that driver committed the epoch.
+    let commit = |root: &TestRoot| spark(root, "commits/5", "v1");
+    let heads = |root: &TestRoot| root.log.list(None, EPOCH).expect("lists").len();
+    let late = |root: &TestRoot, run| root.stage(&header("join", 0, run, "x"), &[], 1, ExactlyOnce);
+    {
+        let root = root();
+        let run = claim(&root, "a");
+        commit(&root);
+        refused(
+            late(&root, run),
+            ErrorKind::InvalidState,
+            &["operator join", "micro-batch ended"],
+        );
+        let decision = root.decisions.recorded(EPOCH).expect("reads");
+        assert_eq!(decision.map(|decision| decision.run), Some(None), "skipped");
+        assert_eq!(heads(&root), 0);
+    }
+    {
+        let root = root();
+        let zombie = claim(&root, "a");
+        claim(&root, "b");
+        commit(&root);
+        refused(late(&root, zombie), ErrorKind::Fenced, &["run 1", "run 2"]);
+        assert_eq!(heads(&root), 0);
+        assert_eq!(root.decisions.recorded(EPOCH).expect("reads"), None);
+    }
+    {
+        let root = root();
+        let run = claim(&root, "a");
+        stage(&root, 0, run, "x").expect("stages");
+        commit(&root);
+        refused(
+            stage(&root, 1, run, "x"),
+            ErrorKind::StateMismatch,
+            &["evaluated only in part", "lacks operator join, partition 1"],
+        );
+        assert_eq!(heads(&root), 1);
+    }
+}
+
+#[test]
+fn a_late_copy_of_a_committed_older_run_is_adopted() {
+    for guarantee in [ExactlyOnce, AtLeastOnce] {
+        let root = root();
+        let first = claim(&root, "a");
+        stage_both(&root, first, "x");
+        let second = claim(&root, "b");
+        // The older driver had all its tasks acknowledged before the newer one claimed.
+        spark(&root, "commits/5", "v1");
+        let copy = root.stage(&header("join", 0, second, "x"), &[], 2, guarantee);
+        assert_eq!(copy.expect("is the decision"), StageOutcome::Written);
+        if guarantee == AtLeastOnce {
+            let copy = root.stage(&header("join", 1, second, "y"), &[], 2, guarantee);
+            let copied = StageOutcome::Differing(Digest::of(b"x"));
+            assert_eq!(copy.expect("is the decision"), copied);
+        }
+        assert_eq!(decided(&root).run, Some(first));
+    }
+}
