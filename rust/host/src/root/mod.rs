@@ -17,7 +17,7 @@
 //! snapshots/<operator>/<partition>/…   databases after some epoch (`snapshot_repository.rs`)
 //! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow
 //!                                      far-future rows, for inspection (`far_future_rows.rs`)
-//! rewinds/<run, 20 digits>             the state was taken back to an epoch (`rewind_marks.rs`)
+//! rewinds/<run, 20 digits>             an epoch was taken back or dropped (`rewind_marks.rs`)
 //! removed/<run>/…                      what `holdfast rewind` and `epoch drop` removed (`rewind/`)
 //! query/                               Spark's checkpoint (`spark_checkpoint.rs`)
 //! ```

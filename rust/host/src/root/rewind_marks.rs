@@ -1,4 +1,5 @@
-//! `rewinds/<run>`: the first epoch that `holdfast rewind` took back.
+//! `rewinds/<run>`: the first epoch that `holdfast rewind` took back, or the one that `holdfast
+//! epoch drop` removed.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub struct RewindMark {
     pub epoch: Epoch,
 }
 
-/// All marks, each with the run that `holdfast rewind` claimed.
+/// All marks, each with the run that the command claimed.
 pub struct Rewinds(Vec<(RunNumber, Epoch)>);
 
 impl Rewinds {
@@ -54,7 +55,7 @@ impl RewindMarks {
         Self { objects, runs }
     }
 
-    /// Puts the mark of the rewind that claimed `run`.
+    /// Puts the mark of the rewind, or of the drop, that claimed `run`.
     ///
     /// # Errors
     /// `Io` if the disk fails.

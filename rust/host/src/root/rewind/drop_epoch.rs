@@ -11,6 +11,9 @@ impl Root {
     /// Removes what was staged for an epoch that Spark has not committed, and the operators that
     /// began with it, so that other code can compute the epoch.
     ///
+    /// It leaves a mark as a rewind does. Spark works on no epoch after the one that is dropped, so
+    /// the mark covers nothing else.
+    ///
     /// None if there is nothing to remove: then no run is claimed, and a running query continues.
     ///
     /// # Errors
@@ -19,12 +22,12 @@ impl Root {
     pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<RemovedObjects>> {
         let (query, _) = self.identity.query()?;
         // Spark keeps only the commits of its last epochs, so a later commit proves this one, too.
-        // If the commit log is lost, the decision proves it.
+        // If the commit log is lost, the log proves it. The mark below covers later epochs, too.
         if self
             .spark
             .latest_commit()?
             .is_some_and(|latest| latest >= epoch)
-            || self.decisions.recorded(epoch)?.is_some()
+            || self.log.newest_commit(epoch)?.is_some()
         {
             let text = format!(
                 "Spark has committed epoch {epoch}, so its output is in the sink: it cannot be \
@@ -44,6 +47,8 @@ impl Root {
         // Everything is listed again after the claim: a host that is still running may have put
         // something meanwhile.
         let run = self.claim_by_hand("holdfast epoch drop", &query, epoch)?;
+        // From here on no object of an earlier run counts, also not one that a task puts later.
+        self.log.marks().put(run, epoch)?;
         let mut removal = Removal::new(&self.objects, &self.runs, run);
         removal.epoch(epoch)?;
         let mut others = self.far_future.list(is_dropped)?;

@@ -98,6 +98,31 @@ fn object_of_a_fenced_host_after_the_rewind_is_ignored() {
     }
 }
 
+#[test]
+fn object_of_a_fenced_host_after_a_drop_is_ignored() {
+    let (spark, host) = (Spark::new(), Host::start());
+    run(&spark, &host, "old", 0, &rows(0, 1));
+    spark.begin(1);
+    let task = |run: &str, epoch| TaskRequest::new(&spark, run, epoch);
+    task("old", 1).run(host.connect(), &rows(1, 2)).unwrap();
+    spark.open_root().drop_epoch(Epoch(1)).unwrap().unwrap();
+    // The host had checked the claims before the command, put its object after the command listed
+    // the folder, and was killed.
+    let log = |folder: &str| spark.path().join(format!("{folder}log/{:020}/join.0.1", 1));
+    fs::create_dir_all(log("").parent().unwrap()).unwrap();
+    fs::copy(log("removed/2/"), log("")).unwrap();
+    for epoch in 1..4 {
+        let new = run(&spark, &host, "new", epoch, &rows(epoch, 100 + epoch));
+        assert_eq!(new.rows, [matched(epoch, 100 + epoch, epoch * 10)]);
+    }
+    // A host without local state restores what the new code computed.
+    host.stop();
+    spark.delete_local();
+    let row = [left("EUR", 15, 9)];
+    let restored = run(&spark, &Host::start(), "new", 4, &row);
+    assert_eq!(restored.rows, [matched(9, 101, 10)]);
+}
+
 fn numbers(range: std::ops::Range<i64>) -> Vec<String> {
     range.map(|number| number.to_string()).collect()
 }
