@@ -79,12 +79,20 @@ impl PartitionState {
             {
                 let is_staged = inner.prepared.has_of_run(previous, request.run);
                 let ran = request.ran.as_ref();
-                self.root.decisions.before_session(
+                let decision = self.root.decisions.before_session(
                     request.run,
                     previous,
                     request.partitions,
                     PreviousEpoch { is_staged, ran },
                 )?;
+                let decided = decision.of(&self.operator, self.number);
+                if step == OpenStep::Ready && facts.applied.is_none() && decided.is_some() {
+                    return Err(self.root.violation(Violation::BegunEarlier {
+                        operator: self.operator.clone(),
+                        first_epoch: request.first_epoch,
+                        previous,
+                    }));
+                }
             }
             match step {
                 OpenStep::Ready => {

@@ -126,6 +126,21 @@ pub enum Violation {
         epoch: Epoch,
     },
 
+    /// The operator took part in the epoch before its first one.
+    #[error(
+        "operator {operator}: operators/{operator}.json says that it began with epoch \
+         {first_epoch}, but it took part in epoch {previous}: a superseded run wrote the file \
+         last, or it was changed by hand. Restore it from a backup"
+    )]
+    BegunEarlier {
+        /// The operator.
+        operator: OperatorName,
+        /// The epoch in which it first took part, as the root says.
+        first_epoch: Epoch,
+        /// The epoch before.
+        previous: Epoch,
+    },
+
     /// Spark's offsets of an epoch are not those that the epoch was computed from.
     #[error(
         "Spark's offsets of epoch {epoch} (query/offsets/{epoch}) have changed: {difference}. Two \
@@ -310,6 +325,7 @@ impl Violation {
             | Self::PreviousNotCommitted { .. }
             | Self::StateAhead { .. }
             | Self::BegunLater { .. }
+            | Self::BegunEarlier { .. }
             | Self::OffsetsChanged { .. }
             | Self::DecisionNotReproduced { .. }
             | Self::EvaluatedInPart { .. }

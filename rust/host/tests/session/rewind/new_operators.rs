@@ -128,3 +128,28 @@ fn operator_that_never_staged_starts_with_a_later_epoch() {
             .contains("was 8000000, is 7000000")
     );
 }
+
+#[test]
+fn first_epoch_of_a_superseded_run_skips_no_epochs() {
+    let (spark, host) = (Spark::new(), Host::start());
+    for epoch in 0..2 {
+        run(&spark, &host, "new", epoch, &rows(epoch, epoch));
+    }
+    host.stop();
+    spark.delete_local();
+    // A host of a run before a rewind had read the claims, and writes that the operator begins with
+    // the epoch in which that run was.
+    let file = spark.path().join("operators/join.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let later = text.replace("\"first_epoch\":0", "\"first_epoch\":5");
+    assert_ne!(later, text);
+    fs::write(&file, later).unwrap();
+    spark.begin(2);
+    let error = refused(
+        TaskRequest::new(&spark, "new", 2).run(Host::start().connect(), &[left("EUR", 15, 9)]),
+    );
+    assert!(
+        error.to_string().contains("took part in epoch 1"),
+        "{error}"
+    );
+}
