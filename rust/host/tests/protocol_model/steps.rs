@@ -182,9 +182,10 @@ impl Model {
                     _ => self.older_content(state, run, slot),
                 };
                 let results: &[Content] = if self.world.repeatable { &[1] } else { &[1, 2] };
-                let listed = |content| match state.committed {
-                    true => Session::ListedLate(content),
-                    false => Session::Listed(content),
+                let listed = if state.committed {
+                    Session::ListedLate
+                } else {
+                    Session::Listed
                 };
                 for result in results {
                     if older == 0 {

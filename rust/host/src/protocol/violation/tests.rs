@@ -124,6 +124,15 @@ fn every_message_names_the_thing_and_the_way_out() {
             &["epoch 50", "`holdfast rewind /the/root --epoch 41`"],
         ),
         (
+            Violation::BegunEarlier {
+                operator: operator.clone(),
+                first_epoch: epoch,
+                previous: Epoch(40),
+            },
+            ErrorKind::StateMismatch,
+            &["operators/", "epoch 41", "took part in epoch 40", "backup"],
+        ),
+        (
             Violation::EvaluatedInPart {
                 epoch,
                 run,
