@@ -198,6 +198,8 @@ impl Spark {
         let folder =
             std::fs::read_dir(self.path().join(format!("owners/join/{partition}"))).unwrap();
         let mut files: Vec<PathBuf> = folder.map(|file| file.unwrap().path()).collect();
+        // A host may put a claim meanwhile: `#` is in the name of a file that is not complete yet.
+        files.retain(|file| !file.to_string_lossy().contains('#'));
         files.sort();
         let owner = |file: &PathBuf| {
             let claim: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
