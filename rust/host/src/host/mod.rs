@@ -143,10 +143,15 @@ impl Host {
                 request.partitions,
                 query.epoch,
             )?;
-            if presence == RootPresence::Same {
+            if presence != RootPresence::Same {
+                self.forget_root(&root, "another root is under its path now");
+            } else if root.runs.are_in_force(&query.run_id)? {
                 return Ok(root);
+            } else {
+                // Databases, decisions and ownership are known by run number, and the next run gets
+                // the number of a run that the backup does not have.
+                self.forget_root(&root, "it was restored from a backup");
             }
-            self.forget_root(&root, "another root is under its path now");
         }
     }
 

@@ -87,6 +87,30 @@ impl RunClaims {
         }
     }
 
+    /// Whether the runs that this process knows have still claimed their numbers.
+    ///
+    /// After a root is restored from a backup, the numbers of runs that it does not have are used
+    /// again. Only the newest run is checked, and only for a run that this process does not know.
+    ///
+    /// # Errors
+    /// `Restore` for a claim that cannot be read, `Io` if the disk fails.
+    pub fn are_in_force(&self, run_id: &str) -> Result<bool> {
+        let newest = {
+            let known = self.known.lock();
+            if known.contains_key(run_id) {
+                return Ok(true);
+            }
+            known
+                .iter()
+                .max_by_key(|(_, number)| **number)
+                .map(|(id, number)| (id.clone(), *number))
+        };
+        match newest {
+            Some((id, number)) => Ok(self.read(number)?.is_some_and(|claim| claim.run_id == id)),
+            None => Ok(true),
+        }
+    }
+
     /// Claims a run for a command, which fences all runs of the query before it.
     ///
     /// `random` makes the command's run id unique.

@@ -1,5 +1,6 @@
 //! What fails: connections, hosts, local databases, disks, roots, and requests that are refused.
 
+mod backups;
 mod connections;
 mod ending;
 mod full_disk;

@@ -63,6 +63,41 @@ impl Spark {
         self.make_checkpoint(query);
     }
 
+    /// Copies the root, without the local databases.
+    pub fn back_up(&self) -> TempDir {
+        let backup = tempfile::tempdir().unwrap();
+        self.replace_root(self.path(), backup.path());
+        backup
+    }
+
+    /// Replaces the root by a backup. The local databases stay, and hosts may have them open.
+    pub fn restore_backup(&self, backup: &TempDir) {
+        self.replace_root(backup.path(), self.path());
+    }
+
+    fn replace_root(&self, from: &Path, to: &Path) {
+        let entries = |folder: &Path| -> Vec<PathBuf> {
+            let entries = std::fs::read_dir(folder).unwrap();
+            let paths = entries.map(|entry| entry.unwrap().path());
+            paths.filter(|path| !path.ends_with("state")).collect()
+        };
+        for old in entries(to) {
+            std::fs::remove_dir_all(&old)
+                .or_else(|_| std::fs::remove_file(&old))
+                .unwrap();
+        }
+        let mut left = entries(from);
+        while let Some(path) = left.pop() {
+            let copy = to.join(path.strip_prefix(from).unwrap());
+            if path.is_dir() {
+                std::fs::create_dir(&copy).unwrap();
+                left.extend(entries(&path));
+            } else {
+                std::fs::copy(&path, &copy).unwrap();
+            }
+        }
+    }
+
     /// Opens the root.
     pub fn open_root(&self) -> Root {
         Root::open(
