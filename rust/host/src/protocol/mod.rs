@@ -8,8 +8,8 @@
 //! The life of an epoch: a run claims its number ([`next_claim`]). A session opens ([`open_step`])
 //! once the epoch before is final: the first host that sees Spark's commit of that epoch decides it
 //! ([`decide`]) and records the decision ([`EpochDecision`]). The session stages its object
-//! ([`older_whole`], [`replay_step`], [`decided_step`], [`may_stage`], [`stage_step`]). It reads the
-//! claims again ([`fence`]) before it acknowledges the task to Spark.
+//! ([`older_whole`], [`replay_step`], [`decided_step`], [`may_stage`], [`stage_step`]). It reads
+//! the claims again ([`fence`]) before it acknowledges the task to Spark.
 //!
 //! [`owner_step`] chooses the host of a partition's sessions. It affects speed, never the content
 //! of an epoch.
@@ -27,6 +27,7 @@ mod offsets_difference;
 mod operator;
 mod owner;
 mod violation;
+mod violation_advice;
 
 pub use balance::{needs_recount, relieves};
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};

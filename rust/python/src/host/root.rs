@@ -66,7 +66,7 @@ pub fn check_evaluated(
     run(py, Process::current(), || {
         let operators: Vec<OperatorName> = operators
             .iter()
-            .map(|operator| OperatorName::new(operator))
+            .map(OperatorName::new)
             .collect::<Result<_, _>>()?;
         Root::open(root, &StorageOptions(storage_options))?
             .decisions

@@ -1,8 +1,7 @@
 //! Mixed batches of puts and reads as of a time: the inner loop of the as-of join.
 //!
 //! Stored rows do not change while a batch runs, so all of its reads are done first, sorted by key:
-//! newest rows by MultiGet, history by one cursor. Then the rows are applied in order, and each
-//! reads the writes of the rows before it.
+//! newest rows by MultiGet, history by one cursor. Then each row reads the writes before it.
 
 use super::layout;
 use super::read::FoundVersion;
@@ -16,8 +15,7 @@ use crate::transaction::{Transaction, sort_prefix};
 /// How many rows are processed at once. The transaction may spill between the parts of a batch.
 const ROWS: usize = 16_384;
 
-/// About how many bytes of stored rows are held at once: the last row may exceed the limit. Equal
-/// reads share a row.
+/// How many bytes of stored rows are held before the last one. Equal reads share a row.
 const STORED_BYTES: usize = 64 << 20;
 
 /// One row of a batch.
@@ -48,8 +46,7 @@ pub enum Applied<'a> {
     Put(PutResult),
     /// A read; `None` for a tombstone.
     Get(Option<Version<'a>>),
-    /// A read as of a moment before the history that found nothing. It is counted as an expired
-    /// read.
+    /// A read as of a moment before the history that found nothing; counted as an expired read.
     Expired,
 }
 

@@ -1,5 +1,6 @@
 //! Each message names what it is about and a way out.
 
+use super::super::claim::Claim;
 use super::*;
 use crate::protocol::OffsetsDifference;
 
