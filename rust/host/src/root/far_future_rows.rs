@@ -21,9 +21,21 @@ impl FarFutureRows {
         Self { objects }
     }
 
-    /// Puts an Arrow IPC file of far-future rows; returns its path.
+    /// Whether an epoch's far-future rows are stored.
     ///
-    /// All attempts at an epoch have the same rows, so the last attempt's file stays.
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn exists(
+        &self,
+        operator: &OperatorName,
+        epoch: Epoch,
+        partition: PartitionId,
+    ) -> Result<bool> {
+        self.objects
+            .exists(&names::far_future(operator, epoch, partition))
+    }
+
+    /// Puts an Arrow IPC file of far-future rows; returns its path. It replaces an earlier one.
     ///
     /// # Errors
     /// `Io` if the disk fails.

@@ -216,6 +216,7 @@ impl Session {
             .operator
             .run(&view.db, &mut view.transaction, worker)?;
         outcome.input = pipeline.admission.digest(outcome.input);
+        outcome.output = pipeline.admission.with_far_future_rows(outcome.output);
         outcome.counts.ahead = pipeline.admission.far_future_rows();
         let SessionState::Persistent(state) = state else {
             return Ok(StageReport {
@@ -233,10 +234,12 @@ impl Session {
             state.query.epoch,
             outcome.counts,
         );
-        if let Some(rows) = pipeline.admission.take_file() {
-            store_far_future_rows(&request, &state, rows)?;
+        let far_future = pipeline.admission.take_file();
+        let staged = stage(&host, &request, &state, pipeline, (&outcome, times.idle))?;
+        if let Some(rows) = far_future {
+            store_far_future_rows(&request, &state, rows, staged.adopted)?;
         }
-        stage(&host, &request, &state, pipeline, (&outcome, times.idle))
+        Ok(staged)
     }
 
     /// Adds the session's operator and partition to an error.

@@ -43,20 +43,26 @@ pub fn find_repeated(
 }
 
 /// Stores far-future rows in the root, and logs where.
+///
+/// Call it once the session's object is valid: an attempt that is refused must not replace the rows
+/// of the valid one. `adopted`: an earlier attempt's object is valid, and the rows of that attempt
+/// stay if it has stored them. If it ended before that, these are stored.
 pub fn store_far_future_rows(
     request: &Request,
     state: &PersistentState,
     rows: FarFutureFile,
+    adopted: bool,
 ) -> Result<()> {
     let count = rows.rows();
     let Some(file) = rows.finish()? else {
         return Ok(());
     };
     let (operator, epoch) = (&request.operator.name, state.query.epoch);
-    let path = state
-        .root
-        .far_future
-        .put(operator, epoch, request.partition, file)?;
+    let far_future = &state.root.far_future;
+    if adopted && far_future.exists(operator, epoch, request.partition)? {
+        return Ok(());
+    }
+    let path = far_future.put(operator, epoch, request.partition, file)?;
     log::warn!(
         "operator {operator}, partition {}, epoch {epoch}: {count} rows are dated more than \
          max_ahead past the micro-batch; they are stored in {path}",

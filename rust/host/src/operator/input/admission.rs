@@ -103,13 +103,23 @@ impl Admission {
     }
 
     /// The input's digest, from that of the admitted rows. Heartbeats are part of it, since they
-    /// change the state.
+    /// change the state, and so are far-future rows.
     #[must_use]
     pub fn digest(&self, rows: Digest) -> Digest {
+        let rows = self.with_far_future_rows(rows);
         match self.heartbeat {
             None => rows,
             Some(time) => Digest::of(&[&rows.0[..], &time.to_be_bytes()].concat()),
         }
+    }
+
+    /// A digest with that of the far-future rows. They are a result of the epoch: two attempts that
+    /// differ in them are different.
+    #[must_use]
+    pub fn with_far_future_rows(&self, digest: Digest) -> Digest {
+        let file = self.limit.as_ref().map(|(_, file)| file);
+        file.and_then(FarFutureFile::digest)
+            .map_or(digest, |rows| digest.chain(rows))
     }
 }
 

@@ -13,11 +13,13 @@ pub struct InputDigest {
 impl InputDigest {
     /// Adds a batch.
     pub fn add(&mut self, input: &InputBatch) {
-        self.sum = input
-            .hashes
-            .iter()
-            .fold(self.sum, |sum, hash| sum.wrapping_add(*hash));
-        self.rows += input.num_rows() as u64;
+        input.hashes.iter().for_each(|hash| self.add_row(*hash));
+    }
+
+    /// Adds a row by its hash.
+    pub fn add_row(&mut self, hash: u128) {
+        self.sum = self.sum.wrapping_add(hash);
+        self.rows += 1;
     }
 
     /// The digest.

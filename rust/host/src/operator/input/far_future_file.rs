@@ -10,7 +10,12 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
+use xxhash_rust::xxh3::xxh3_128;
 
+use super::columns::SIDE;
+use super::digest::InputDigest;
+use crate::codec::row::RowCodec;
+use crate::protocol::Digest;
 use crate::root::open_files;
 
 /// An Arrow IPC file of a session's far-future rows. The file has no name, so it disappears with
@@ -20,6 +25,7 @@ pub struct FarFutureFile {
     folder: PathBuf,
     writer: Option<FileWriter<BufWriter<File>>>,
     rows: u64,
+    digest: InputDigest,
 }
 
 impl FarFutureFile {
@@ -32,6 +38,7 @@ impl FarFutureFile {
             folder,
             writer: None,
             rows: 0,
+            digest: InputDigest::default(),
         }
     }
 
@@ -44,8 +51,13 @@ impl FarFutureFile {
             schema,
             folder,
             writer,
+            digest,
             ..
         } = self;
+        let input = rows.schema();
+        let encoded = RowCodec::new(input.fields()[SIDE..].iter().map(Arc::as_ref))?
+            .encode(&rows.columns()[SIDE..])?;
+        (0..rows.num_rows()).for_each(|row| digest.add_row(xxh3_128(encoded.get(row))));
         let failed = |error| failed(folder, error);
         let writer = match writer {
             Some(writer) => writer,
@@ -66,6 +78,12 @@ impl FarFutureFile {
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// The digest of the rows, which does not depend on their order; none if there are no rows.
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        (self.rows > 0).then(|| self.digest.digest())
     }
 
     /// Finishes the file, and rewinds it to its start; none if there are no rows.

@@ -123,7 +123,8 @@ fn far_future_rows_are_not_held_in_memory() {
     let rows: Vec<_> = (0..10_000)
         .map(|id| left(&"k".repeat(300), 1, id))
         .collect();
-    task.run(host.connect(), &[]).unwrap();
+    let warm = TaskRequest::new(&spark, "a", 0).with("/operator/name", "warm");
+    warm.run(host.connect(), &[]).unwrap();
     let before = host.peak_memory();
     task.attempt(2)
         .run_batches(host.connect(), &[rows.as_slice(); BATCHES])

@@ -4,6 +4,7 @@ mod at_least_once;
 mod attempts;
 mod bounded;
 mod cut_off;
+mod far_future;
 mod heartbeats;
 mod oracle;
 mod rows;
