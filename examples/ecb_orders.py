@@ -449,7 +449,7 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
         for report in first.reports():
             if "batch" in report:
                 show.batch(report)
-        print("  -- driver stopped in good order, and started again", flush=True)
+        print("  -- driver stopped cleanly and restarted", flush=True)
 
     second = Driver(folders)
     spark_seconds, restart = 0.0, None

@@ -64,7 +64,9 @@ class Serdes(Generic[K, V]):
         The prefix of a struct is its first fields.
         """
         if prefix is None:
-            raise ValueError(f"store {self.store}: the key is None; a prefix must have a value")
+            raise ValueError(
+                f"store {self.store}: the prefix is None; give at least one field or byte"
+            )
         serialize = self._key.serialize if self._key_core is None else self._key.serialize_prefix
         return self._serialize(serialize, self._key, prefix, "prefix")
 

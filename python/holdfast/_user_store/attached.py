@@ -148,8 +148,8 @@ class AttachedStore:
                 )
         elif self._is_ahead and self._exactly_once:
             raise StateMismatchError(
-                f"store {self.store.name}: it has committed what its database has not, and it is "
-                f"not transactional; close the database, {_WAYS_OUT}"
+                f"store {self.store.name}: it has committed writes that its database has not, and "
+                f"it is not transactional; close the database, {_WAYS_OUT}"
             )
         self._needs_rollback = self._is_ahead = False
 

@@ -74,7 +74,7 @@ def window(length: Duration, slide: Duration | None = None) -> Window:
     if step > size:
         raise ValueError(
             f"slide={slide!r} is longer than length={length!r}: rows between two windows would be "
-            "in none"
+            "in no window"
         )
     return Window(size, step)
 

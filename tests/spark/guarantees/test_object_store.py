@@ -313,9 +313,9 @@ def test_an_unusable_store_is_a_named_error(
 @pytest.mark.parametrize(
     ("root", "options", "message"),
     [
-        ("s3://test/x", {"acess_key": "hidden"}, r'"acess_key" is no option of s3://test/x'),
+        ("s3://test/x", {"acess_key": "hidden"}, r's3://test/x has no option "acess_key"'),
         ("s3://test/a b", {}, r"a prefix is made of ASCII letters"),
-        ("s3://", {}, r"is no bucket's name"),
+        ("s3://", {}, r"cannot be the name of a bucket"),
         ("az://container/x", {}, r"belongs to a storage account"),
     ],
 )

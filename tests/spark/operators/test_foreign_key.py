@@ -181,7 +181,7 @@ def test_static_rows_equal_a_join_of_spark(spark, how: str):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"how": "outer"}, UnsupportedOperationError, "a right row that no left row names has"),
+        ({"how": "outer"}, UnsupportedOperationError, "a right row that no left row refers to has"),
         ({"foreign_key": "boss"}, ValueError, "foreign_key: the left frame has no column 'boss'"),
         (
             {"foreign_key": "x"},

@@ -139,7 +139,7 @@ def test_output_stored_under_another_schema_is_named(stream: Stream):
     stream.forget_commit(0)
     with pytest.raises(
         Exception,
-        match=r"gave the columns \['k', 'n'\]; its schema has \['k', 'm'\].*`holdfast epoch drop`",
+        match=r"yielded the columns \['k', 'n'\]; its schema has \['k', 'm'\].*`holdfast epoch",
     ):
         stream.run(processed(stream, Chance(), deterministic=False, schema="k string, m bigint"))
 
@@ -427,7 +427,7 @@ def test_a_null_in_a_not_null_column_is_named(spark):
         state=hfs.State.scratch(partitions=1),
     )
     with pytest.raises(
-        PythonException, match="gave a null in column 'n'; its schema says NOT NULL"
+        PythonException, match="yielded a null in column 'n'; its schema says NOT NULL"
     ):
         call.collect()
 

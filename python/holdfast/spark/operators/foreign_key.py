@@ -54,8 +54,8 @@ def join_by_foreign_key(
     if how == "outer":
         raise UnsupportedOperationError(
             "how='outer' with foreign_key: the result's key is the left frame's, so a right row "
-            "that no left row names has no key in the result; take 'left', and the right frame by "
-            "itself"
+            "that no left row refers to has no key in the result; use how='left', and add "
+            "these right rows from the right frame"
         )
     check_both_stream(left, right, "change the table again")
     call = checked_call(

@@ -26,7 +26,7 @@ def check_input_ended() -> None:
     if not _infile().peek(1):
         raise HoldfastError(
             "Spark broke off the input of this task before its end: a part of the input could not "
-            "be read, or the task is being cancelled. Nothing of this attempt counts"
+            "be read, or the task is being cancelled. This attempt stages nothing"
         )
 
 

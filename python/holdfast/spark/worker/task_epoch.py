@@ -39,8 +39,8 @@ def task_epoch(get: Properties, captured: Epoch | None, request: Mapping[str, An
         raise HoldfastError(
             f"operator {name!r}: this job belongs to epoch {streaming[1]} of run {run_id}, but its "
             f"session has the setting {epoch.setting} of epoch {epoch.number} of run "
-            f"{epoch.run_id}. If that run was stopped inside hfs.foreach_batch, take it back: "
-            f'spark.conf.unset("{epoch.setting}")'
+            f"{epoch.run_id}. If that run was stopped inside hfs.foreach_batch, remove the "
+            f'setting: spark.conf.unset("{epoch.setting}")'
         )
     return epoch
 

@@ -56,7 +56,8 @@ impl PendingCounts {
         };
         format!(
             "operator {operator}, {epochs}: {late} rows came too late, {expired} were before the \
-             table's history, {dropped} had no key or no time, {ahead} were set aside"
+             table's history, {dropped} had no key or no time, {ahead} are far-future rows (in \
+             ahead/)"
         )
     }
 }
@@ -134,7 +135,8 @@ mod tests {
             let expired = 3 * dropped;
             vec![format!(
                 "operator join, {epochs}: {late} rows came too late, {expired} were before the \
-                 table's history, {dropped} had no key or no time, 0 were set aside"
+                 table's history, {dropped} had no key or no time, 0 are far-future rows (in \
+                 ahead/)"
             )]
         };
         row_counts.add(Path::new("/r"), &name, Epoch(0), Counts::default());

@@ -154,8 +154,8 @@ impl PartitionState {
     pub(super) fn mark_suspect(&self) {
         if let Some(id) = self.origin.lock().suspect_newest() {
             log::warn!(
-                "{self}: the snapshot of epoch {} may have the damage, too: another one is \
-                 preferred",
+                "{self}: the snapshot of epoch {} may be damaged, too: restores try other \
+                 snapshots first",
                 id.epoch
             );
             self.snapshot_due_now.store(true, Ordering::Relaxed);

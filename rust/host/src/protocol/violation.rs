@@ -22,7 +22,7 @@ pub enum Violation {
 
     /// A run began with an epoch that is committed.
     #[error(
-        "run {run_id} wants to compute epoch {epoch}, which Spark has already committed: another \
+        "run {run_id} begins with epoch {epoch}, which Spark has already committed: another \
          driver runs the same query and was faster. Stop this one"
     )]
     ClaimRefused {
@@ -97,7 +97,7 @@ pub enum Violation {
 
     /// The state is ahead of Spark by more than a lost commit explains.
     #[error(
-        "operator {operator}, partition {partition}: the state stands at epoch {applied}, but \
+        "operator {operator}, partition {partition}: the state is at epoch {applied}, but \
          Spark works on epoch {epoch}: an older checkpoint was restored. Take the state back to \
          it with `holdfast rewind <root> --epoch {epoch}`, or restore the newer checkpoint"
     )]

@@ -185,7 +185,7 @@ impl RootIdentity {
             return Err(Error::new(
                 ErrorKind::FormatVersion,
                 format!(
-                    "the state in {} has format {format}, this version of Holdfast knows \
+                    "the state in {} has format {format}, this version of Holdfast reads \
                      {FORMAT}: use the version that wrote it",
                     self.objects.path().display()
                 ),

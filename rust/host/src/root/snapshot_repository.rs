@@ -336,7 +336,7 @@ impl SnapshotRepository {
             .map_err(|error| wrong(format!("cannot be read ({error})")))?;
         if manifest.format != FORMAT {
             let text = format!(
-                "has format {}, this version of Holdfast knows {FORMAT}",
+                "has format {}, this version of Holdfast reads {FORMAT}",
                 manifest.format
             );
             return Err(Error::new(

@@ -57,8 +57,8 @@ impl SessionPipeline {
                 Error::new(
                     ErrorKind::Io,
                     format!(
-                        "no temporary folder for a scratch state ({error}): set TMPDIR to one \
-                         that can be written"
+                        "no temporary folder for a scratch state ({error}): set TMPDIR to a \
+                         folder that can be written"
                     ),
                 )
             })?;

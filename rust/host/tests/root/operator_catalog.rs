@@ -93,7 +93,7 @@ fn a_changed_operator_is_refused_and_the_change_named() {
         ),
         (
             value(vec![column("n", DataType::Int8)]),
-            "value column \"n\" was Int64, is Int8",
+            "value column \"n\" was Int64 and is now Int8",
         ),
         (
             OperatorMeta {
@@ -104,7 +104,7 @@ fn a_changed_operator_is_refused_and_the_change_named() {
         ),
         (
             right(vec![column("source", DataType::Int64)]),
-            "right column \"source\" was Utf8, is Int64",
+            "right column \"source\" was Utf8 and is now Int64",
         ),
         (
             OperatorMeta {
@@ -118,7 +118,7 @@ fn a_changed_operator_is_refused_and_the_change_named() {
                 settings: BTreeMap::new(),
                 ..meta.clone()
             },
-            "setting history_retention was 7, is not set",
+            "setting history_retention was 7 and is now not set",
         ),
     ];
     for (changed, text) in cases {
@@ -168,7 +168,7 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     refused(
         root.operators.register(&join, &changed, RunNumber(6), 1),
         ErrorKind::StateMismatch,
-        &["right column \"rate\" was Float64, is Utf8"],
+        &["right column \"rate\" was Float64 and is now Utf8"],
     );
 }
 

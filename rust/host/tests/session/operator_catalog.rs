@@ -201,7 +201,7 @@ fn times_of_another_type_are_refused_by_the_users_name() {
     };
     let error = refused(wall_clock(&task(1, &["at", "valid_from"])));
     assert_eq!(error.kind(), ErrorKind::StateMismatch, "{error}");
-    let text = r#"time column "at, valid_from" was Timestamp(µs, "UTC"), is Timestamp(µs)"#;
+    let text = r#"time column "at, valid_from" was Timestamp(µs, "UTC") and is now Timestamp(µs)"#;
     assert!(error.to_string().contains(text), "{error}");
     // The name of the time column may change, and older roots have no type of times.
     let done = task(1, &["at", "valid_from"])

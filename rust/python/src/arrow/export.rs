@@ -210,7 +210,7 @@ fn ended_by_error() -> Error {
 fn taken() -> Error {
     Error::new(
         ErrorKind::InvalidState,
-        "this reader was handed on through __arrow_c_stream__ before; ask the store for another",
+        "this reader was already exported through __arrow_c_stream__; read the store again",
     )
 }
 

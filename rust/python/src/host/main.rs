@@ -54,9 +54,7 @@ fn server_options(argv: &[String]) -> Result<ServerOptions> {
         .ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidState,
-                format!(
-                    "the executor, process {pid}, is gone, and with it the need for a state host"
-                ),
+                format!("the executor, process {pid}, has exited, so no state host is needed"),
             )
         })?;
     Ok(ServerOptions {

@@ -68,7 +68,7 @@ fn check_whole(value: &Bound<'_, PyAny>, float: f64) -> PyResult<()> {
         return Ok(());
     }
     Err(PyOverflowError::new_err(format!(
-        "the integer has no float of its own; the nearest is {}",
+        "no float equals this integer; the nearest is {}",
         PyFloat::new(py, float).repr()?
     )))
 }

@@ -114,7 +114,7 @@ class ProcessTask(OperatorTask):
         name = self.request["operator"]["name"]
         if sorted(batch.schema.names) != sorted(self.output.names):
             raise ValueError(
-                f"processor {name!r} gave the columns {batch.schema.names}; its schema has "
+                f"processor {name!r} yielded the columns {batch.schema.names}; its schema has "
                 f"{self.output.names}"
             )
         columns: list[pa.Array] = []
@@ -122,15 +122,15 @@ class ProcessTask(OperatorTask):
             column = batch.column(field.name)
             if field.name in self.required and column.null_count:
                 raise ValueError(
-                    f"processor {name!r} gave a null in column {field.name!r}; its schema says NOT "
-                    "NULL"
+                    f"processor {name!r} yielded a null in column {field.name!r}; its schema "
+                    "says NOT NULL"
                 )
             try:
                 columns.append(cast(column, field.type, field.name))
             except ValueError as error:
                 raise ValueError(
-                    f"processor {name!r} gave {column.type} in column {field.name!r}; its schema "
-                    f"has {field.type}: {error}"
+                    f"processor {name!r} yielded {column.type} in column {field.name!r}; its "
+                    f"schema has {field.type}: {error}"
                 ) from error
         return pa.RecordBatch.from_arrays(columns, schema=self.output)
 

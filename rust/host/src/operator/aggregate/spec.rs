@@ -144,7 +144,7 @@ impl AggregateSpec {
             }
             Some(Window::Sliding { length: span } | Window::Session { gap: span }) if span <= 0 => {
                 return wrong(format!(
-                    "a window of {span} microseconds; it must last at least 1"
+                    "a window is {span} microseconds long; it must be at least 1"
                 ));
             }
             _ => {}

@@ -100,7 +100,7 @@ impl ForeignJoin {
         };
         if spec.how == JoinTableKind::Outer {
             return wrong(
-                "outer: a right row that no left row names has no key in the result".to_owned(),
+                "outer: a right row that no left row refers to has no key in the result".to_owned(),
             );
         }
         if spec.foreign == 0 || spec.foreign >= spec.rows.keys.len() {

@@ -160,7 +160,7 @@ fn configured<Builder, Key: FromStr>(
                 .filter(|_| !lower.contains("container_name"));
             let key = key.ok_or_else(|| {
                 let text = format!(
-                    "storage_options: {name:?} is no option of {address}. The names are those of \
+                    "storage_options: {address} has no option {name:?}. The names are those of \
                      the object_store library, such as access_key_id, secret_access_key, region, \
                      endpoint, allow_http; the bucket comes from the address"
                 );

@@ -28,7 +28,7 @@ impl DurableFolders {
                 Ok(found) => (found.ino(), found.created().ok()),
                 // Removed meanwhile, with the object.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(errors::os("look at", folder, &error)),
+                Err(error) => return Err(errors::os("check", folder, &error)),
             };
             if self.0.lock().get(folder) == Some(&identity) {
                 break;

@@ -59,7 +59,7 @@ impl RootLocation {
                     "az" => Service::Azure,
                     _ => {
                         let text = format!(
-                            "root {root}: there is no {scheme}:// here. Give a path, s3://, gs:// \
+                            "root {root}: {scheme}:// is not supported. Give a path, s3://, gs:// \
                              or az://"
                         );
                         return Err(Error::new(ErrorKind::UnsupportedOperation, text));
@@ -84,7 +84,8 @@ impl BucketAddress {
         );
         if bucket.is_empty() || !bucket.chars().all(is_bucket) {
             return Err(wrong(&format!(
-                "root {root}: {bucket:?} is no bucket's name; an address is s3://bucket/prefix"
+                "root {root}: {bucket:?} cannot be the name of a bucket; an address is \
+                 s3://bucket/prefix"
             )));
         }
         // Spark must address the same objects, so characters that one side would escape are

@@ -70,8 +70,8 @@ impl Objects {
         Err(Error::new(
             ErrorKind::Io,
             format!(
-                "cannot write {}: it exists when written and is missing when read, {ATTEMPTS} \
-                 times over. Is something removing files from the state's root?",
+                "cannot write {}: it exists when it is written and is missing when it is read, \
+                 {ATTEMPTS} times. Stop what removes files from the state's root",
                 self.place(name).display()
             ),
         ))

@@ -212,7 +212,7 @@ impl Objects {
     pub fn exists(&self, name: &str) -> Result<bool> {
         let objects = self.objects();
         let head = async { objects.head(&Name::from(name)).await };
-        self.found("look at", name, self.wait(head)?)
+        self.found("check", name, self.wait(head)?)
             .map(|found| found.is_some())
     }
 
@@ -231,10 +231,7 @@ impl Objects {
         let exist = others
             .iter()
             .zip(heads)
-            .map(|(name, head)| {
-                self.found("look at", name, head)
-                    .map(|found| found.is_some())
-            })
+            .map(|(name, head)| self.found("check", name, head).map(|found| found.is_some()))
             .collect::<Result<_>>()?;
         Ok((self.found("read", name, read)?, exist))
     }

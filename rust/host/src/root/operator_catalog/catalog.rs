@@ -148,7 +148,7 @@ impl OperatorCatalog {
         let mut columns = meta.payload.left.iter().chain(&meta.payload.right);
         if let Some(column) = columns.find(|column| !column.is_readable()) {
             let text = format!(
-                "operator {name}: column {:?} is {}, and the state's root cannot keep such names \
+                "operator {name}: column {:?} is {}, and the state's root cannot store such names \
                  of fields: rename the field inside of it (no backslash, no line break, no other \
                  invisible character, not empty)",
                 column.name, column.data_type

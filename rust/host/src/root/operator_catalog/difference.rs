@@ -19,7 +19,7 @@ pub fn of_operator(stored: &OperatorMeta, now: &OperatorMeta) -> Option<String> 
         && old.data_type != new.data_type
     {
         return Some(format!(
-            "time column {:?} was {}, is {}",
+            "time column {:?} was {} and is now {}",
             new.name, old.data_type, new.data_type
         ));
     }
@@ -32,8 +32,13 @@ pub fn of_operator(stored: &OperatorMeta, now: &OperatorMeta) -> Option<String> 
             };
             names.into_iter().find_map(|name| {
                 let (old, new) = (stored.settings.get(name), now.settings.get(name));
-                (old != new)
-                    .then(|| format!("setting {name} was {}, is {}", shown(old), shown(new)))
+                (old != new).then(|| {
+                    format!(
+                        "setting {name} was {} and is now {}",
+                        shown(old),
+                        shown(new)
+                    )
+                })
             })
         })
 }
@@ -53,7 +58,7 @@ fn other_type(stored: &PayloadSchema, now: &PayloadSchema) -> Option<String> {
         stored.iter().find_map(|old| {
             let new = of_name(old).filter(|new| new.data_type != old.data_type)?;
             Some(format!(
-                "{side} column {:?} was {}, is {}",
+                "{side} column {:?} was {} and is now {}",
                 new.name, old.data_type, new.data_type
             ))
         })
@@ -82,7 +87,7 @@ fn columns(part: &str, stored: &[Column], now: &[Column]) -> Option<String> {
         }
         if old.data_type != new.data_type {
             return Some(format!(
-                "{part} column {:?} was {}, is {}",
+                "{part} column {:?} was {} and is now {}",
                 new.name, old.data_type, new.data_type
             ));
         }

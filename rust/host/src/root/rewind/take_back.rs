@@ -29,7 +29,7 @@ impl Root {
                 let text = format!(
                     "Spark's commit log does not hold epoch {previous} \
                      (query/commits/{previous}), so the query cannot continue with epoch {epoch}: \
-                     give an epoch that the query has reached and its checkpoint still holds"
+                     give an epoch that the query has computed and that is still in its checkpoint"
                 );
                 return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
             }
@@ -93,7 +93,7 @@ impl Root {
     fn check_restorable(&self, epoch: Epoch, partitions: u32) -> Result<()> {
         let cannot = |why: String| {
             let text = format!(
-                "the state cannot be taken back to where epoch {} is next: {why}",
+                "the state cannot be rewound to epoch {}: {why}",
                 epoch.next()
             );
             Error::new(ErrorKind::Restore, text).path(self.path())

@@ -300,7 +300,7 @@ fn host_logs_the_counts_of_unused_rows() {
     }
     let log = host.log();
     let text = "operator join, epoch 1: 2 rows came too late, 0 were before the table's history, 1 \
-                had no key or no time, 0 were set aside";
+                had no key or no time, 0 are far-future rows (in ahead/)";
     assert_eq!(log.matches("came too late").count(), 1, "{log}");
     assert!(log.contains(text), "{log}");
 }

@@ -111,7 +111,7 @@ fn operator_that_never_staged_starts_with_a_later_epoch() {
     assert!(
         error
             .to_string()
-            .contains("history_retention was 7000000, is 8000000"),
+            .contains("history_retention was 7000000 and is now 8000000"),
         "{error}"
     );
     // Dropping its first epoch removes that state.
@@ -125,7 +125,7 @@ fn operator_that_never_staged_starts_with_a_later_epoch() {
     assert!(
         refused(other("g", 5, 7_000_000))
             .to_string()
-            .contains("was 8000000, is 7000000")
+            .contains("was 8000000 and is now 7000000")
     );
 }
 

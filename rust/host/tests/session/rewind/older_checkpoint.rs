@@ -51,7 +51,7 @@ fn hosts_with_new_databases_detect_an_older_checkpoint() {
     let host = Host::start();
     let error = refused(TaskRequest::new(&spark, "b", 3).run(host.connect(), &rows(3, 3)));
     for part in [
-        "stands at epoch 5",
+        "is at epoch 5",
         "older checkpoint was restored",
         "--epoch 3`",
     ] {
