@@ -342,6 +342,8 @@ def test_an_isolation_level_is_refused_while_nothing_reads_from_outside(tmp_path
     ("options", "error", "words"),
     [
         ({"atomic_flush": "false"}, ValueError, "atomic_flush cannot be set"),
+        ({" atomic_flush": "false"}, ValueError, "is not the name of an option"),
+        ({"max_open_files": "7;atomic_flush=false"}, ValueError, "holds further options"),
         ({"no_such_option": "1"}, ValueError, "not known to RocksDB"),
         ({"max_open_files": 7}, TypeError, "rocksdb_options is .* both str"),
     ],

@@ -36,15 +36,11 @@ pub fn check_rocksdb_options(options: &[(String, String)]) -> Result<()> {
 /// Sets the user's options over the given ones. `extra` may mix database and family options: each
 /// kind takes its own.
 pub(super) fn with_extra(mut options: Options, extra: &[(String, String)]) -> Result<Options> {
-    if let Some((name, _)) = extra
-        .iter()
-        .find(|(name, _)| RESERVED.contains(&name.as_str()))
-    {
-        let words = format!(
-            "rocksdb_options: {name} cannot be set, since the guarantees of the stores depend on \
-             it; leave it out"
-        );
-        return Err(Error::new(ErrorKind::InvalidValue, words));
+    for (name, value) in extra {
+        check_option(name, value).map_err(|words| {
+            let words = format!("rocksdb_options: {words}; leave it out");
+            Error::new(ErrorKind::InvalidValue, words)
+        })?;
     }
     if extra.is_empty() {
         return Ok(options);
@@ -61,4 +57,102 @@ pub(super) fn with_extra(mut options: Options, extra: &[(String, String)]) -> Re
             ),
         )
     })
+}
+
+/// Fails with a reason unless RocksDB reads the pair as one option, which may be set.
+fn check_option(name: &str, value: &str) -> std::result::Result<(), String> {
+    // RocksDB would drop spaces around a name, and read `a.b` as part b of the option a.
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if name.is_empty() || !name.bytes().all(is_letter) {
+        return Err(format!(
+            "{name:?} is not the name of an option: it has other characters than letters, digits \
+             and underscores (a part of an option is set in its value, as {{part=value}})"
+        ));
+    }
+    if !is_one_value(value) {
+        return Err(format!(
+            "the value of {name} holds further options, since it goes on after a semicolon or a \
+             closing brace"
+        ));
+    }
+    if RESERVED.contains(&name) {
+        return Err(format!(
+            "{name} cannot be set, since the guarantees of the stores depend on it"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the value ends where RocksDB ends it: at the closing brace of its first character, or
+/// else at the first semicolon (`StringToMap` in `options/options_helper.cc`, 11.12).
+fn is_one_value(value: &str) -> bool {
+    let value = value.trim_ascii();
+    if !value.starts_with('{') {
+        return !value.contains(';');
+    }
+    let mut depth = 0_usize;
+    let closing = value.bytes().position(|byte| {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    closing == Some(value.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(name: &str, value: &str) -> Option<String> {
+        let checked = check_rocksdb_options(&[(name.to_owned(), value.to_owned())]);
+        let error = checked.err()?;
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+        Some(error.to_string())
+    }
+
+    #[test]
+    fn reserved_option_is_refused_in_every_spelling() {
+        let options = [
+            ("paranoid_checks", "false"),
+            (" paranoid_checks", "false"),
+            ("paranoid_checks\n", "false"),
+            ("max_open_files=77; paranoid_checks", "false"),
+            ("max_open_files", "77;paranoid_checks=false"),
+            ("max_open_files", "77 ; paranoid_checks = false ;"),
+            ("db_host_id", "a{;paranoid_checks=false;db_log_dir=}"),
+            ("db_host_id", "\x0b{a};paranoid_checks=false;db_log_dir={b}"),
+            ("compression_opts", "{level=1};paranoid_checks=false"),
+            (
+                "compression_opts",
+                "{level=1};paranoid_checks=false;db_log_dir={a}",
+            ),
+            ("compaction_options_fifo.max_table_files_size", "1"),
+        ];
+        for (name, value) in options {
+            let refusal = refusal(name, value);
+            assert!(
+                refusal.is_some_and(|words| !words.contains("not known to RocksDB")),
+                "{name:?}: {value:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn options_of_a_part_are_taken_in_braces() {
+        for (name, value) in [
+            ("max_open_files", " 77 "),
+            ("dump_malloc_stats", "true"),
+            ("compression_opts", "{level=1;max_dict_bytes=0}"),
+            ("compression_opts", " {{level=1;max_dict_bytes=0}} "),
+            (
+                "block_based_table_factory",
+                "{block_size=4096;filter_policy={id=ribbonfilter:9:1;};}",
+            ),
+        ] {
+            assert_eq!(refusal(name, value), None, "{name:?}: {value:?}");
+        }
+    }
 }
