@@ -3,6 +3,7 @@
 mod database_options;
 mod environment;
 mod family_options;
+mod reserved_options;
 mod rocks_options;
 mod row_filter;
 mod shared_memory;

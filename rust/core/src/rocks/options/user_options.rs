@@ -1,29 +1,8 @@
 //! The user's RocksDB options (`rocksdb_options`).
 
+use super::reserved_options::refusal;
 use crate::error::{Error, ErrorKind, Result};
 use rust_rocksdb::Options;
-
-/// Options that the stores' results, snapshots or durability depend on.
-const RESERVED: [&str; 18] = [
-    "atomic_flush",
-    "comparator",
-    "compaction_filter",
-    "compaction_filter_factory",
-    "compaction_options_fifo",
-    "compaction_style",
-    "create_if_missing",
-    "create_missing_column_families",
-    "env",
-    "inplace_update_support",
-    "memtable_insert_with_hint_prefix_extractor",
-    "merge_operator",
-    "paranoid_checks",
-    "prefix_extractor",
-    "unordered_write",
-    "wal_dir",
-    "wal_recovery_mode",
-    "write_buffer_manager",
-];
 
 /// Fails for options that a database would refuse. This opens nothing.
 ///
@@ -75,12 +54,7 @@ fn check_option(name: &str, value: &str) -> std::result::Result<(), String> {
              closing brace"
         ));
     }
-    if RESERVED.contains(&name) {
-        return Err(format!(
-            "{name} cannot be set, since the guarantees of the stores depend on it"
-        ));
-    }
-    Ok(())
+    refusal(name, value).map_or(Ok(()), Err)
 }
 
 /// Whether the value ends where RocksDB ends it: at the closing brace of its first character, or
@@ -105,8 +79,9 @@ fn is_one_value(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rust_rocksdb::{DB, WriteOptions};
 
-    fn refusal(name: &str, value: &str) -> Option<String> {
+    fn refused(name: &str, value: &str) -> Option<String> {
         let checked = check_rocksdb_options(&[(name.to_owned(), value.to_owned())]);
         let error = checked.err()?;
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
@@ -132,11 +107,68 @@ mod tests {
             ("compaction_options_fifo.max_table_files_size", "1"),
         ];
         for (name, value) in options {
-            let refusal = refusal(name, value);
+            let refused = refused(name, value);
             assert!(
-                refusal.is_some_and(|words| !words.contains("not known to RocksDB")),
+                refused.is_some_and(|words| !words.contains("not known to RocksDB")),
                 "{name:?}: {value:?}"
             );
+        }
+    }
+
+    #[test]
+    fn option_that_could_lose_or_hide_a_commit_is_reserved() {
+        let accepted: Vec<_> = [
+            ("WAL_size_limit_MB", "100"),
+            ("WAL_ttl_seconds", "100"),
+            ("allow_2pc", "true"),
+            ("best_efforts_recovery", "true"),
+            ("block_based_table_factory", "{checksum=kNoChecksum}"),
+            (
+                "block_based_table_factory",
+                "{{block_size=1; checksum =kXXH3}}",
+            ),
+            ("compaction_verify_record_count", "false"),
+            ("enable_blob_direct_write", "true"),
+            ("enable_pipelined_write", "true"),
+            ("error_if_exists", "true"),
+            ("flush_verify_memtable_count", "false"),
+            ("force_consistency_checks", "false"),
+            ("manual_wal_flush", "true"),
+            ("open_files_async", "true"),
+            ("persist_stats_to_disk", "true"),
+            ("plain_table_factory", "{user_key_len=0}"),
+            ("table_factory", "PlainTable"),
+            ("track_and_verify_wals", "true"),
+            ("track_and_verify_wals_in_manifest", "true"),
+            ("two_write_queues", "true"),
+            ("verify_sst_unique_id_in_manifest", "false"),
+            ("wal_compression", "kZSTD"),
+        ]
+        .into_iter()
+        .filter(|(name, value)| {
+            !refused(name, value).is_some_and(|words| words.contains("cannot be set"))
+        })
+        .collect();
+        assert!(accepted.is_empty(), "{accepted:?}");
+    }
+
+    #[test]
+    fn best_efforts_recovery_loses_a_synced_write() {
+        for (string, kept) in [("", true), ("best_efforts_recovery=true", false)] {
+            let dir = tempfile::tempdir().expect("a folder");
+            let mut options = Options::default();
+            options.create_if_missing(true);
+            let mut sync = WriteOptions::default();
+            sync.set_sync(true);
+            let db = DB::open(&options, dir.path()).expect("a new database");
+            db.put_opt(b"k", b"v", &sync).expect("a write");
+            drop(db);
+            let options = options
+                .get_options_from_string(string)
+                .expect("a known option");
+            let db = DB::open(&options, dir.path()).expect("the database");
+            let found = db.get(b"k").expect("a read");
+            assert_eq!(found.is_some(), kept, "{string}");
         }
     }
 
@@ -152,7 +184,7 @@ mod tests {
                 "{block_size=4096;filter_policy={id=ribbonfilter:9:1;};}",
             ),
         ] {
-            assert_eq!(refusal(name, value), None, "{name:?}: {value:?}");
+            assert_eq!(refused(name, value), None, "{name:?}: {value:?}");
         }
     }
 }
