@@ -81,7 +81,7 @@ fn rows_of_a_fenced_run_replace_nothing() {
     task(&spark, "b", 1)
         .run(host.connect(), &[left("EUR", FAR, 8)])
         .unwrap();
-    let mut late = late.unwrap();
+    let late = late.unwrap();
     let error = refused(
         late.finish()
             .and_then(Iterator::collect::<Result<Vec<_>, _>>),
