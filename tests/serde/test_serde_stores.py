@@ -149,7 +149,7 @@ def test_prefix_scans(open_stores):
     for key in ["a", "ab", "abc", "b"]:
         kv.put(key, [key])
     assert [key for key, _ in kv.prefix_scan("ab")] == ["ab", "abc"]
-    with pytest.raises(ValueError, match="the key is None"):
+    with pytest.raises(ValueError, match="the prefix is None"):
         kv.prefix_scan(None)
 
 

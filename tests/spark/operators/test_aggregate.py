@@ -408,7 +408,9 @@ def test_another_function_under_the_same_name_is_refused(rows: Stream):
 
     rows.run(frame("sum"))
     rows.batch(left=[("a", 1, 1, 0.0)])
-    with pytest.raises(Exception, match=r'value column "n" was sum\(Int64\), is max\(Int64\)'):
+    with pytest.raises(
+        Exception, match=r'value column "n" was sum\(Int64\) and is now max\(Int64\)'
+    ):
         rows.run(frame("max"))
 
 

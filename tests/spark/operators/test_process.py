@@ -444,7 +444,7 @@ def test_a_null_in_a_not_null_column_is_named(spark):
             pa.array([1e300]),
             "v float",
             (
-                r"gave double in column 'v'; its schema has float: v has 1e\+300, "
+                r"yielded double in column 'v'; its schema has float: v has 1e\+300, "
                 r"which float cannot hold"
             ),
         ),
@@ -452,7 +452,7 @@ def test_a_null_in_a_not_null_column_is_named(spark):
             pa.array(["1"]),
             "v bigint",
             (
-                "gave string in column 'v'; its schema has int64: v is string, which is not "
+                "yielded string in column 'v'; its schema has int64: v is string, which is not "
                 "converted to int64"
             ),
         ),

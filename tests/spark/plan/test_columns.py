@@ -62,7 +62,7 @@ def test_a_column_of_another_type_is_refused_by_name(stream: Stream):
     stream.run(right=stream.source("right").select("k", "since", "n"))
     stream.batch([("a", 6, 1)])
     with pytest.raises(
-        Exception, match=r'operator join: right column "n" was Int32, is Int64.*name=\.\.\.'
+        Exception, match=r'operator join: right column "n" was Int32 and is now Int64.*name=\.\.\.'
     ):
         stream.run(right=stream.source("right").select("k", "since", F.col("n").cast("long")))
 
@@ -85,6 +85,6 @@ def test_nested_nullability_may_change_and_the_times_type_may_not(stream: Stream
     stream.batch([("b", 6, 1)])
     with pytest.raises(
         Exception,
-        match=r'operator join: time column "t, since" was Timestamp.*"UTC".*, is Timestamp',
+        match=r'operator join: time column "t, since" was Timestamp.*"UTC".* and is now Timestamp',
     ):
         start(F.col("n"), "timestamp_ntz")
