@@ -1,4 +1,5 @@
-//! Arrow columns for the engine's batch calls, which take and return plain slices.
+//! Converts between Arrow columns and the plain slices that the engine's batch calls take and
+//! return.
 //!
 //! `bytes.rs` columns of bytes as slices · `places.rs` the values that look-ups found · `scan.rs`
 //! rows of key and value · `version.rs` versions · `windowed.rs` windows and sessions · `batch.rs`

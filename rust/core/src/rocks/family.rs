@@ -9,7 +9,7 @@ use rust_rocksdb::ffi_raw;
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     pub(super) handle: FamilyHandle,
-    /// RocksDB's number of the family, as in a write batch.
+    /// RocksDB's number of the family; write batches name the family by it.
     pub id: u32,
 }
 

@@ -12,10 +12,10 @@ use super::offsets_difference::OffsetsDifference;
 use super::operator::OperatorName;
 use super::violation_advice::{or_deleted, repeatable_advice, some_of, superseded_by};
 
-/// A rule of the protocol that would be broken by continuing.
+/// A reason to stop: continuing would break a rule of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
-    /// A newer run has claimed.
+    /// A newer run of the query has claimed its number.
     #[error("run {} of this query was superseded by run {} ({}",
         .0.mine, .0.newer.number, superseded_by(&.0.newer))]
     Fenced(Fenced),
@@ -156,7 +156,7 @@ pub enum Violation {
         difference: OffsetsDifference,
     },
 
-    /// The epoch ended before a job of it did.
+    /// A job was still running when its epoch ended.
     #[error(
         "{object}, epoch {epoch}: the micro-batch ended before this job did, and its result is \
          without this job: join your threads before the foreachBatch function returns"
@@ -168,7 +168,8 @@ pub enum Violation {
         epoch: Epoch,
     },
 
-    /// A session has other results than the decision of an epoch whose commit Spark lost.
+    /// Spark has lost the commit of an epoch and computes it again. A session's results differ from
+    /// those that were decided.
     #[error(
         "{object}, epoch {epoch}: Spark committed this epoch before, its output is in the sink, \
          and this run's results differ from it (changed code, or results that depend on the \
@@ -194,7 +195,7 @@ pub enum Violation {
     EvaluatedInPart {
         /// The epoch.
         epoch: Epoch,
-        /// The highest run that has objects of it.
+        /// The highest run that has objects of the epoch.
         run: RunNumber,
         /// What that run lacks, if known.
         missing: Vec<(OperatorName, PartitionId)>,
@@ -294,7 +295,7 @@ pub enum Violation {
         epoch: Epoch,
     },
 
-    /// An object that decides an epoch is missing.
+    /// The log lacks an object that an epoch's decision names.
     #[error(
         "{object}, epoch {epoch}: the log was damaged, log/{:020}/{}.{}.{} is missing. Restore it \
          from a backup; do not rewind, because the sink would get epochs again that it has",

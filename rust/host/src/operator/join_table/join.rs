@@ -1,10 +1,10 @@
-//! The join of two tables; its result is the change stream of a table, too.
+//! Joins two tables. Each input is the change stream of a table, and so is the result.
 //!
-//! A row that is the newest of its key changes the result from its time on: one row goes out with
-//! the other side as of that time, and one for each later change of the other side. If rows arrive
-//! in the order of time, the other side has no later change, so each input row gives one result
-//! row. A row that is older than the newest of its key is stored in the table and gives no result
-//! row.
+//! If a row is the newest of its key in its own table, it changes the result from its time on. The
+//! operator sends one result row with the other side as of that time, and one for each later change
+//! of the other side. It sends none where the sides neither join nor joined before. If rows arrive
+//! in the order of time, the other side has no later change, so each input row gives at most one
+//! result row. A row that is older than the newest of its key in its own table gives no result row.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct JoinTable {
     counts: Counts,
 }
 
-/// A row as its table takes it.
+/// A change of one of the two tables, from one input row.
 struct TableChange<'a> {
     is_left: bool,
     key: &'a [u8],
@@ -46,7 +46,7 @@ enum AppliedChange {
     Late,
     /// It is the newest row of its key.
     Newest {
-        /// Rows of the result with both sides.
+        /// The number of result rows that have both sides.
         matched: u64,
     },
 }
@@ -78,7 +78,7 @@ impl JoinTable {
         })
     }
 
-    /// A row as a change; none without a key or a time.
+    /// Returns a row's change; none if the row has no key or no time.
     fn change(&self, place: RowPlace) -> Option<TableChange<'_>> {
         let layout = &self.rows.layout;
         let (values, first) = match place.is_left() {

@@ -16,7 +16,7 @@ pub struct ProcessSpec {
     /// The input's columns.
     #[serde(flatten)]
     pub rows: RowsSpec,
-    /// The columns of the batches that the user's code receives.
+    /// The columns of the batches that the user's code receives: the host's output.
     #[serde(rename = "output")]
     pub columns: Vec<OutputColumn>,
     /// The stores of the user's code.
@@ -103,7 +103,7 @@ impl From<ProcessStoreKind> for StoreKind {
 }
 
 impl ProcessSpec {
-    /// The serdes of the stores that have some, as the root records them.
+    /// Returns the serdes by store, as the root records them. Stores without serdes are left out.
     pub fn serdes(&self) -> BTreeMap<String, StoreSerdes> {
         let typed = self
             .stores
@@ -114,7 +114,7 @@ impl ProcessSpec {
             .collect()
     }
 
-    /// The stores as the root records them.
+    /// Returns each store's kind and settings, as the root records them.
     pub fn settings(&self) -> BTreeMap<String, Value> {
         let settings =
             |store: &ProcessStore| serde_json::to_value(store.kind).unwrap_or(Value::Null);

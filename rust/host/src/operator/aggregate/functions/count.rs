@@ -20,7 +20,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts a column's values, or rows.
+    /// Counts the non-null values of a column, or all rows if there is no column.
     pub fn new(column: Option<usize>) -> Self {
         Self {
             column,
