@@ -53,7 +53,7 @@ def aggregate(
     `window` (from `hfs.window`, `hfs.sliding_window` or `hfs.session_window`) divides each group by
     time: columns `window_start` and `window_end` follow `by`. The stream time is the greatest time
     of a partition so far. A window closes when the stream time is `grace` past the window's end.
-    Later rows for the window are dropped and counted. `emit="update"` returns the groups that a
+    Rows for a closed window are dropped and counted. `emit="update"` returns the groups that a
     micro-batch changed. `emit="close"` returns each window once, when it closes (`grace` is then 0
     by default). The end of a static frame closes all windows. Without `grace`, `emit="update"`
     accepts late rows as long as windows are stored: for `retention`, or forever. Without windows,

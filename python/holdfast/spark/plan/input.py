@@ -102,7 +102,7 @@ class OneInput(OperatorInput):
     ) -> "OneInput":
         """Returns the rows of a frame with keys, the time `on` if given, and the rest as payload.
 
-        `order_by` orders rows of one time.
+        `order_by` orders rows with equal keys and times.
         """
         frame = InputFrame("given", df)
         keys = frame.find_keys(by)

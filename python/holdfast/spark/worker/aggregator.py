@@ -24,7 +24,7 @@ class WorkerAggregator:
         self._states = pa.RecordBatch.from_pylist([], schema=states)
 
     def answer(self, task: str, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Returns the answer to a request of the host, None if it only sets the states."""
+        """Returns the answer to a request of the host; None if the request only sets the states."""
         if task == "states":
             self._states = self._as_declared(batch)
             return None
