@@ -95,17 +95,18 @@ def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
     # A thread that the function has started may have a job group of its own, so the setting is
     # read before the properties.
     epoch = _epoch_of_session(spark, checkpoint)
-    if epoch is None and not is_connect(spark):
-        epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
-        if epoch is not None:
-            run_id = _run_id(spark, epoch.query_id)
-            if epoch.run_id != run_id:
-                raise HoldfastError(
-                    f"the job group {epoch.run_id} is not the run id {run_id} of query "
-                    f"{epoch.query_id}: {RESET_ADVICE}"
-                )
-            return epoch._replace(planned_at=_planned_at(spark, epoch.query_id))
-    return epoch
+    if epoch is not None or is_connect(spark):
+        return epoch
+    epoch = Epoch.of_properties(spark.sparkContext.getLocalProperty)
+    if epoch is None:
+        return None
+    run_id = _run_id(spark, epoch.query_id)
+    if epoch.run_id != run_id:
+        raise HoldfastError(
+            f"the job group {epoch.run_id} is not the run id {run_id} of query "
+            f"{epoch.query_id}: {RESET_ADVICE}"
+        )
+    return epoch._replace(planned_at=_planned_at(spark, epoch.query_id))
 
 
 def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame, int], Any]":
