@@ -5,6 +5,8 @@ N ?= 1000
 SEED ?=
 SOAK_MINUTES ?= 30
 EXAMPLES ?= 20
+S3_TESTS := tests/spark/test_foreach_batch.py \
+  $(addprefix tests/spark/guarantees/,test_epochs.py test_survive.py test_cluster.py)
 FRESH ?=
 # The whole workspace: with other features cargo would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
@@ -61,7 +63,7 @@ soak: build ## SOAK_MINUTES=30 of all faults on a standalone cluster; SEED= repe
 
 s3: build ## roots and queries on an S3 server (needs go and Maven); ARGS=tests/... selects
 	@$(ENV) scripts/s3 $(PROOF) --test root --test session
-	@$(ENV) scripts/s3 pytest -m "" --timeout 1200 $(or $(ARGS),$(addprefix tests/spark/,test_foreach_batch.py guarantees/test_epochs.py guarantees/test_survive.py guarantees/test_cluster.py))
+	@$(ENV) scripts/s3 pytest -m "" --timeout 1200 $(or $(ARGS),$(S3_TESTS))
 
 oracles: build ## EXAMPLES=20 random streams an operator, against polars and the static frame
 	@$(ENV) HOLDFAST_EXAMPLES=$(EXAMPLES) pytest --timeout 0 tests/spark/guarantees/test_oracles.py tests/spark/operators/test_aggregate_drawn.py

@@ -12,6 +12,7 @@ from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from streams import (
+    KEYS,
     Stream,
     in_thread,
     joined_by_sign,
@@ -20,8 +21,6 @@ from streams import (
 import holdfast.spark as hfs
 from holdfast.cli import main
 from holdfast.errors import HoldfastError
-
-KEYS = "abcdefgh"  # enough that both partitions have some
 
 
 def rows_of(joined: DataFrame) -> dict[int, Any]:
@@ -235,17 +234,8 @@ def test_an_operator_that_spark_does_not_run_in_a_streaming_plan_is_a_named_erro
             [(name, 1) for name in names] or [("", 1)], "k string, y int"
         )
         named = table.where(F.col("k") != F.lit(""))
-        query = (
-            counted.join(F.broadcast(named), "k")
-            .writeStream.format("json")
-            .option("path", str(stream.base / "sink"))
-            .option("checkpointLocation", stream.checkpoint)
-            .start()
-        )
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
+        joined = counted.join(F.broadcast(named), "k")
+        stream.run_to_files(joined, "json", stream.base / "sink")
 
     run_with("ab")
     run_with("")

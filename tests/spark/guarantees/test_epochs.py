@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from streams import (
+    KEYS,
     Stream,
     kill_host_of_worker,
     kill_hosts,
@@ -22,9 +23,6 @@ from streams import (
 )
 
 from holdfast.cli import main
-
-KEYS = "abcdefgh"  # enough that both partitions have some
-
 
 # --- replay
 # --------------------------------------------------------------------------------------------------
@@ -68,25 +66,12 @@ def test_a_replayed_epoch_that_the_file_sink_skips_counts_once(stream: Stream, h
     scenario(stream)
     out = stream.base / "out"
 
-    def write() -> None:
-        query = (
-            stream.joined()
-            .writeStream.format("parquet")
-            .option("path", str(out))
-            .option("checkpointLocation", stream.checkpoint)
-            .start()
-        )
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-
-    write()
+    stream.run_to_files(stream.joined(), "parquet", out)
     stream.forget_commit(1)
     if host == "is killed":
         assert kill_hosts()
     then(stream)
-    write()
+    stream.run_to_files(stream.joined(), "parquet", out)
     rows = sorted((row["x"], row["v"]) for row in stream.spark.read.parquet(str(out)).collect())
     assert rows == sorted([*EXPECTED_1.items(), *EXPECTED_2.items()])
 

@@ -18,7 +18,9 @@ import holdfast.spark as hfs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
 
+KEYS = "abcdefgh"  # enough that both partitions have some
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 LEFT = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())])
 RIGHT = pa.schema(
@@ -167,18 +169,21 @@ class Stream:
         `each` is called for a micro-batch; by default its rows are collected.
         """
         frame = self.joined(**options) if frame is None else frame
-        query = (
-            frame.writeStream.foreachBatch(each or self.collect)
-            .option("checkpointLocation", checkpoint or self.checkpoint)
-            .trigger(processingTime="0 seconds")
-            .start()
-        )
+        self._process(frame.writeStream.foreachBatch(each or self.collect), checkpoint)
+        return self.batches
+
+    def run_to_files(self, frame: DataFrame, file_format: str, folder: Path) -> None:
+        """Runs the query into Spark's file sink until all input is processed."""
+        self._process(frame.writeStream.format(file_format).option("path", str(folder)))
+
+    def _process(self, writer: DataStreamWriter, checkpoint: str | None = None) -> None:
+        writer = writer.option("checkpointLocation", checkpoint or self.checkpoint)
+        query = writer.trigger(processingTime="0 seconds").start()
         try:
             query.processAllAvailable()
         finally:
             query.stop()
             self.last = query
-        return self.batches
 
     def collect(self, frame: DataFrame, batch_id: int) -> None:
         """Stores the rows of a micro-batch."""
