@@ -148,6 +148,10 @@ impl PartitionState {
         // holds the lock, has little to write.
         db.flush(true)?;
         drop(db);
+        // The partition has moved: the owner takes snapshots.
+        let Some(term) = self.root.owners.last_held(&self.operator, self.number, run) else {
+            return Ok(());
+        };
         let (id, directory, mut known, (rebuilds, log_bytes)) = {
             let mut inner = self.inner.lock();
             let before = (inner.rebuilds, inner.snapshots.log_bytes);
@@ -165,6 +169,7 @@ impl PartitionState {
                 partition: self.number,
                 epoch,
                 chain: position::chain(db)?,
+                term,
             };
             let copy = directory.beside("snapshot");
             remove_directory(&copy)?;
@@ -175,7 +180,7 @@ impl PartitionState {
             .root
             .runs
             .fence(run)
-            .and_then(|()| self.root.snapshots.put(&id, run, &directory, &mut known));
+            .and_then(|()| self.root.snapshots.put(&id, &directory, &mut known));
         if let Err(left) = remove_directory(&directory) {
             log::warn!("{self}: the files of a snapshot are left on the disk: {left}");
         }

@@ -1,4 +1,10 @@
 //! Removes what no restore can need: old snapshots, their files, and the log before them.
+//!
+//! A host may stall after its last check, while another host takes the partition over or the query
+//! is rewound. So it first marks what it is going to remove, then checks, then removes. A rewind
+//! does not use what is marked, and a new owner's snapshots do not. Names of snapshots have the
+//! owner's term and those of log objects the run, so no later object has the name of one that is
+//! removed.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -65,19 +71,22 @@ impl GarbageCollection {
         let (operator, partition) = (&newest.operator, newest.partition);
         // Listed before the manifests: files added after this listing are never deleted.
         let files = self.partition_files(operator, partition)?;
-        let (counted, mut remaining): (Vec<_>, Vec<_>) = self
-            .snapshots
-            .list(operator, partition)?
-            .into_iter()
-            .partition(|id| id.epoch <= newest.epoch);
-        let old = counted.get(retained..).unwrap_or_default();
+        let found = self.snapshots.of_partition(operator, partition)?;
+        let Some(oldest) = found.oldest_retained(retained, newest.epoch) else {
+            return Ok(());
+        };
+        let is_old =
+            |id: &&SnapshotId| id.epoch < oldest || id.epoch <= newest.epoch && found.is_marked(id);
+        let (old, remaining): (Vec<_>, Vec<_>) = found.all().iter().partition(is_old);
         if old.is_empty() {
             return Ok(());
         }
-        remaining.extend_from_slice(&counted[..retained]);
         let unneeded = self.unneeded(files, &remaining)?;
-        // Checked as late as possible: if this host stalled, another host may own the partition and
-        // need these files.
+        for id in old.iter().filter(|id| !found.is_marked(id)) {
+            self.snapshots.mark_removal(id)?;
+        }
+        // Checked after the marks and as late as possible: if this host stalled, another host may
+        // own the partition and need these files, or a rewind may need the snapshots.
         self.owners.check(operator, partition, run)?;
         old.iter()
             .try_for_each(|id| self.objects.remove(&names::snapshot(id)))?;
@@ -85,29 +94,34 @@ impl GarbageCollection {
             .iter()
             .try_for_each(|file| self.objects.remove(file))?;
         self.objects
-            .remove_parts(&names::snapshot_files(operator, partition))
+            .remove_parts(&names::snapshot_files(operator, partition))?;
+        // Also the marks of hosts that ended before they removed them.
+        let marked = found.marked().iter();
+        let left = marked.filter(|id| !remaining.contains(id) && !old.contains(id));
+        old.iter()
+            .copied()
+            .chain(left)
+            .try_for_each(|id| self.snapshots.unmark_removal(id))
     }
 
     /// Removes a snapshot that a restore found damaged, and the files that no other snapshot needs.
     ///
     /// If it stayed, [`GarbageCollection::retain_newest`] would count it, and the next snapshot
-    /// would reuse its files, which are recognized by name and length.
+    /// would use its files, which are recognized by digest and length.
     ///
     /// # Errors
     /// As [`GarbageCollection::retain_newest`].
     pub fn discard(&self, id: &SnapshotId, run: RunNumber) -> Result<()> {
         let files = self.partition_files(&id.operator, id.partition)?;
-        let others: Vec<_> = self
-            .snapshots
-            .list(&id.operator, id.partition)?
-            .into_iter()
-            .filter(|other| other != id)
-            .collect();
+        let found = self.snapshots.list(&id.operator, id.partition)?;
+        let others: Vec<_> = found.iter().filter(|other| *other != id).collect();
+        self.snapshots.mark_removal(id)?;
         self.owners.check(&id.operator, id.partition, run)?;
         self.objects.remove(&names::snapshot(id))?;
         self.unneeded(files, &others)?
             .iter()
-            .try_for_each(|file| self.objects.remove(file))
+            .try_for_each(|file| self.objects.remove(file))?;
+        self.snapshots.unmark_removal(id)
     }
 
     /// Whether to trim the log after a snapshot that began at `now`. If so, the next interval
@@ -154,21 +168,17 @@ impl GarbageCollection {
         }
         for operator in &operators {
             for number in 0..partitions {
-                let snapshots = self
-                    .snapshots
-                    .list(operator, PartitionId(number.cast_signed()))?;
-                match snapshots
-                    .iter()
-                    .filter(|id| id.epoch <= newest)
-                    .nth(retained.saturating_sub(1))
-                {
-                    Some(oldest) => before = before.min(oldest.epoch),
+                let partition = PartitionId(number.cast_signed());
+                let found = self.snapshots.of_partition(operator, partition)?;
+                match found.oldest_retained(retained, newest) {
+                    Some(oldest) => before = before.min(oldest),
                     None => return Ok(0),
                 }
             }
         }
+        self.log.mark_trim(before, run)?;
         self.runs.fence(run)?;
-        self.log.remove_before(before)
+        self.log.remove_before(before, run)
     }
 
     fn partition_files(
@@ -186,7 +196,7 @@ impl GarbageCollection {
     }
 
     /// Returns the files that none of these snapshots needs.
-    fn unneeded(&self, files: Vec<String>, snapshots: &[SnapshotId]) -> Result<Vec<String>> {
+    fn unneeded(&self, files: Vec<String>, snapshots: &[&SnapshotId]) -> Result<Vec<String>> {
         let mut needed = HashSet::new();
         for id in snapshots {
             needed.extend(self.snapshots.files(id)?);

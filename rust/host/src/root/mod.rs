@@ -14,7 +14,9 @@
 //!                                      (`epoch_decisions/`)
 //! log/<epoch, 20 digits>/chunks/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks
 //!                                      (`epoch_log/`)
-//! snapshots/<operator>/<partition>/…   databases after some epoch (`snapshot_repository.rs`)
+//! trims/<epoch, 20 digits>.<run>       a host removes the log before that epoch
+//!                                      (`epoch_log/trims.rs`)
+//! snapshots/<operator>/<partition>/…   databases after some epoch (`snapshot_repository/`)
 //! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow
 //!                                      far-future rows, for inspection (`far_future_rows.rs`)
 //! rewinds/<run, 20 digits>             an epoch was taken back or dropped (`rewind_marks.rs`)
@@ -70,6 +72,8 @@ pub use operator_catalog::{
 pub use owner_claims::{OwnerClaims, Ownership, OwnershipRequest};
 pub use rewind::RemovedObjects;
 pub use run_claims::RunClaims;
-pub use snapshot_repository::{KnownDigests, SnapshotRepository, SnapshotTransfer};
+pub use snapshot_repository::{
+    KnownDigests, PartitionSnapshots, SnapshotRepository, SnapshotTransfer,
+};
 pub use spark_checkpoint::{OffsetsFile, SparkCheckpoint, SparkLogs};
 pub use state_root::Root;

@@ -49,6 +49,8 @@ pub struct SnapshotId {
     pub epoch: Epoch,
     /// The chain's digest after that epoch.
     pub chain: Digest,
+    /// The term of the owner that took it. So no later owner's snapshot has the same name.
+    pub term: Term,
 }
 
 /// Format, query, partitions.
@@ -65,6 +67,8 @@ pub const SPARK_METADATA: &str = "query/metadata";
 pub const OPERATORS: &str = "operators";
 /// The folder of rewind marks.
 pub const REWINDS: &str = "rewinds";
+/// The folder of the marks of log removals.
+pub const TRIMS: &str = "trims";
 /// The folder of far-future rows.
 pub const AHEAD: &str = "ahead";
 /// The folder of what commands removed, with a folder for each command's run.
@@ -154,33 +158,62 @@ pub fn snapshots(operator: &OperatorName, partition: PartitionId) -> String {
 
 pub fn snapshot(id: &SnapshotId) -> String {
     format!(
-        "{}/{:020}.{}",
+        "{}/{:020}.{}.{}.{}",
         snapshots(&id.operator, id.partition),
         id.epoch.0,
-        id.chain
+        id.chain,
+        id.term.run,
+        id.term.generation
     )
 }
 
-/// Parses epoch and chain of a manifest's file name; none for any other file.
-pub fn parse_snapshot(file: &str) -> Option<(Epoch, Digest)> {
-    let (epoch, chain) = file.split_once('.')?;
+/// Parses epoch, chain and term of a manifest's file name; none for any other file.
+pub fn parse_snapshot(file: &str) -> Option<(Epoch, Digest, Term)> {
+    let (epoch, rest) = file.split_once('.')?;
+    let (chain, term) = rest.split_once('.')?;
     Some((
         Epoch(epoch.parse().ok()?),
         Digest::try_from(chain.to_owned()).ok()?,
+        parse_owner(term)?,
     ))
+}
+
+const REMOVAL: &str = ".removal";
+
+/// The mark of a snapshot that a host removes.
+pub fn snapshot_removal(id: &SnapshotId) -> String {
+    format!("{}{REMOVAL}", snapshot(id))
+}
+
+/// Parses the file name of a mark, as [`parse_snapshot`] does that of its snapshot.
+pub fn parse_snapshot_removal(file: &str) -> Option<(Epoch, Digest, Term)> {
+    parse_snapshot(file.strip_suffix(REMOVAL)?)
 }
 
 pub fn snapshot_files(operator: &OperatorName, partition: PartitionId) -> String {
     format!("{}/files", snapshots(operator, partition))
 }
 
+/// A file of snapshots; `term` is that of the owner that put it.
 pub fn snapshot_file(
     operator: &OperatorName,
     partition: PartitionId,
-    digest: Digest,
-    bytes: u64,
+    (digest, bytes): (Digest, u64),
+    term: Term,
 ) -> String {
-    format!("{}/{digest}-{bytes}", snapshot_files(operator, partition))
+    let folder = snapshot_files(operator, partition);
+    format!("{folder}/{digest}-{bytes}.{}.{}", term.run, term.generation)
+}
+
+/// The mark of a host of `run` that removes the log before an epoch.
+pub fn trim(before: Epoch, run: RunNumber) -> String {
+    format!("{TRIMS}/{:020}.{run}", before.0)
+}
+
+/// Parses the file name of a mark of a log removal; none for any other file.
+pub fn parse_trim(file: &str) -> Option<(Epoch, RunNumber)> {
+    let (before, run) = file.split_once('.')?;
+    Some((Epoch(before.parse().ok()?), RunNumber(run.parse().ok()?)))
 }
 
 /// The folder of an epoch's chunks. It is apart from the heads, so a listing of the epoch has no
@@ -283,5 +316,26 @@ mod tests {
         for other in ["decided.0.1", "decided.", "decided.x", "join.15.3"] {
             assert_eq!(parse_decision(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn names_of_snapshots_and_marks_parse() {
+        let id = SnapshotId {
+            operator: OperatorName::new("join").expect("a name"),
+            partition: PartitionId(15),
+            epoch: Epoch(42),
+            chain: Digest::of(b"chain"),
+            term: Term::first(RunNumber(3)),
+        };
+        let file = |name: String| name.rsplit('/').next().expect("a file").to_owned();
+        let parsed = Some((id.epoch, id.chain, id.term));
+        let (manifest, mark) = (file(snapshot(&id)), file(snapshot_removal(&id)));
+        assert_eq!(parse_snapshot(&manifest), parsed);
+        assert_eq!(parse_snapshot_removal(&mark), parsed);
+        assert_eq!(parse_snapshot(&mark), None);
+        assert_eq!(parse_snapshot_removal(&manifest), None);
+        let mark = file(trim(Epoch(42), RunNumber(3)));
+        assert_eq!(parse_trim(&mark), Some((Epoch(42), RunNumber(3))));
+        assert_eq!(parse_trim("probe"), None);
     }
 }

@@ -132,6 +132,19 @@ impl OwnerClaims {
         Ok(newest.transpose()?.flatten())
     }
 
+    /// Returns the term in which this process owned a partition in a run when it last asked. Sends
+    /// no request.
+    pub fn last_held(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        run: RunNumber,
+    ) -> Option<Term> {
+        let held = self.held.lock();
+        let term = held.get(&(operator.clone(), partition)).copied();
+        term.filter(|term| term.run == run)
+    }
+
     /// Checks that this process owns a partition in the newest run.
     ///
     /// # Errors
@@ -162,12 +175,7 @@ impl OwnerClaims {
         partition: PartitionId,
         run: RunNumber,
     ) -> Result<Option<Term>> {
-        let held = self
-            .held
-            .lock()
-            .get(&(operator.clone(), partition))
-            .copied();
-        let Some(term) = held.filter(|term| term.run == run) else {
+        let Some(term) = self.last_held(operator, partition, run) else {
             return Ok(None);
         };
         let next = names::owner(operator, partition, term.next());

@@ -369,7 +369,12 @@ fn foreign_files_in_the_log_are_not_objects() {
         []
     );
     // They are removed with their epoch: a host that is killed during a put leaves the first one.
-    assert_eq!(root.log.remove_before(Epoch(6)).expect("removes"), 1);
+    assert_eq!(
+        root.log
+            .remove_before(Epoch(6), RunNumber(1))
+            .expect("removes"),
+        1
+    );
     assert_eq!(root.log.list(None, EPOCH).expect("lists"), []);
     assert!(root.path() != root.files() || !folder.exists());
 }

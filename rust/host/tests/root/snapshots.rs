@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use holdfast_core::ErrorKind;
-use holdfast_host::protocol::{Digest, Epoch, PartitionId, RunNumber};
+use holdfast_host::protocol::{Digest, Epoch, PartitionId, RunNumber, Term};
 use holdfast_host::root::{KnownDigests, Root, SnapshotId};
 
 use crate::support::{claim, name, own, refused, root};
@@ -22,11 +22,9 @@ fn a_snapshot_copies_only_missing_files() {
             partition: PartitionId(0),
             epoch: Epoch(epoch),
             chain: Digest::of(b"chain"),
+            term: Term::first(RunNumber(1)),
         };
-        let moved = root
-            .snapshots
-            .put(&id, RunNumber(1), database, &mut known)
-            .expect("puts");
+        let moved = root.snapshots.put(&id, database, &mut known).expect("puts");
         (moved.files, moved.bytes, moved.copied)
     };
     file("1.sst", &[1; 1_000]);
@@ -50,15 +48,11 @@ fn a_truncated_file_is_put_again_with_the_next_snapshot() {
         partition: PartitionId(0),
         epoch: Epoch(epoch),
         chain: Digest::of(b"chain"),
+        term: Term::first(RunNumber(1)),
     };
     fs::write(folder.path().join("1.sst"), [7; 1_000]).expect("writes");
     root.snapshots
-        .put(
-            &id(1),
-            RunNumber(1),
-            folder.path(),
-            &mut KnownDigests::new(),
-        )
+        .put(&id(1), folder.path(), &mut KnownDigests::new())
         .expect("puts");
     let files = fs::read_dir(root.files().join("snapshots/join/0/files")).expect("lists");
     for file in files {
@@ -66,12 +60,7 @@ fn a_truncated_file_is_put_again_with_the_next_snapshot() {
     }
     assert_eq!(
         root.snapshots
-            .put(
-                &id(2),
-                RunNumber(1),
-                folder.path(),
-                &mut KnownDigests::new()
-            )
+            .put(&id(2), folder.path(), &mut KnownDigests::new())
             .expect("puts")
             .copied,
         1_000
@@ -92,6 +81,7 @@ fn only_the_owner_in_the_newest_run_removes_snapshots() {
         partition,
         epoch: Epoch(3),
         chain: Digest::of(b"chain"),
+        term: Term::first(RunNumber(1)),
     };
     let other = Root::open(&root.opened.0, &root.opened.1).expect("opens");
     for epoch in 1..4 {
@@ -101,9 +91,10 @@ fn only_the_owner_in_the_newest_run_removes_snapshots() {
             partition,
             epoch: Epoch(epoch),
             chain: Digest::of(b"chain"),
+            term: Term::first(RunNumber(1)),
         };
         root.snapshots
-            .put(&id, RunNumber(1), folder.path(), &mut KnownDigests::new())
+            .put(&id, folder.path(), &mut KnownDigests::new())
             .expect("puts");
     }
     let remaining = || {
@@ -151,15 +142,11 @@ fn parts_of_files_that_a_killed_host_left_are_removed_with_an_old_snapshot() {
         partition,
         epoch: Epoch(epoch),
         chain: Digest::of(b"chain"),
+        term: Term::first(RunNumber(1)),
     };
     for epoch in 1..3 {
         root.snapshots
-            .put(
-                &id(epoch),
-                RunNumber(1),
-                folder.path(),
-                &mut KnownDigests::new(),
-            )
+            .put(&id(epoch), folder.path(), &mut KnownDigests::new())
             .expect("puts");
     }
     let part = |name: &str, age: u64| {

@@ -71,7 +71,7 @@ fn operator_without_its_file_is_refused_while_its_state_exists() {
     fs::rename(&log, spark.path().join("hidden")).unwrap();
     let snapshots = spark.path().join("snapshots/join/0");
     fs::create_dir_all(&snapshots).unwrap();
-    let snapshot = snapshots.join(format!("{:020}.{}", 0, "0".repeat(32)));
+    let snapshot = snapshots.join(format!("{:020}.{}.1.1", 0, "0".repeat(32)));
     fs::write(&snapshot, "{}").unwrap();
     check(2);
     fs::remove_file(snapshot).unwrap();

@@ -131,9 +131,10 @@ fn write(folder: &Path) -> Result<()> {
         partition: PARTITION,
         epoch: Epoch(0),
         chain: Digest::of(b"chain"),
+        term: Term::first(RUN),
     };
     root.snapshots
-        .put(&id, RUN, database.path(), &mut KnownDigests::new())?;
+        .put(&id, database.path(), &mut KnownDigests::new())?;
     // Files of Spark and of `holdfast rewind`.
     for (name, content) in [
         ("query/metadata", r#"{"id":"q"}"#),

@@ -1,4 +1,4 @@
-//! Lists and removes the epochs of the log.
+//! Lists the epochs of the log.
 
 use std::sync::Arc;
 
@@ -189,20 +189,5 @@ impl EpochLog {
     pub fn was_taken_back(&self, applied: Epoch) -> Result<bool> {
         let is_covered = self.marks.read()?.newest_of(applied) != RunNumber(0);
         Ok(is_covered && self.files_in_force(applied)?.is_empty())
-    }
-
-    /// Removes all epochs before this one; returns how many there were.
-    ///
-    /// # Errors
-    /// `Io` if the disk fails.
-    pub fn remove_before(&self, first: Epoch) -> Result<usize> {
-        let old: Vec<Epoch> = self
-            .epochs()?
-            .into_iter()
-            .filter(|epoch| *epoch < first)
-            .collect();
-        old.iter()
-            .try_for_each(|epoch| self.objects.remove_folder(&names::epoch(*epoch)))?;
-        Ok(old.len())
     }
 }

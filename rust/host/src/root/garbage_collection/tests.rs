@@ -52,6 +52,7 @@ fn id(partition: i32, epoch: i64) -> SnapshotId {
         partition: PartitionId(partition),
         epoch: Epoch(epoch),
         chain: Digest::of(b"chain"),
+        term: Term::first(RunNumber(1)),
     }
 }
 
@@ -62,7 +63,6 @@ fn put(root: &Root, partition: i32, epoch: i64) -> String {
     root.snapshots
         .put(
             &id(partition, epoch),
-            RunNumber(1),
             folder.path(),
             &mut KnownDigests::new(),
         )
@@ -131,12 +131,7 @@ fn a_file_that_is_removed_while_a_snapshot_is_put_is_put_again() {
     );
     let moved = root
         .snapshots
-        .put(
-            &id(0, 2),
-            RunNumber(1),
-            folder.path(),
-            &mut KnownDigests::new(),
-        )
+        .put(&id(0, 2), folder.path(), &mut KnownDigests::new())
         .expect("puts");
     assert_eq!(
         (moved.copied, root.objects.exists(&file).expect("looks")),
@@ -191,11 +186,11 @@ fn a_log_that_cannot_be_trimmed_costs_one_request() {
             .iter()
             .for_each(|epoch| drop(put(&root, partition, *epoch)));
     }
-    // Requests: the log, the operators, each partition, the next run, the log again, and each
-    // removed epoch.
+    // Requests: the log, the operators, each partition, the mark, the next run, the log again, each
+    // removed epoch, and the marks.
     assert_eq!(
         requests(19, 5),
-        (10, 4 + PARTITIONS as usize + 10),
+        (10, 6 + PARTITIONS as usize + 10),
         "the snapshot of epoch 99 does not count"
     );
     let now = Instant::now();

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, future};
 use holdfast_core::Result;
 use object_store::path::Path as Name;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -16,16 +17,23 @@ use super::storage::Objects;
 const ABANDONED: Duration = Duration::from_secs(3_600);
 
 impl Objects {
-    /// Removes a folder with all objects in it; another host may do so at the same time.
-    pub fn remove_folder(&self, folder: &str) -> Result<()> {
+    /// Removes the objects of a folder whose file names `wanted` accepts, also those in folders
+    /// below it, and the folders if they are then empty.
+    ///
+    /// Another host may do so at the same time.
+    pub fn remove_files(
+        &self,
+        folder: &str,
+        wanted: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Result<()> {
         if self.is_local() {
-            // Includes parts of unfinished puts, which a listing does not show.
-            return self.removed(folder, fs::remove_dir_all(self.place(folder)));
+            return self.removed(folder, remove_files(&self.place(folder), &wanted));
         }
         let objects = self.objects();
         let files = objects
             .list(Some(&Name::from(folder)))
             .map_ok(|meta| meta.location)
+            .try_filter(move |name| future::ready(name.filename().is_some_and(&wanted)))
             .boxed();
         let removed = objects.delete_stream(files);
         let mut each = removed.map(|removed| self.found("remove", folder, removed).map(drop));
@@ -90,5 +98,57 @@ impl Objects {
         let objects = self.objects();
         let remove = async { objects.delete(&Name::from(name)).await };
         self.found("remove", name, self.wait(remove)?).map(|_| ())
+    }
+}
+
+/// As [`Objects::remove_files`], on a local disk.
+fn remove_files(folder: &Path, wanted: &impl Fn(&str) -> bool) -> io::Result<()> {
+    let unless_missing = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            unless_missing(remove_files(&entry.path(), wanted))?;
+            continue;
+        }
+        let file = entry.file_name();
+        let file = file.to_string_lossy();
+        // A part of an unfinished put, which a listing does not show, has its object's name and a
+        // number.
+        if wanted(file.split('#').next().unwrap_or(&file)) {
+            unless_missing(fs::remove_file(entry.path()))?;
+        }
+    }
+    match fs::remove_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::client::StorageOptions;
+    use super::super::location::RootLocation;
+    use super::*;
+
+    #[test]
+    fn a_removal_leaves_other_files_and_no_empty_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = |name: &str| folder.path().join(name);
+        let location = RootLocation::Local(folder.path().to_owned());
+        let objects = Objects::open(location, &StorageOptions::default()).expect("opens");
+        for name in ["a/old", "a/b/old", "c/old", "c/new", "c/d/new"] {
+            objects.put_absent(name, b"x").expect("puts");
+        }
+        fs::write(place("a/old#1"), "a part of an unfinished put").expect("writes");
+        for removed in ["a", "c", "missing"] {
+            objects
+                .remove_files(removed, |file| file == "old")
+                .expect("removes");
+        }
+        let exist = ["a", "c/old", "c/new", "c/d/new"].map(|name| place(name).exists());
+        assert_eq!(exist, [false, false, true, true]);
     }
 }

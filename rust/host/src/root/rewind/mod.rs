@@ -5,6 +5,7 @@
 
 mod drop_epoch;
 mod removal;
+mod restorable;
 mod take_back;
 
 pub use removal::RemovedObjects;

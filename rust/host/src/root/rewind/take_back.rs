@@ -6,8 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use holdfast_core::{Error, ErrorKind, Result};
 
 use super::removal::{Removal, RemovedObjects};
-use crate::protocol::{Epoch, EpochDecision, ObjectId, PartitionId, RunNumber, Violation};
-use crate::root::epoch_decisions::DecisionAsker;
+use crate::protocol::{Epoch, PartitionId, RunNumber};
 use crate::root::names;
 use crate::root::state_root::Root;
 
@@ -38,7 +37,8 @@ impl Root {
         let run = self.claim_by_hand("holdfast rewind", &query, epoch)?;
         if let Some(previous) = epoch.previous() {
             // Checked again: a host that was still running may have removed snapshots and log
-            // meanwhile. From now on it is fenced.
+            // meanwhile, or may be about to. From now on it is fenced: it removes nothing that it
+            // has not marked by now.
             self.check_restorable(previous, partitions)?;
         }
         self.log.marks().put(run, epoch)?;
@@ -55,7 +55,7 @@ impl Root {
         removal.finish()
     }
 
-    /// Lists the objects from an epoch on whose names show no run, in the order of removal.
+    /// Lists the objects from an epoch on that are not in the log, in the order of removal.
     ///
     /// Spark's files come last. Until they are moved, no query can start with the epoch and write
     /// the other objects again. Once the mark of the rewind is put, no query can use the other
@@ -88,73 +88,6 @@ impl Root {
         self.runs
             .claim_by_hand(command, random, query_id, first_epoch)
     }
-
-    /// Checks that the state after `epoch` can be restored from snapshots and log.
-    fn check_restorable(&self, epoch: Epoch, partitions: u32) -> Result<()> {
-        let cannot = |why: String| {
-            let text = format!(
-                "the state cannot be rewound to epoch {}: {why}",
-                epoch.next()
-            );
-            Error::new(ErrorKind::Restore, text).path(self.path())
-        };
-        if self.log.files_in_force(epoch)?.is_empty()
-            && self.log.epochs()?.iter().all(|other| *other > epoch)
-        {
-            return Err(cannot(format!(
-                "the log of epoch {epoch} was removed, as all epochs before the retained \
-                 snapshots are. Give a later epoch, or restore the root from a backup"
-            )));
-        }
-        let decided = |at: Epoch| {
-            self.decisions
-                .read_or_decide(DecisionAsker::default(), at, partitions)
-                .and_then(|decision| self.check_objects(&decision).map(|()| decision))
-                .map_err(|error| cannot(error.to_string()))
-        };
-        let last = decided(epoch)?;
-        for operator in &self.operators.names()? {
-            // An operator that was not in the query at that epoch is not restored.
-            if !last.operators.contains_key(operator) {
-                continue;
-            }
-            let mut from = epoch;
-            for number in 0..partitions {
-                let snapshots = self
-                    .snapshots
-                    .list(operator, PartitionId(number.cast_signed()))?;
-                let newest = snapshots.into_iter().find(|id| id.epoch <= epoch);
-                from =
-                    from.min(newest.map_or(self.operators.first_epoch(operator)?, |id| id.epoch));
-            }
-            while from <= epoch {
-                decided(from)?;
-                from = from.next();
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that all objects of a decided epoch exist.
-    fn check_objects(&self, decision: &EpochDecision) -> Result<()> {
-        let (epoch, Some(run)) = (decision.epoch, decision.run) else {
-            return Ok(());
-        };
-        let present = self.log.list(None, epoch)?;
-        for (operator, partitions) in &decision.operators {
-            for partition in (0..).map(PartitionId).take(partitions.len()) {
-                let object = ObjectId {
-                    operator: operator.clone(),
-                    partition,
-                    run,
-                };
-                if !present.contains(&object) {
-                    return Err(self.violation(Violation::ObjectMissing { object, epoch }));
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -169,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::log::HeadHeader;
-    use crate::protocol::{Attempt, Claim, Counts, Digest, OperatorName};
+    use crate::protocol::{Attempt, Claim, Counts, Digest, ObjectId, OperatorName, Term};
     use crate::root::rewind_marks::RewindMark;
     use crate::root::testing::{ConcurrentChange, Fault, FaultyStore};
     use crate::root::{KnownDigests, SnapshotId};
@@ -215,10 +148,11 @@ mod tests {
             partition,
             epoch,
             chain: Digest::ZERO,
+            term: Term::first(RunNumber(1)),
         };
-        let snapshot = |root: &Root, run| {
+        let snapshot = |root: &Root, _| {
             root.snapshots
-                .put(&id, run, folder.path(), &mut KnownDigests::new())
+                .put(&id, folder.path(), &mut KnownDigests::new())
                 .expect_err("fenced")
         };
         let header = |run| HeadHeader {

@@ -20,7 +20,7 @@ use crate::protocol::{
 use crate::root::objects::block_on;
 use crate::root::{ChunkName, DecisionAsker, Root, StageOutcome};
 
-const PARTITIONS: u32 = 2;
+pub(super) const PARTITIONS: u32 = 2;
 const EPOCHS: i64 = 4;
 /// Spark's offsets of every epoch.
 const OFFSETS: &str = "v1";
@@ -28,16 +28,31 @@ const OFFSETS: &str = "v1";
 const REPLAYED: i64 = 2;
 
 /// A root on a faulty store, and the errors of its tasks.
-struct Trial {
-    store: Arc<FaultyStore>,
-    root: Root,
+pub(super) struct Trial {
+    pub(super) store: Arc<FaultyStore>,
+    pub(super) root: Root,
     errors: Vec<String>,
     attempt: i64,
 }
 
 impl Trial {
-    fn new(fault: Fault) -> Self {
+    pub(super) fn new(fault: Fault) -> Self {
         let store = Arc::new(FaultyStore::new(fault));
+        let root = Root::over(
+            Arc::clone(&store) as Arc<dyn ObjectStore>,
+            Path::new("memory"),
+        );
+        Self {
+            store,
+            root,
+            errors: Vec::new(),
+            attempt: 0,
+        }
+    }
+
+    /// Another host with the same root.
+    pub(super) fn other_host(&self) -> Self {
+        let store = Arc::clone(&self.store);
         let root = Root::over(
             Arc::clone(&store) as Arc<dyn ObjectStore>,
             Path::new("memory"),
@@ -132,7 +147,7 @@ fn stage(
 }
 
 /// Reads the value in the decided object of a partition.
-fn decided(root: &Root, epoch: Epoch, partition: i32) -> Result<(RunNumber, String)> {
+pub(super) fn decided(root: &Root, epoch: Epoch, partition: i32) -> Result<(RunNumber, String)> {
     let missing = || Error::new(ErrorKind::Restore, "no object");
     let decision = root
         .decisions
@@ -150,7 +165,7 @@ fn decided(root: &Root, epoch: Epoch, partition: i32) -> Result<(RunNumber, Stri
 }
 
 /// Runs the query over these epochs.
-fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> RunNumber {
+pub(super) fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> RunNumber {
     let first = Epoch(epochs.start);
     let mut number = RunNumber(0);
     for epoch in epochs.map(Epoch) {
@@ -171,8 +186,8 @@ fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> RunNumber {
                 })
                 .expect("succeeds at last");
         }
-        // The second run replays the last epoch of the first one.
-        if id == "b" || epoch < Epoch(REPLAYED) {
+        // The run "b" replays the last epoch of the run "a".
+        if id != "a" || epoch < Epoch(REPLAYED) {
             trial.spark(&format!("query/commits/{epoch}"), "v1");
         }
     }

@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use futures::channel::oneshot;
 use futures::stream::{self, BoxStream};
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -59,6 +62,35 @@ pub struct FaultyStore {
     postponed: Mutex<Vec<(Path, PutPayload, PutOptions)>>,
     /// Changes by other processes right before a folder is listed or an object is put, once.
     concurrent: Mutex<Option<(Path, Vec<ConcurrentChange>)>>,
+    stalled: Arc<Mutex<Option<StalledRemoval>>>,
+}
+
+/// A removal that is to stall.
+#[derive(Debug)]
+struct StalledRemoval {
+    /// The object, or a folder above it.
+    place: Path,
+    reached: mpsc::Sender<()>,
+    resumed: oneshot::Receiver<()>,
+}
+
+/// The other end of a stalled removal.
+#[derive(Debug)]
+pub struct RemovalStall {
+    reached: mpsc::Receiver<()>,
+    resume: oneshot::Sender<()>,
+}
+
+impl RemovalStall {
+    /// Waits until the removal begins; panics if its thread ends without it.
+    pub fn wait(&self) {
+        self.reached.recv().expect("the removal begins");
+    }
+
+    /// Lets the removal continue.
+    pub fn resume(self) {
+        self.resume.send(()).expect("the removal waits");
+    }
 }
 
 /// A change by another process.
@@ -82,7 +114,20 @@ impl FaultyStore {
             injected: AtomicUsize::new(0),
             postponed: Mutex::default(),
             concurrent: Mutex::default(),
+            stalled: Arc::default(),
         }
+    }
+
+    /// Stalls the next removal of the object `place`, or of an object in the folder `place`, as a
+    /// machine does that is suspended.
+    pub fn stall_removal(&self, place: &str) -> RemovalStall {
+        let ((sender, reached), (resume, resumed)) = (mpsc::channel(), oneshot::channel());
+        *self.stalled.lock() = Some(StalledRemoval {
+            place: Path::from(place),
+            reached: sender,
+            resumed,
+        });
+        RemovalStall { reached, resume }
     }
 
     /// Makes these changes right before the folder `place` is listed, or the object `place` is put.
@@ -265,7 +310,21 @@ impl ObjectStore for FaultyStore {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        let stalled = Arc::clone(&self.stalled);
+        let locations = locations.then(move |location| {
+            let stall = location.as_ref().ok().and_then(|location| {
+                let mut stalled = stalled.lock();
+                stalled.take_if(|stall| location.prefix_matches(&stall.place))
+            });
+            async move {
+                if let Some(stall) = stall {
+                    stall.reached.send(()).expect("a test waits");
+                    stall.resumed.await.expect("the test resumes it");
+                }
+                location
+            }
+        });
+        self.inner.delete_stream(locations.boxed())
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {

@@ -2,5 +2,6 @@
 
 mod faults;
 mod faulty_store;
+mod stalled_collection;
 
 pub use faulty_store::{ConcurrentChange, Fault, FaultyStore};

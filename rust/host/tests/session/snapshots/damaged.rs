@@ -86,7 +86,7 @@ fn snapshot_of_an_undecided_state_is_skipped() {
         if is_renamed {
             fs::rename(
                 newest,
-                newest.with_file_name(format!("{:020}.{:032x}", epoch_of(newest), 7)),
+                newest.with_file_name(format!("{:020}.{:032x}.1.1", epoch_of(newest), 7)),
             )
             .unwrap();
         } else {

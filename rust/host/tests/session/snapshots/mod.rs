@@ -45,8 +45,12 @@ pub fn manifests(spark: &Spark) -> Vec<PathBuf> {
     let Ok(folder) = fs::read_dir(spark.path().join("snapshots/join/0")) else {
         return Vec::new();
     };
-    // A manifest that is being written has the suffix `#1`.
-    let whole = |path: &PathBuf| path.is_file() && !path.to_string_lossy().contains('#');
+    // A manifest that is being written has the suffix `#1`, and one that is being removed has a
+    // mark.
+    let whole = |path: &PathBuf| {
+        let name = path.to_string_lossy();
+        path.is_file() && !name.contains('#') && !name.ends_with(".removal")
+    };
     let mut found: Vec<PathBuf> = folder
         .map(|file| file.unwrap().path())
         .filter(whole)

@@ -257,9 +257,10 @@ fn only_new_files_are_copied() {
                 file["digest"].as_str().unwrap(),
                 file["bytes"].as_u64().unwrap(),
             );
-            let place = spark
-                .path()
-                .join(format!("snapshots/join/0/files/{digest}-{bytes}"));
+            let (run, generation) = (&file["term"]["run"], &file["term"]["generation"]);
+            let place = spark.path().join(format!(
+                "snapshots/join/0/files/{digest}-{bytes}.{run}.{generation}"
+            ));
             // A file that is written again has the same name and another inode.
             if let Ok(file) = fs::metadata(place) {
                 copied.insert((file.ino(), file.mtime_nsec()), bytes);

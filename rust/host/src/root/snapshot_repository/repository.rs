@@ -1,13 +1,4 @@
-//! `snapshots/`: copies of partitions' databases, each after one epoch.
-//!
-//! ```text
-//! snapshots/<operator>/<partition>/<epoch, 20 digits>.<chain>    manifests, JSON
-//! snapshots/<operator>/<partition>/files/<digest>-<bytes>        files, named by their content
-//! ```
-//!
-//! RocksDB never changes a file, so snapshots share files, and a snapshot costs only what was
-//! written since the one before. A manifest is put after its files. It is valid only if its chain
-//! is that of the object which decided its epoch.
+//! Lists, puts and fetches snapshots.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -20,45 +11,17 @@ use std::thread;
 
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::names::{self, SnapshotId};
-use super::objects::{Objects, os};
-use super::rewind_marks::RewindMarks;
-use crate::protocol::{Digest, OperatorName, PartitionId, RunNumber};
-
-const FORMAT: u32 = 1;
+use super::manifest::{SnapshotFile, SnapshotManifest};
+use super::partition_snapshots::PartitionSnapshots;
+use crate::protocol::{Digest, Epoch, OperatorName, PartitionId, Term};
+use crate::root::names::{self, SnapshotId};
+use crate::root::objects::{Objects, os};
+use crate::root::rewind_marks::RewindMarks;
 
 /// Files that are fetched at the same time.
 const LANES: usize = 4;
-
-/// The files of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct SnapshotManifest {
-    format: u32,
-    files: Vec<SnapshotFile>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct SnapshotFile {
-    /// The file's name in the database's directory.
-    name: String,
-    digest: Digest,
-    bytes: u64,
-}
-
-impl SnapshotManifest {
-    fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
-    }
-}
-
-impl SnapshotFile {
-    fn object(&self, id: &SnapshotId) -> String {
-        names::snapshot_file(&id.operator, id.partition, self.digest, self.bytes)
-    }
-}
 
 /// Digests of the files of the last snapshot, so that unchanged files are not read again.
 ///
@@ -90,7 +53,7 @@ pub struct SnapshotRepository {
 
 impl SnapshotRepository {
     /// The snapshots of a root.
-    pub(super) fn new(objects: Arc<Objects>, marks: Arc<RewindMarks>) -> Self {
+    pub(in crate::root) fn new(objects: Arc<Objects>, marks: Arc<RewindMarks>) -> Self {
         Self { objects, marks }
     }
 
@@ -99,19 +62,45 @@ impl SnapshotRepository {
     /// # Errors
     /// `Io` if the disk fails.
     pub fn list(&self, operator: &OperatorName, partition: PartitionId) -> Result<Vec<SnapshotId>> {
+        self.of_partition(operator, partition)
+            .map(PartitionSnapshots::into_all)
+    }
+
+    /// Lists a partition's snapshots, and shows which of them a host removes.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn of_partition(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+    ) -> Result<PartitionSnapshots> {
         let files = self.objects.list(&names::snapshots(operator, partition))?;
-        let mut found: Vec<SnapshotId> = files
-            .iter()
-            .filter_map(|file| names::parse_snapshot(file))
-            .map(|(epoch, chain)| SnapshotId {
-                operator: operator.clone(),
-                partition,
-                epoch,
-                chain,
-            })
-            .collect();
-        found.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.epoch));
-        Ok(found)
+        Ok(PartitionSnapshots::parse(operator, partition, &files))
+    }
+
+    /// Marks a snapshot that the caller is going to remove.
+    ///
+    /// The caller marks it, then checks that it may remove it, then removes it. A rewind claims its
+    /// run, then reads the marks. So the caller is fenced, or the rewind does not use the snapshot.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn mark_removal(&self, id: &SnapshotId) -> Result<()> {
+        self.objects
+            .put_absent(&names::snapshot_removal(id), b"{}")
+            .map(drop)
+    }
+
+    /// Removes the mark of a snapshot that is removed.
+    ///
+    /// Another host with the same mark may still be about to remove the snapshot. That has no
+    /// effect: the snapshot is gone, and no later owner uses its name.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn unmark_removal(&self, id: &SnapshotId) -> Result<()> {
+        self.objects.remove(&names::snapshot_removal(id))
     }
 
     /// Lists the snapshots of all partitions of an operator, unordered.
@@ -132,18 +121,14 @@ impl SnapshotRepository {
     /// Puts a snapshot: the files of a directory that does not change, then the manifest.
     ///
     /// # Errors
-    /// `Fenced` if `run` is not the newest any more, `Io` if the disk fails.
+    /// `Fenced` if the snapshot's run is not the newest any more, `Io` if the disk fails.
     pub fn put(
         &self,
         id: &SnapshotId,
-        run: RunNumber,
         directory: &Path,
         known: &mut KnownDigests,
     ) -> Result<SnapshotTransfer> {
-        let mut manifest = SnapshotManifest {
-            format: FORMAT,
-            files: Vec::new(),
-        };
+        let (lasting, mut files) = (self.lasting_files(id)?, Vec::new());
         let refused = |path: &Path, error: &io::Error| os("read", path, error);
         let entries =
             fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
@@ -168,22 +153,27 @@ impl SnapshotRepository {
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned();
-            manifest.files.push(SnapshotFile {
+            let bytes = found.len();
+            let term = lasting.get(&(digest, bytes)).copied().unwrap_or(id.term);
+            files.push(SnapshotFile {
                 name,
                 digest,
-                bytes: found.len(),
+                bytes,
+                term,
             });
         }
         *known = seen;
+        let manifest = SnapshotManifest::new(files);
         let copied = self.put_files(id, &manifest, directory)?;
         let json = serde_json::to_vec(&manifest).map_err(|error| {
             Error::new(ErrorKind::Serialization, format!("a manifest: {error}"))
         })?;
         self.objects.put_absent(&names::snapshot(id), &json)?;
         // The upload may have taken long.
-        self.marks.fence_put(&names::snapshot(id), id.epoch, run)?;
-        // A former owner that stalled during its garbage collection may have removed files that no
-        // manifest named yet.
+        self.marks
+            .fence_put(&names::snapshot(id), id.epoch, id.term.run)?;
+        // If this host is not the owner any more, the owner may have removed files that no manifest
+        // named yet.
         let again = self.put_files(id, &manifest, directory)?;
         if again > 0 {
             let place = self.objects.place(&names::snapshot(id));
@@ -197,6 +187,28 @@ impl SnapshotRepository {
             bytes: manifest.bytes(),
             copied,
         })
+    }
+
+    /// Returns the files that a new snapshot may use: those of the partition's lasting snapshots,
+    /// by digest and length, each with its term.
+    ///
+    /// A former owner that stalled may be about to remove any other file. It does not remove these:
+    /// it has marked the snapshots that it removes, or its check finds the claim of the new owner.
+    fn lasting_files(&self, id: &SnapshotId) -> Result<HashMap<(Digest, u64), Term>> {
+        let found = self.of_partition(&id.operator, id.partition)?;
+        let mut files = HashMap::new();
+        for other in found.lasting(Epoch(i64::MAX)) {
+            match self.manifest(other) {
+                Ok(manifest) => {
+                    let terms = manifest.files.iter();
+                    files.extend(terms.map(|file| ((file.digest, file.bytes), file.term)));
+                }
+                Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+                // A damaged snapshot is found and removed by the restore that needs it.
+                Err(_) => {}
+            }
+        }
+        Ok(files)
     }
 
     /// Puts the files of a snapshot that are missing or have another length; returns their bytes.
@@ -312,12 +324,9 @@ impl SnapshotRepository {
     /// # Errors
     /// `Restore` for a manifest that cannot be read, `Io` if the disk fails.
     pub fn files(&self, id: &SnapshotId) -> Result<Vec<String>> {
-        Ok(self
-            .manifest(id)?
-            .files
-            .iter()
-            .map(|file| file.object(id))
-            .collect())
+        let manifest = self.manifest(id)?;
+        let files = manifest.files.iter();
+        Ok(files.map(|file| file.object(id)).collect())
     }
 
     fn manifest(&self, id: &SnapshotId) -> Result<SnapshotManifest> {
@@ -334,17 +343,13 @@ impl SnapshotRepository {
             .ok_or_else(|| wrong("is missing".to_owned()))?;
         let manifest: SnapshotManifest = serde_json::from_slice(&bytes)
             .map_err(|error| wrong(format!("cannot be read ({error})")))?;
-        if manifest.format != FORMAT {
-            let text = format!(
-                "has format {}, this version of Holdfast reads {FORMAT}",
-                manifest.format
-            );
-            return Err(Error::new(
+        match manifest.other_format() {
+            None => Ok(manifest),
+            Some(text) => Err(Error::new(
                 ErrorKind::FormatVersion,
                 wrong(text).to_string(),
-            ));
+            )),
         }
-        Ok(manifest)
     }
 }
 

@@ -1,0 +1,22 @@
+//! `snapshots/`: copies of partitions' databases, each after one epoch.
+//!
+//! ```text
+//! snapshots/<operator>/<partition>/<epoch, 20 digits>.<chain>.<term>            manifests, JSON
+//! snapshots/<operator>/<partition>/<epoch, 20 digits>.<chain>.<term>.removal    a host removes it
+//! snapshots/<operator>/<partition>/files/<digest>-<bytes>.<term>                files
+//! ```
+//!
+//! RocksDB never changes a file, so snapshots share files, and a snapshot costs only what was
+//! written since the one before. A manifest is put after its files. It is valid only if its chain
+//! is that of the object which decided its epoch.
+//!
+//! A term is `<run>.<generation>` of the owner that put the object. A new owner puts a file again
+//! unless a lasting snapshot names it. So a former owner that stalled before it removes old files
+//! does not remove a file of a later snapshot.
+
+mod manifest;
+mod partition_snapshots;
+mod repository;
+
+pub use partition_snapshots::PartitionSnapshots;
+pub use repository::{KnownDigests, SnapshotRepository, SnapshotTransfer};
