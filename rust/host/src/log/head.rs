@@ -52,6 +52,8 @@ pub struct HeadHeader {
     pub records: u64,
     /// Full names of the chunks.
     pub chunks: Vec<String>,
+    /// Full name of the file of far-future rows; none if there are none.
+    pub far_future: Option<String>,
 }
 
 impl HeadHeader {

@@ -14,11 +14,13 @@
 //!                                      (`epoch_decisions/`)
 //! log/<epoch, 20 digits>/chunks/<operator>.<partition>.<run>.<attempt>-<nonce>.<k>    chunks
 //!                                      (`epoch_log/`)
+//! log/<epoch, 20 digits>/chunks/<operator>.<partition>.<run>.<attempt>-<nonce>.0.arrow
+//!                                      far-future rows of one attempt (`far_future_rows.rs`)
 //! trims/<epoch, 20 digits>.<run>       a host removes the log before that epoch
 //!                                      (`epoch_log/trims.rs`)
 //! snapshots/<operator>/<partition>/…   databases after some epoch (`snapshot_repository/`)
 //! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow
-//!                                      far-future rows, for inspection (`far_future_rows.rs`)
+//!                                      those of the valid attempt, for inspection
 //! rewinds/<run, 20 digits>             an epoch was taken back or dropped (`rewind_marks.rs`)
 //! removed/<run>/…                      what `holdfast rewind` and `epoch drop` removed (`rewind/`)
 //! query/                               Spark's checkpoint (`spark_checkpoint.rs`)
@@ -59,7 +61,7 @@ pub use crate::codec::column::{Column, type_name};
 pub use epoch_decisions::{DecisionAsker, EpochDecisions, PreviousEpoch, RanSince};
 pub use epoch_log::{EpochLog, Head};
 pub use epochs::{EpochProgress, EpochStatus, OperatorProgress, StageOutcome};
-pub use far_future_rows::FarFutureRows;
+pub use far_future_rows::{FarFutureRows, PublishedRows, StagedRows};
 pub use garbage_collection::GarbageCollection;
 pub use identity::{RootIdentity, RootPresence};
 pub use lookahead::Lookahead;

@@ -298,7 +298,12 @@ mod tests {
         );
         assert_eq!(parse_owner("join#1"), None);
         assert_eq!(parse_decision("decided.12"), Some(RunNumber(12)));
-        for file in ["join.15.3", "join.15.3.7-ab.0", "decided.3"] {
+        for file in [
+            "join.15.3",
+            "join.15.3.7-ab.0",
+            "join.15.3.7-ab.0.arrow",
+            "decided.3",
+        ] {
             assert_eq!(parse_run(file), Some(RunNumber(3)), "{file}");
         }
         assert_eq!(parse_run("notes.txt"), None);

@@ -130,7 +130,7 @@ impl Root {
                 Arc::clone(&operators),
             ),
             operators,
-            far_future: FarFutureRows::new(share()),
+            far_future: FarFutureRows::new(share(), Arc::clone(&log)),
             garbage: GarbageCollection::new(
                 share(),
                 (Arc::clone(&runs), Arc::clone(&owners)),

@@ -4,6 +4,7 @@
 //! session that ends early leaves nothing.
 
 mod error_context;
+mod far_future;
 mod idle_times;
 mod pipeline;
 mod staging;
@@ -22,9 +23,10 @@ use crate::partition::apply_object;
 use crate::protocol::Owner;
 use crate::root::Ownership;
 use crate::session::error_context::with_context;
+use crate::session::far_future::{publish_far_future_rows, put_far_future_rows};
 use crate::session::idle_times::{EpochTimes, epoch_times};
 use crate::session::pipeline::SessionPipeline;
-use crate::session::staging::{find_repeated, stage, store_far_future_rows};
+use crate::session::staging::{find_repeated, first_chunk, stage};
 use crate::session::state::{PersistentState, SessionState};
 
 /// A session.
@@ -234,11 +236,15 @@ impl Session {
             state.query.epoch,
             outcome.counts,
         );
-        let far_future = pipeline.admission.take_file();
-        let staged = stage(&host, &request, &state, pipeline, (&outcome, times.idle))?;
-        if let Some(rows) = far_future {
-            store_far_future_rows(&request, &state, rows, staged.adopted)?;
-        }
+        let chunk = first_chunk(&host, &request, &state);
+        let far_future = match pipeline.admission.take_file() {
+            Some(rows) => put_far_future_rows(&state, &chunk, rows)?,
+            None => None,
+        };
+        let folder = pipeline.folder().to_owned();
+        let (outcome, far_future) = ((&outcome, times.idle), far_future.as_ref());
+        let staged = stage(&request, &state, pipeline, outcome, (chunk, far_future))?;
+        publish_far_future_rows(&request, &state, (far_future, &staged), &folder)?;
         Ok(staged)
     }
 
@@ -271,14 +277,17 @@ mod tests {
     use crate::root::Root;
     use crate::root::testing::{Fault, FaultyStore};
 
-    fn rate(epoch: i64, partition: i32) -> RecordBatch {
+    /// The time of far-future rows.
+    const FAR: i64 = 1_000_000;
+
+    fn rate(time: i64, partition: i32) -> RecordBatch {
         let columns: [(&str, ArrayRef); 7] = [
             ("pid", Arc::new(Int32Array::from(vec![partition]))),
             ("side", Arc::new(BooleanArray::from(vec![false]))),
             ("deleted", Arc::new(BooleanArray::from(vec![false]))),
             (
                 "t",
-                Arc::new(TimestampMicrosecondArray::from(vec![epoch]).with_timezone("UTC")),
+                Arc::new(TimestampMicrosecondArray::from(vec![time]).with_timezone("UTC")),
             ),
             ("k0", Arc::new(StringArray::from(vec!["EUR"]))),
             ("l0", Arc::new(Int64Array::from(vec![None]))),
@@ -322,6 +331,7 @@ mod tests {
                     "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id"],
                     "right": ["rate"], "how": "left",
                     "history_retention": 1_000, "order_left": [], "order_right": [],
+                    "max_ahead": FAR - 1,
                     "output": [{"name": "currency", "from": "key", "index": 0}],
                 },
             });
@@ -330,7 +340,8 @@ mod tests {
             else {
                 panic!("it opens here")
             };
-            let rows = rate(epoch, partition);
+            let time = if epoch < 4 { epoch } else { FAR };
+            let rows = rate(time, partition);
             let schema = rows.schema();
             session.push(rows).expect("takes rows");
             session
@@ -339,8 +350,9 @@ mod tests {
             objects.requests() - before
         };
         let mut counts = Vec::new();
-        for epoch in 0..4 {
-            put(format!("query/offsets/{epoch}"), "v1");
+        for epoch in 0..6 {
+            let offsets = "v1\n{\"batchTimestampMs\":0}";
+            put(format!("query/offsets/{epoch}"), offsets);
             counts.push([requests(epoch, 0), requests(epoch, 1)]);
             put(format!("query/commits/{epoch}"), "v1");
         }
@@ -349,6 +361,9 @@ mod tests {
         // commit; the object; newer runs and the commit again. The first partition on a host causes
         // 9 more: the rewinds; the decision of the epoch before, its objects, a header for each of
         // the two, Spark's offsets of it; the record; the rewinds and the offsets again.
-        assert_eq!(counts[2..], [[19, 10], [19, 10]], "{counts:?}");
+        assert_eq!(counts[2..4], [[19, 10], [19, 10]], "{counts:?}");
+        // Far-future rows cause 7 more: their object in the log; the rewinds and what is staged;
+        // the header; their file; the rewinds and what is staged again.
+        assert_eq!(counts[4..], [[26, 17], [26, 17]], "{counts:?}");
     }
 }

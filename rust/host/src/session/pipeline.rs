@@ -1,5 +1,6 @@
 //! The operator of a session with its admission, its input buffers and its view of the state.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -147,6 +148,11 @@ impl SessionPipeline {
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
         let batch = self.admission.admit(batch)?;
         self.operator.push(batch, &self.intake)
+    }
+
+    /// The folder of what the session spills.
+    pub fn folder(&self) -> &Path {
+        &self.intake.folder
     }
 
     /// The partition's database; `None` in a scratch session.

@@ -1,5 +1,4 @@
-//! What a session does with the log: staging its changes, repeating an earlier session's, and
-//! storing far-future rows.
+//! What a session does with the log: staging its changes, and repeating an earlier session's.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,10 +9,9 @@ use crate::host::Host;
 use crate::host::request::{Request, StageReport};
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::Outcome;
-use crate::operator::input::FarFutureFile;
 use crate::partition::{PreparedEpoch, StateView};
 use crate::protocol::{Digest, IdleTimes, ObjectId};
-use crate::root::{ChunkName, Head, StageOutcome};
+use crate::root::{ChunkName, Head, StageOutcome, StagedRows};
 use crate::session::pipeline::SessionPipeline;
 use crate::session::state::PersistentState;
 
@@ -42,46 +40,35 @@ pub fn find_repeated(
     Ok(None)
 }
 
-/// Stores far-future rows in the root, and logs where.
-///
-/// Call it once the session's object is valid: an attempt that is refused must not replace the rows
-/// of the valid one. `adopted`: an earlier attempt's object is valid, and the rows of that attempt
-/// stay if it has stored them. If it ended before that, these are stored.
-pub fn store_far_future_rows(
-    request: &Request,
-    state: &PersistentState,
-    rows: FarFutureFile,
-    adopted: bool,
-) -> Result<()> {
-    let count = rows.rows();
-    let Some(file) = rows.finish()? else {
-        return Ok(());
-    };
-    let (operator, epoch) = (&request.operator.name, state.query.epoch);
-    let far_future = &state.root.far_future;
-    if adopted && far_future.exists(operator, epoch, request.partition)? {
-        return Ok(());
+/// Returns the name of a session's first chunk.
+pub fn first_chunk(host: &Host, request: &Request, state: &PersistentState) -> ChunkName {
+    ChunkName {
+        epoch: state.query.epoch,
+        object: ObjectId {
+            operator: request.operator.name.clone(),
+            partition: request.partition,
+            run: state.run,
+        },
+        attempt: request.attempt,
+        nonce: host.nonce(),
+        index: 0,
     }
-    let path = far_future.put(operator, epoch, request.partition, file)?;
-    log::warn!(
-        "operator {operator}, partition {}, epoch {epoch}: {count} rows are dated more than \
-         max_ahead past the micro-batch; they are stored in {path}",
-        request.partition
-    );
-    Ok(())
 }
 
 /// Writes a session's changes to the log and keeps them in memory for the next epoch. Once this
-/// returns, the task may be acknowledged.
+/// returns, the epoch's far-future rows may be published, and then the task be acknowledged.
+///
+/// The far-future rows of the session, if it has any, are in the log.
 pub fn stage(
-    host: &Host,
     request: &Request,
     state: &PersistentState,
     pipeline: SessionPipeline,
     (outcome, idle): (&Outcome, IdleTimes),
+    (mut chunk, far_future): (ChunkName, Option<&StagedRows>),
 ) -> Result<StageReport> {
     let PersistentState { root, run, query } = state;
     let (run, epoch) = (*run, query.epoch);
+    let object = chunk.object.clone();
     let SessionPipeline {
         stores,
         view:
@@ -95,24 +82,11 @@ pub fn stage(
         partition,
         ..
     } = pipeline;
-    let object = ObjectId {
-        operator: request.operator.name.clone(),
-        partition: request.partition,
-        run,
-    };
-    let nonce = host.nonce();
     let mut chunks: Vec<String> = Vec::new();
     let mut put_chunk = |payload: &[u8]| -> Result<()> {
-        let index = chunks.len() as u32;
-        let name = ChunkName {
-            epoch,
-            object: object.clone(),
-            attempt: request.attempt,
-            nonce: nonce.clone(),
-            index,
-        };
-        root.log.put_chunk(&name, payload)?;
-        chunks.push(name.to_string());
+        root.log.put_chunk(&chunk, payload)?;
+        chunks.push(chunk.to_string());
+        chunk.index += 1;
         Ok(())
     };
     let mut writer = RecordsWriter::new()?;
@@ -157,6 +131,7 @@ pub fn stage(
         stream_times,
         records: collected.records,
         chunks,
+        far_future: far_future.map(|rows| rows.name.clone()),
     };
     root.spark.sync_offsets(run, epoch)?;
     let staged = root.stage(

@@ -32,6 +32,7 @@ pub(crate) fn header(records: u64, digest: Digest) -> HeadHeader {
         stream_times: BTreeMap::from([("rates".to_owned(), 1_000_000)]),
         records,
         chunks: Vec::new(),
+        far_future: None,
     }
 }
 

@@ -114,6 +114,7 @@ pub(crate) fn header(operator: &str, partition: i32, run: RunNumber, content: &s
         stream_times: BTreeMap::new(),
         records: 0,
         chunks: Vec::new(),
+        far_future: None,
     }
 }
 

@@ -69,6 +69,7 @@ fn head<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Vec<u8> {
         stream_times: BTreeMap::from([("rates".to_owned(), 5)]),
         records: collected.records,
         chunks: Vec::new(),
+        far_future: None,
     };
     let mut bytes = log::encode_head(&header, &collected.payload).expect("encodes");
     bytes.truncate(bytes.len() - size_of::<u128>());

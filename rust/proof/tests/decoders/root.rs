@@ -117,6 +117,7 @@ fn write(folder: &Path) -> Result<()> {
         stream_times: BTreeMap::new(),
         records: 0,
         chunks: Vec::new(),
+        far_future: None,
     };
     root.stage(&header, &[], 1, ExactlyOnce)?;
     root.decisions.of(RUN, Epoch(0), 1)?;

@@ -127,6 +127,16 @@ impl EpochLog {
         }
     }
 
+    /// Whether an epoch, or a later one, was in the log when a run began.
+    ///
+    /// If not, no older run has a valid object of it: a run that stages it later is fenced.
+    ///
+    /// # Errors
+    /// `Io` if the disk fails.
+    pub fn had(&self, run: RunNumber, epoch: Epoch) -> Result<bool> {
+        Ok(self.newest(run)?.is_some_and(|newest| newest >= epoch))
+    }
+
     /// Returns the newest epoch from `first` on that Spark certainly committed; none if there is
     /// no such epoch.
     ///

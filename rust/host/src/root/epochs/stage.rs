@@ -90,6 +90,7 @@ impl Root {
         };
         if outcome != StageOutcome::Written {
             self.log.remove_chunks(&header.chunks)?;
+            self.log.remove_chunks(header.far_future.as_slice())?;
         }
         let name = names::head(epoch, &header.id());
         self.log.marks().fence_put(&name, epoch, header.run)?;
@@ -102,8 +103,7 @@ impl Root {
     ///
     /// Only an epoch that was in the log when the run began can have a decision.
     fn lost_commit(&self, header: &HeadHeader) -> Result<Option<EpochDecision>> {
-        let newest = self.log.newest(header.run)?;
-        if newest.is_none_or(|newest| newest < header.epoch) {
+        if !self.log.had(header.run, header.epoch)? {
             return Ok(None);
         }
         self.decisions.recorded(header.epoch)

@@ -24,6 +24,15 @@ impl Objects {
         self.sync_folders_above(name)
     }
 
+    /// Makes the removal of an object durable.
+    pub(super) fn sync_removal(&self, name: &str) -> Result<()> {
+        let place = self.place(name);
+        match place.parent() {
+            Some(folder) if self.is_local() && folder.exists() => durable_folders::sync(folder),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the names of an object's folders durable, up to the root's own.
     ///
     /// The client syncs the names of folders that it makes. If another process made a folder, that

@@ -99,6 +99,12 @@ impl Objects {
         let remove = async { objects.delete(&Name::from(name)).await };
         self.found("remove", name, self.wait(remove)?).map(|_| ())
     }
+    /// Like [`Objects::remove`], and a loss of power does not bring the object back.
+    pub fn remove_durably(&self, name: &str) -> Result<()> {
+        self.remove(name)?;
+        // Synced also if the object was missing: an earlier removal may not have been.
+        self.sync_removal(name)
+    }
 }
 
 /// As [`Objects::remove_files`], on a local disk.

@@ -7,7 +7,7 @@ use std::path::Path;
 use futures::TryStreamExt;
 use holdfast_core::Result;
 use object_store::path::Path as Name;
-use object_store::{GetResultPayload, ObjectStoreExt, WriteMultipart};
+use object_store::{GetResult, GetResultPayload, ObjectStoreExt, WriteMultipart};
 
 use super::errors;
 use super::storage::Objects;
@@ -102,25 +102,48 @@ impl Objects {
     ///
     /// # Errors
     /// `Io` if the store or the disk fails; then the file is incomplete.
-    pub fn get_file(
-        &self,
-        name: &str,
-        to: &Path,
-        mut seen: impl FnMut(&[u8]),
-    ) -> Result<Option<u64>> {
-        let objects = self.objects();
-        let Some(found) = self.found("read", name, self.wait(objects.get(&Name::from(name)))?)?
-        else {
+    pub fn get_file(&self, name: &str, to: &Path, seen: impl FnMut(&[u8])) -> Result<Option<u64>> {
+        let Some(found) = self.open_object(name)? else {
             return Ok(None);
         };
         let unwritten = |error: &io::Error| errors::os("write", to, error);
-        let mut file = File::create(to).map_err(|error| unwritten(&error))?;
+        let file = File::create(to).map_err(|error| unwritten(&error))?;
+        let length = self.receive(name, found, (&file, to), seen)?;
+        file.sync_all().map_err(|error| unwritten(&error))?;
+        Ok(Some(length))
+    }
+
+    /// Fetches an object into an open file; returns whether it exists. `to` is the file's name in
+    /// messages.
+    ///
+    /// # Errors
+    /// As [`Objects::get_file`].
+    pub fn get_open(&self, name: &str, file: &File, to: &Path) -> Result<bool> {
+        let Some(found) = self.open_object(name)? else {
+            return Ok(false);
+        };
+        self.receive(name, found, (file, to), |_| ()).map(|_| true)
+    }
+
+    fn open_object(&self, name: &str) -> Result<Option<GetResult>> {
+        let objects = self.objects();
+        self.found("read", name, self.wait(objects.get(&Name::from(name)))?)
+    }
+
+    fn receive(
+        &self,
+        name: &str,
+        found: GetResult,
+        (mut file, to): (&File, &Path),
+        mut seen: impl FnMut(&[u8]),
+    ) -> Result<u64> {
         let mut length = 0;
         let mut write = |bytes: &[u8]| {
             self.check_running()?;
             seen(bytes);
             length += bytes.len() as u64;
-            file.write_all(bytes).map_err(|error| unwritten(&error))
+            file.write_all(bytes)
+                .map_err(|error| errors::os("write", to, &error))
         };
         match found.payload {
             GetResultPayload::File(mut from, _) => {
@@ -144,8 +167,7 @@ impl Objects {
                 }
             }
         }
-        file.sync_all().map_err(|error| unwritten(&error))?;
-        Ok(Some(length))
+        Ok(length)
     }
 }
 

@@ -172,6 +172,7 @@ mod tests {
             stream_times: BTreeMap::new(),
             records: 0,
             chunks: Vec::new(),
+            far_future: None,
         };
         let head = |root: &Root, run| {
             root.stage(&header(run), &[], 1, ExactlyOnce)

@@ -142,6 +142,7 @@ fn stage(
         stream_times: BTreeMap::new(),
         records: 1,
         chunks: vec![chunk.to_string()],
+        far_future: None,
     };
     root.stage(&header, &[], PARTITIONS, ExactlyOnce)
 }

@@ -7,7 +7,7 @@ use arrow_array::types::Int64Type;
 use arrow_ipc::reader::FileReader;
 use holdfast_core::ErrorKind;
 
-use crate::support::{Host, Spark, TaskRequest, left, refused, right};
+use crate::support::{Host, Spark, TaskRequest, left, matched, refused, right};
 
 const FAR: i64 = 1_000_000;
 
@@ -70,8 +70,69 @@ fn under_at_least_once_the_rows_of_the_first_attempt_stay() {
     assert_eq!(stored(&spark), [7]);
     // The first attempt ended after it had staged, and before it stored the rows.
     fs::remove_dir_all(spark.path().join("ahead")).unwrap();
-    run(3, 7);
+    run(3, 8);
     assert_eq!(stored(&spark), [7]);
+}
+
+#[test]
+fn under_at_least_once_rows_that_the_first_attempt_processed_are_not_stored() {
+    let (spark, host) = (planned(), Host::start());
+    let run = |attempt, time| {
+        let mut task = task(&spark, "a", attempt);
+        task.request["settings"]["processing_guarantee"] = "at_least_once".into();
+        let rows = [right("EUR", 10, 100), left("EUR", time, 7)];
+        task.run(host.connect(), &rows).unwrap()
+    };
+    assert_eq!(run(1, 20).rows, [matched(7, 100, 10)]);
+    assert!(run(2, FAR).staged.adopted);
+    assert_eq!(stored(&spark), [0; 0]);
+}
+
+#[test]
+fn under_at_least_once_an_attempt_without_such_rows_stores_those_of_the_first_attempt() {
+    let (spark, host) = (planned(), Host::start());
+    let run = |attempt, time| {
+        let mut task = task(&spark, "a", attempt);
+        task.request["settings"]["processing_guarantee"] = "at_least_once".into();
+        task.run(host.connect(), &[left("EUR", time, 7)]).unwrap()
+    };
+    run(1, FAR);
+    // The first attempt ended after it had staged, and before it stored the rows.
+    fs::remove_dir_all(spark.path().join("ahead")).unwrap();
+    assert!(run(2, 20).staged.adopted);
+    assert_eq!(stored(&spark), [7]);
+}
+
+#[test]
+fn under_at_least_once_the_rows_of_an_older_whole_run_stay() {
+    let (spark, host) = (planned(), Host::start());
+    let run = |run, far| {
+        let mut task = task(&spark, run, 1);
+        task.request["settings"]["processing_guarantee"] = "at_least_once".into();
+        task.run(host.connect(), &[left("EUR", FAR, far)]).unwrap()
+    };
+    run("a", 7);
+    // The older run ended before it stored the rows.
+    fs::remove_dir_all(spark.path().join("ahead")).unwrap();
+    assert!(run("b", 8).staged.adopted);
+    assert_eq!(stored(&spark), [7]);
+}
+
+#[test]
+fn newer_run_that_processes_the_rows_removes_those_of_an_incomplete_run() {
+    let (spark, host) = (planned(), Host::start());
+    let run = |run, max_ahead: i64| {
+        let mut task = task(&spark, run, 1);
+        task.request["partitions"] = 2.into();
+        task.request["operator"]["max_ahead"] = max_ahead.into();
+        let rows = [right("EUR", 10, 100), left("EUR", FAR, 7)];
+        task.run(host.connect(), &rows).unwrap()
+    };
+    assert_eq!(run("a", FAR - 1).rows, []);
+    assert_eq!(stored(&spark), [7]);
+    // The run has staged one of two partitions, so a newer run may compute other results.
+    assert_eq!(run("b", FAR).rows, [matched(7, 100, 10)]);
+    assert_eq!(stored(&spark), [0; 0]);
 }
 
 #[test]

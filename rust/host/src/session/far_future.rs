@@ -1,0 +1,58 @@
+//! What a session does with far-future rows: it puts them into the log before its head, and
+//! publishes those of the valid head.
+
+use std::path::Path;
+
+use holdfast_core::Result;
+
+use crate::host::request::{Request, StageReport};
+use crate::operator::input::FarFutureFile;
+use crate::protocol::ObjectId;
+use crate::root::{ChunkName, StagedRows};
+use crate::session::state::PersistentState;
+
+/// Puts far-future rows into the log; none if there are none. `chunk` is a name for them.
+pub fn put_far_future_rows(
+    state: &PersistentState,
+    chunk: &ChunkName,
+    rows: FarFutureFile,
+) -> Result<Option<StagedRows>> {
+    let file = rows.finish()?;
+    file.map(|file| state.root.far_future.stage(chunk, file))
+        .transpose()
+}
+
+/// Publishes the far-future rows of the valid head, and logs where they are.
+///
+/// Call it once the session has staged. An attempt that adopts a head publishes its rows, because
+/// the attempt that put it may have ended before it could.
+pub fn publish_far_future_rows(
+    request: &Request,
+    state: &PersistentState,
+    (staged, report): (Option<&StagedRows>, &StageReport),
+    folder: &Path,
+) -> Result<()> {
+    let PersistentState { root, run, query } = state;
+    let epoch = query.epoch;
+    // An older run may have published rows that this run's head does not have.
+    if staged.is_none() && !report.adopted && !root.log.had(*run, epoch)? {
+        return Ok(());
+    }
+    let object = ObjectId {
+        operator: request.operator.name.clone(),
+        partition: request.partition,
+        run: *run,
+    };
+    let published = root.far_future.publish((epoch, &object), staged, folder)?;
+    if let Some(published) = published {
+        log::warn!(
+            "operator {}, partition {}, epoch {epoch}: {} rows are dated more than max_ahead past \
+             the micro-batch; they are stored in {}",
+            object.operator,
+            object.partition,
+            published.rows,
+            published.path
+        );
+    }
+    Ok(())
+}
