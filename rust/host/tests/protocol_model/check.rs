@@ -4,7 +4,7 @@
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 
 use crate::model::Model;
-use crate::state::{Content, SLOTS, Session, State};
+use crate::state::{Content, SLOTS, Session, State, has_rows};
 
 impl Model {
     /// Whether the decision has nothing of an operator, and no job gave the operator's whole output
@@ -51,6 +51,14 @@ impl Model {
             if content == 0 {
                 return Err(format!("slot {slot} is not applied"));
             }
+            if self.world.publishes
+                && state.published[slot] != has_rows(content)
+                && !is_unchecked(state, slot)
+            {
+                return Err(format!(
+                    "slot {slot}: {content} is decided, and its far-future rows are not published"
+                ));
+            }
             if self.world.guarantee == AtLeastOnce {
                 // The sink may have other results, too.
                 continue;
@@ -95,6 +103,17 @@ impl Model {
         }
         Ok(())
     }
+}
+
+/// Whether an attempt may have published rows of an older object, and is to replace them.
+fn is_unchecked(state: &State, slot: usize) -> bool {
+    state.drivers.iter().any(|driver| {
+        driver.sessions[slot].iter().any(|session| match session {
+            Session::Published(..) => true,
+            Session::Publishing(_, of) => *of != driver.run,
+            _ => false,
+        })
+    })
 }
 
 /// Checks that what a host may have applied is not decided differently later.

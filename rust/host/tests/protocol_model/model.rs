@@ -179,6 +179,7 @@ fn orders(world: &World) -> Vec<[usize; SLOTS]> {
     let take = world.plans.iter().any(|plan| plan.contains(&false));
     match (take, world.operators, world.partitions) {
         (true, ..) => vec![[0, 1, 2, 3]],
+        (false, 1, 1) => vec![[0, 1, 2, 3]],
         (false, 1, 2) | (false, 2, 1) => vec![[0, 1, 2, 3], [1, 0, 2, 3]],
         (false, 2, 2) => {
             let first = [[0, 1], [1, 0]];

@@ -30,6 +30,12 @@ pub(crate) enum Broken {
     /// Spark's commit is not read after a put.
     NoCommitCheck,
     NoCommitCheckBeforePut,
+    /// An attempt publishes its own far-future rows, also if it adopts.
+    PublishesOwn,
+    /// The heads are not listed again after the far-future rows are published.
+    NoSecondListing,
+    /// An attempt that has no far-future rows never removes those of an older run.
+    LeavesOlderRows,
 }
 
 /// The drivers, operators and sink that the model explores.
@@ -45,6 +51,8 @@ pub(crate) struct World {
     pub(crate) file_sink: bool,
     /// Whether the second operator's job runs in a thread that `foreachBatch` does not join.
     pub(crate) outlives: bool,
+    /// Whether the result 1 has far-future rows, which are published. The result 2 has none.
+    pub(crate) publishes: bool,
     /// What `foreachBatch` may do: for each job, whether it evaluates all partitions.
     pub(crate) plans: &'static [&'static [bool]],
     pub(crate) broken: Broken,
@@ -65,6 +73,12 @@ pub(crate) enum Session {
     ListedLate(Content),
     /// Its object, or an equal one, exists.
     Put(Content),
+    /// As `Put`, if far-future rows are published and another attempt wrote the object.
+    Adopted(Content),
+    /// Its object is valid, and it has found this run's to be the newest.
+    Publishing(Content, u8),
+    /// It has published the far-future rows of this run's object.
+    Published(Content, u8),
     Acknowledged(Content),
 }
 
@@ -92,6 +106,8 @@ pub(crate) struct Driver {
     pub(crate) partial: [u8; SLOTS],
     /// With `ListBeforeClaim`: what it listed before the claim.
     pub(crate) early: [Content; SLOTS],
+    /// Whether the log had the epoch when it claimed.
+    pub(crate) had: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,15 +134,17 @@ pub(crate) struct State {
     pub(crate) listed: Option<[Content; SLOTS]>,
     /// The recorded decision.
     pub(crate) recorded: Option<[Content; SLOTS]>,
+    /// Whether the file of far-future rows exists, by slot.
+    pub(crate) published: [bool; SLOTS],
 }
 
 /// The bytes of a state.
-const CODE: usize = 10 + 3 * RUNS + SLOTS * (5 + 5 * RUNS);
+const CODE: usize = 10 + 4 * RUNS + SLOTS * (6 + 5 * RUNS);
 
 impl State {
     /// Identifies a state up to symmetry: the order of equivalent slots, the order of drivers, and
-    /// the names of the two results.
-    pub(crate) fn fingerprint(&self, orders: &[[usize; SLOTS]]) -> u64 {
+    /// the names of the two results if they are equivalent.
+    pub(crate) fn fingerprint(&self, orders: &[[usize; SLOTS]], publishes: bool) -> u64 {
         let mut drivers = self.drivers;
         drivers.sort_unstable_by_key(|driver| {
             (
@@ -134,7 +152,10 @@ impl State {
                 driver.phase.code(),
             )
         });
-        let names = [[0, 1, 2, 3], [0, 2, 1, 3]];
+        let names: &[_] = match publishes {
+            true => &[[0, 1, 2, 3]],
+            false => &[[0, 1, 2, 3], [0, 2, 1, 3]],
+        };
         let each = orders
             .iter()
             .flat_map(|order| names.iter().map(move |names| (order, names)));
@@ -164,13 +185,19 @@ impl State {
             .chain([self.claimed, self.committer])
             .for_each(&mut push);
         drivers.iter().for_each(|driver| {
-            [driver.phase.code(), driver.plan, driver.run]
-                .into_iter()
-                .for_each(&mut push)
+            [
+                driver.phase.code(),
+                driver.plan,
+                driver.run,
+                driver.had.into(),
+            ]
+            .into_iter()
+            .for_each(&mut push)
         });
         let name = |content: u8| names[usize::from(content)];
         for &slot in order {
             push(self.late[slot]);
+            push(self.published[slot].into());
             push(name(self.given[slot]));
             push(name(self.given_in_part[slot]));
             push(name(self.listed.map_or(0, |listed| listed[slot])));
@@ -209,6 +236,19 @@ impl Session {
             Self::ListedLate(content) => 0x40 | names[usize::from(content)],
             Self::Put(content) => 0x20 | names[usize::from(content)],
             Self::Acknowledged(content) => 0x30 | names[usize::from(content)],
+            Self::Adopted(content) => 0x50 | names[usize::from(content)],
+            Self::Publishing(content, run) => 0x80 | names[usize::from(content)] << 2 | run,
+            Self::Published(content, run) => 0xc0 | names[usize::from(content)] << 2 | run,
         }
     }
+
+    /// Whether its object is valid, and it may still publish.
+    pub(crate) fn is_publishing(self) -> bool {
+        matches!(self, Self::Publishing(..) | Self::Published(..))
+    }
+}
+
+/// Whether a result has far-future rows.
+pub(crate) fn has_rows(content: Content) -> bool {
+    content == 1
 }

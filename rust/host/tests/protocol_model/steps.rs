@@ -6,7 +6,7 @@ use holdfast_host::protocol::{
 };
 
 use crate::model::{Model, claim, summary};
-use crate::state::{Broken, Content, Phase, SLOTS, Session, State, TWINS};
+use crate::state::{Broken, Content, Driver, Phase, RUNS, SLOTS, Session, State, TWINS, has_rows};
 
 impl Model {
     /// Returns all states that can follow.
@@ -57,6 +57,8 @@ impl Model {
                     next.claimed = seen + 1;
                     next.drivers[d].run = seen + 1;
                     next.drivers[d].phase = Phase::Running(0);
+                    next.drivers[d].had =
+                        self.world.publishes && state.objects != [[0; SLOTS]; RUNS];
                     out.push(next);
                 } else {
                     self.read_claims(&mut next, d);
@@ -98,6 +100,15 @@ impl Model {
                 out.push(next);
             }
             Phase::Committed | Phase::Dead => {}
+        }
+        if !matches!(driver.phase, Phase::Running(_)) {
+            for slot in 0..self.slots() {
+                for attempt in 0..self.world.twins {
+                    if driver.sessions[slot][attempt].is_publishing() {
+                        self.session(state, d, slot, attempt, out)?;
+                    }
+                }
+            }
         }
         if matches!(driver.phase, Phase::Delivered(_) | Phase::Committed) {
             for slot in self.outliving() {
@@ -168,8 +179,13 @@ impl Model {
             let db = &mut next.drivers[d].sessions[slot];
             db[attempt] = session;
             if let Session::Acknowledged(_) = session {
-                // Concurrent attempts can only adopt it.
-                *db = [session, Session::Idle];
+                // Concurrent attempts can only adopt it, or still publish.
+                let other = db[1 - attempt];
+                *db = match acknowledged(&[other, Session::Idle]) {
+                    Some(_) => [other, Session::Idle],
+                    None if other.is_publishing() => [session, other],
+                    None => [session, Session::Idle],
+                };
             }
             db.sort_unstable_by(|a, b| b.cmp(a));
             out.push(next);
@@ -223,6 +239,7 @@ impl Model {
                         next.drivers[d].sessions[slot].sort_unstable_by(|a, b| b.cmp(a));
                         out.push(next);
                     }
+                    StageStep::Adopt if self.world.publishes => to(Session::Adopted(mine)),
                     StageStep::Adopt => to(Session::Put(mine)),
                     StageStep::Mismatch { .. } if self.world.broken == Broken::AdoptUnseen => {
                         to(Session::Put(mine))
@@ -232,14 +249,41 @@ impl Model {
                     }
                 }
             }
-            Session::Put(mine) => {
+            Session::Put(mine) | Session::Adopted(mine) => {
                 let claims = &self.claims[usize::from(state.claimed)];
                 let fenced = protocol::fence(RunNumber(run.into()), claims).is_err();
                 let ended = !in_epoch(state, slot, mine);
                 if (!fenced || self.world.broken == Broken::NoReadAfterPut)
                     && (!ended || self.world.broken == Broken::NoCommitCheck)
                 {
+                    let is_adopted = driver.sessions[slot][attempt] == Session::Adopted(mine);
+                    let had = driver.had && self.world.broken != Broken::LeavesOlderRows;
+                    if self.world.publishes && (has_rows(mine) || is_adopted || had) {
+                        to(Session::Publishing(mine, newest(state, slot)));
+                    } else {
+                        to(Session::Acknowledged(mine));
+                    }
+                }
+            }
+            Session::Publishing(mine, of) => {
+                let content = match self.world.broken {
+                    Broken::PublishesOwn => mine,
+                    _ => state.objects[usize::from(of) - 1][slot],
+                };
+                let mut next = *state;
+                next.published[slot] = has_rows(content);
+                next.drivers[d].sessions[slot][attempt] = Session::Published(mine, of);
+                next.drivers[d].sessions[slot].sort_unstable_by(|a, b| b.cmp(a));
+                out.push(next);
+            }
+            Session::Published(mine, of) => {
+                let now = newest(state, slot);
+                if now != of && self.world.broken != Broken::NoSecondListing {
+                    to(Session::Publishing(mine, now));
+                } else if matches!(driver.phase, Phase::Running(_)) {
                     to(Session::Acknowledged(mine));
+                } else {
+                    to(Session::Idle);
                 }
             }
             Session::Idle | Session::Acknowledged(_) => {}
@@ -268,7 +312,7 @@ impl Model {
         let outliving = self.outliving();
         (0..SLOTS)
             .filter(|slot| !outliving.contains(slot))
-            .for_each(|slot| next.drivers[d].sessions[slot] = Default::default());
+            .for_each(|slot| next.drivers[d].end(slot));
         next.sink_has_epoch = true;
         for (slot, result) in results.iter().enumerate() {
             let to = if whole {
@@ -281,6 +325,24 @@ impl Model {
         next.whole |= whole;
         next
     }
+}
+
+impl Driver {
+    /// Ends the sessions of a task that is acknowledged. One that is still publishing continues.
+    fn end(&mut self, slot: usize) {
+        for session in &mut self.sessions[slot] {
+            if !session.is_publishing() {
+                *session = Session::Idle;
+            }
+        }
+        self.sessions[slot].sort_unstable_by(|a, b| b.cmp(a));
+    }
+}
+
+/// The newest run with an object.
+fn newest(state: &State, slot: usize) -> u8 {
+    let run = (0..RUNS).rfind(|run| state.objects[*run][slot] != 0);
+    run.map_or(0, |run| run as u8 + 1)
 }
 
 /// Whether Spark has not committed the epoch, or the decision names this content.
