@@ -258,7 +258,7 @@ fn point(name: &Path, is_folder: bool) -> SyncPoint {
     if !is_folder && let Some(file) = parts.pop() {
         parts.push(match top {
             "log" if file.starts_with("decided") => "decided",
-            "runs" | "log" | "owners" | "snapshots" | "trims" => "*",
+            "runs" | "log" | "owners" | "snapshots" | "trims" | "ahead" | "readers" => "*",
             _ => file,
         });
     }

@@ -17,7 +17,7 @@ use holdfast_host::host::Host;
 use holdfast_host::session::{Routed, Session};
 use serde_json::json;
 
-use crate::disk;
+use crate::{disk, far_future};
 
 const PARTITIONS: usize = 2;
 const KEYS: usize = 4;
@@ -76,6 +76,7 @@ impl Job {
     /// Starts the query, and runs it until the sink has this many epochs.
     pub fn run(&mut self, epochs: usize) -> Result<(), Stop> {
         let ran = self.start().and_then(|mut next| {
+            self.check_far_future()?;
             while next < epochs {
                 self.epoch(next)?;
                 next += 1;
@@ -84,6 +85,16 @@ impl Job {
         });
         self.stop_host();
         ran
+    }
+
+    /// Checks that the root has the far-future rows of each epoch in the sink.
+    fn check_far_future(&self) -> Result<(), Stop> {
+        for (epoch, (rows, _)) in self.sink.iter().enumerate() {
+            for partition in 0..PARTITIONS {
+                far_future::check(&self.root, epoch, partition, *rows).map_err(Stop::Broken)?;
+            }
+        }
+        Ok(())
     }
 
     /// The disk of the databases is lost, too.
@@ -207,6 +218,7 @@ impl Job {
                 )));
             }
         }
+        self.check_far_future()?;
         fs::write(self.file("commits", epoch), COMMIT)?;
         Ok(())
     }
@@ -245,6 +257,7 @@ impl Job {
                 "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id"],
                 "right": ["rate"], "how": "left",
                 "history_retention": 1_000_000, "order_left": [], "order_right": [],
+                "max_ahead": far_future::MAX_AHEAD,
                 "output": [
                     {"name": "id", "from": "left", "index": 0},
                     {"name": "rate", "from": "right", "index": 0},
@@ -321,6 +334,14 @@ fn batch(epoch: usize, partition: usize, rows: u64) -> RecordBatch {
             }
             found.push((name, time + 5, Some(id(epoch, key)), None));
         }
+    }
+    if let Some(order) = far_future::order(rows, partition) {
+        found.push((
+            format!("key {partition}"),
+            far_future::TIME,
+            Some(order),
+            None,
+        ));
     }
     let count = found.len();
     let times = found.iter().map(|row| row.1).collect::<Vec<_>>();

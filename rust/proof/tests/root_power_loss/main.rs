@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 
 mod disk;
+mod far_future;
 mod hook;
 mod job;
 
@@ -25,7 +26,8 @@ const NEEDED_SEEDS: u64 = 2_000;
 
 /// Syncs each of which was removed, and a run noticed it. `docs/design/proofs.md` says what of the
 /// others is open.
-const NEEDED: [&str; 20] = [
+const NEEDED: [&str; 22] = [
+    "client: file root/ahead/join/*",
     "client: file root/log/N/*",
     "client: file root/log/N/decided",
     "client: file root/meta.json",
@@ -34,6 +36,7 @@ const NEEDED: [&str; 20] = [
     "client: file root/runs/*",
     "client: file root/snapshots/join/N/*",
     "client: file root/snapshots/join/N/files/*",
+    "client: folder root/ahead/join",
     "client: folder root/log/N",
     "client: folder root/operators",
     "host: file root/query/commits/N",
