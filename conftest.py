@@ -69,6 +69,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(autouse=True)
 def _examples(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) -> None:
-    """Gives examples of the pages on Spark a session named `spark`, as in PySpark's shell."""
+    """Gives examples of the pages on Spark a session named `spark`, as in PySpark's shell.
+
+    Those of `reading.md` also have the name of a `folder`.
+    """
     if "docs/spark" in request.path.as_posix():
         doctest_namespace["spark"] = request.getfixturevalue("spark")
+    if request.path.name == "reading.md":
+        doctest_namespace["folder"] = str(request.getfixturevalue("tmp_path"))

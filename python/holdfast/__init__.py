@@ -37,6 +37,7 @@ Another process, or the same one after a crash, reads the last commit:
 - `serde`: typed keys and values
 - `errors`, `metrics`
 - `holdfast.spark`: operators for PySpark jobs
+- `connect`, `StateReader` and `StateTable`: read the state of such a job from anywhere
 """
 
 from holdfast._requirements import check_extension
@@ -55,6 +56,9 @@ from holdfast._options import (
     TransactionMechanism,
 )
 from holdfast._position import Position, PositionBound
+from holdfast._reader.read_source import ReadSource
+from holdfast._reader.state_reader import StateReader, connect
+from holdfast._reader.state_table import StateTable
 from holdfast._stores.base import StateStore
 from holdfast._stores.iterator import StoreIterator
 from holdfast._stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
@@ -91,9 +95,12 @@ __all__ = [
     "ReadOnlyTimestampedWindowStore",
     "ReadOnlyVersionedKeyValueStore",
     "ReadOnlyWindowStore",
+    "ReadSource",
     "Serde",
     "SessionStore",
+    "StateReader",
     "StateStore",
+    "StateTable",
     "StoreBuilder",
     "StoreIterator",
     "TimestampedKeyValueStore",
@@ -108,6 +115,7 @@ __all__ = [
     "WindowStore",
     "WindowedKey",
     "__version__",
+    "connect",
     "errors",
     "metrics",
     "open",

@@ -25,6 +25,7 @@ __all__ = [
     "Serde",
     "SessionIterator",
     "SessionStore",
+    "StateReader",
     "TimestampedIterator",
     "TimestampedKeyValueStore",
     "VersionIterator",
@@ -605,6 +606,47 @@ class HostOutput:
     def __next__(self) -> ArrowBatch: ...
     def staged(self) -> str | None:
         """Returns the host's answer about the stage (JSON), once the iterator has ended."""
+
+_ReadSource: TypeAlias = tuple[int | None, int | None, float, str]
+"""Of a read: exactly this epoch, at least this one, how many seconds to wait, `offline`."""
+
+@final
+class StateReader:
+    """Reads the tables of a root. `holdfast.StateReader` has the interface for people.
+
+    Methods raise `StoreClosedError` once the reader is closed.
+    """
+
+    @staticmethod
+    def connect(
+        root: str, storage_options: dict[str, str], cache_dir: str | PathLike[str] | None
+    ) -> StateReader:
+        """Raises `StateMismatchError` if the root holds no state."""
+    def partitions(self) -> int:
+        """Returns how many partitions the state has."""
+    def epoch(self) -> int | None:
+        """Returns the newest final epoch; None before the first."""
+    def tables(self) -> list[tuple[str, str, str, str, list[str], list[str], ArrowBatch]]:
+        """Returns the tables, by operator.
+
+        Each is: operator, its kind, store, its kind, the key's columns, the columns with times, and
+        a batch without rows that has all columns.
+        """
+    def get(
+        self, table: tuple[str, str], read: str, keys: Any, source: _ReadSource
+    ) -> tuple[ArrowBatch, int]:
+        """Returns a row for each key, in order, and the epoch. `read`: a `ReadCall` as JSON."""
+    def scan(
+        self,
+        table: tuple[str, str],
+        read: str,
+        bounds: Any,
+        source: _ReadSource,
+        partition: int | None,
+    ) -> tuple[ArrowReader, int]:
+        """Returns the rows of a scan, and the epoch."""
+    def close(self) -> None:
+        """Removes the reader's copies. Open scans go on."""
 
 _Argument: TypeAlias = tuple[str, str, Any]
 """A column of a call: its name; its kind; a list or an object with the Arrow PyCapsule interface.

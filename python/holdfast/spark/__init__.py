@@ -28,6 +28,7 @@ from holdfast._progress import EpochProgress, OperatorProgress
 from holdfast._time import Duration
 from holdfast.spark.foreach_batch import foreach_batch
 from holdfast.spark.heartbeat import heartbeat
+from holdfast.spark.lookup import lookup
 from holdfast.spark.materialized import Materialized
 from holdfast.spark.operators.aggregate import aggregate
 from holdfast.spark.operators.aggregator import Aggregator
@@ -67,6 +68,7 @@ __all__ = [
     "join_asof",
     "join_table",
     "join_window",
+    "lookup",
     "materialize",
     "process",
     "session_window",

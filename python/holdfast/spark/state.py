@@ -55,7 +55,7 @@ class State:
     the first ones (`docs/spark/exactly-once.md`). The guarantee may change between two starts of
     the query.
 
-    `default_isolation_level` is refused: the state of a query cannot be read from outside yet.
+    `default_isolation_level` is refused: readers (`holdfast.connect`) read final epochs only.
 
     Raises `ValueError` or `TypeError` naming the argument, `RequirementError` if no session is
     started and there is no Java 17 or newer to start one, `HoldfastError` if the root cannot be
@@ -94,8 +94,8 @@ class State:
             )
         if default_isolation_level is not None:
             raise UnsupportedOperationError(
-                f"default_isolation_level={default_isolation_level}: it is the level of reads from "
-                "outside the query, which are not possible yet; leave it out"
+                f"default_isolation_level={default_isolation_level}: readers (`holdfast.connect`) "
+                "read final epochs only; leave it out"
             )
         if _is_no_int(uncommitted_max_bytes) or uncommitted_max_bytes <= 0:
             raise ValueError(

@@ -11,8 +11,10 @@
 //! | [`root`] | the files of the state's root |
 //! | [`partition`] | a partition's database, restored to the previous epoch |
 //! | [`operator`] | what is done with the rows |
+//! | [`tables`] | what an operator's stores hold, as rows of the user's columns |
 //! | [`host`] | what a host keeps between sessions |
 //! | [`session`] | one attempt at one partition of one epoch |
+//! | [`reader`] | reads the state from outside of its query |
 //! | [`server`], [`client`] | the two ends of a connection |
 //! | [`executor`], [`logging`] | the process that a host serves; the host's log |
 //! | [`cancellation`] | ends the work of a host that must end |
@@ -59,11 +61,14 @@ pub mod executor;
 pub mod host;
 pub mod log;
 pub mod logging;
+mod machine;
 pub mod memory;
 pub mod net;
 pub mod operator;
 pub mod partition;
 pub mod protocol;
+pub mod reader;
 pub mod root;
 pub mod server;
 pub mod session;
+pub mod tables;

@@ -20,6 +20,7 @@ mod host;
 mod messages;
 mod open_database;
 mod process;
+mod reader;
 mod run;
 mod serde;
 mod stores;
@@ -48,6 +49,8 @@ mod _core {
     use crate::host::root::{
         check_evaluated, check_root, checkpoint_query, drop_epoch, read_epochs, rewind,
     };
+    #[pymodule_export]
+    use crate::reader::StateReader;
     #[pymodule_export]
     use crate::serde::Serde;
     #[pymodule_export]

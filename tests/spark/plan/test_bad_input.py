@@ -330,7 +330,7 @@ def test_an_invalid_isolation_level_is_named(tmp_path: Path):
         hfs.State(str(tmp_path), default_isolation_level="x")
 
 
-def test_an_isolation_level_is_refused_while_nothing_reads_from_outside(tmp_path: Path):
+def test_an_isolation_level_is_refused_since_readers_read_final_epochs(tmp_path: Path):
     with pytest.raises(
         hf.errors.UnsupportedOperationError, match=r"default_isolation_level=.*leave it out"
     ):

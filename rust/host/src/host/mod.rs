@@ -6,8 +6,12 @@ mod open_roots;
 mod operator_calls;
 mod others;
 mod ownership;
+mod readers;
+mod reads;
 pub mod request;
 pub mod row_counts;
+
+pub use reads::OpenView;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -22,12 +26,13 @@ use crate::host::open_partitions::{OpenPartitions, PartitionKey};
 use crate::host::open_roots::OpenRoots;
 use crate::host::operator_calls::OperatorCalls;
 use crate::host::others::OtherHosts;
+use crate::host::reads::Reads;
 use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
 use crate::memory::split::MemorySplit;
 use crate::partition::PartitionState;
 use crate::protocol::{Counts, Epoch, HostId, OperatorName, RunNumber};
-use crate::root::{RanSince, Root, RootPresence};
+use crate::root::{RanSince, ReaderAddress, Root, RootPresence};
 
 /// How long a database that must be closed may still be used by another session.
 const CLOSES: Duration = Duration::from_secs(5);
@@ -35,8 +40,8 @@ const CLOSES: Duration = Duration::from_secs(5);
 /// The state that all sessions of a host share.
 pub struct Host {
     executor: Option<Executor>,
-    id: HostId,
-    address: Option<HostAddress>,
+    identity: HostIdentity,
+    reads: Reads,
     others: OtherHosts,
     roots: OpenRoots,
     partitions: OpenPartitions,
@@ -44,6 +49,12 @@ pub struct Host {
     memory: MemorySplit,
     row_counts: RowCounts,
     nonces: Nonces,
+}
+
+/// What a host claims partitions as.
+struct HostIdentity {
+    id: HostId,
+    address: Option<HostAddress>,
 }
 
 /// How workers of other executors connect to a host.
@@ -64,8 +75,11 @@ impl Host {
         let random = RandomState::new().build_hasher().finish();
         Self {
             executor,
-            id: HostId(format!("{}-{random:016x}", std::process::id())),
-            address,
+            identity: HostIdentity {
+                id: HostId(format!("{}-{random:016x}", std::process::id())),
+                address,
+            },
+            reads: Reads::default(),
             others: OtherHosts::default(),
             roots: OpenRoots::default(),
             partitions: OpenPartitions::default(),
@@ -73,6 +87,15 @@ impl Host {
             memory: MemorySplit::default(),
             row_counts: RowCounts::default(),
             nonces: Nonces::default(),
+        }
+    }
+
+    /// The host, with an address for readers.
+    #[must_use]
+    pub fn with_readers(self, address: ReaderAddress) -> Self {
+        Self {
+            reads: Reads::at(address),
+            ..self
         }
     }
 

@@ -98,6 +98,24 @@ impl OpenPartitions {
         Arc::clone(&open.state)
     }
 
+    /// Finds an open partition by the id of its root.
+    pub fn find(
+        &self,
+        root_id: &str,
+        operator: &OperatorName,
+        partition: PartitionId,
+    ) -> Option<Arc<PartitionState>> {
+        let partitions = self.partitions.lock();
+        let mut of_operator = partitions
+            .iter()
+            .filter(|(key, _)| key.operator == *operator && key.partition == partition)
+            .map(|(_, open)| &open.state);
+        let is_of_root = |state: &&Arc<PartitionState>| {
+            state.root().identity.first_id().as_deref() == Some(root_id)
+        };
+        of_operator.find(is_of_root).map(Arc::clone)
+    }
+
     /// Removes the partition, if it is open.
     pub fn remove(&self, key: &PartitionKey) -> Option<Arc<PartitionState>> {
         let removed = self.partitions.lock().remove(key);

@@ -45,8 +45,9 @@ impl Host {
         let placement = &self.others.placement;
         placement.reach(root.path(), run, query.epoch);
         let owner = match &ownership {
-            Ownership::Held(_) => {
-                placement.see(key, &self.id);
+            Ownership::Held(term) => {
+                self.publish_address(root, &request.operator.name, request.partition, *term);
+                placement.see(key, &self.identity.id);
                 return Ok(ownership);
             }
             Ownership::Elsewhere(owner) => owner,
@@ -67,10 +68,10 @@ impl Host {
 
     /// Claims as this host makes them.
     fn claim(&self, request: &Request, run: RunNumber) -> Owner {
-        let address = self.address.as_ref();
+        let address = self.identity.address.as_ref();
         Owner {
             term: Term::first(run),
-            host: self.id.clone(),
+            host: self.identity.id.clone(),
             endpoint: address.map(|address| address.endpoint.clone()),
             token: address.map_or_else(String::new, |address| address.token.clone()),
             application: request.application.clone(),
@@ -97,9 +98,9 @@ impl Host {
         let [theirs, mine] = self
             .others
             .placement
-            .loads(root, [&planned.owner.host, &self.id]);
+            .loads(root, [&planned.owner.host, &self.identity.id]);
         // Another run may have other hosts. A host without an address serves its own executor only.
-        if self.address.is_none()
+        if self.identity.address.is_none()
             || planned.owner.term.run != planned.run
             || !relieves(theirs, mine)
         {
@@ -135,7 +136,7 @@ impl Host {
                     newest.map(|(_, epoch)| epoch)
                 }
             };
-            if !placement.is_owner(key, &self.id) {
+            if !placement.is_owner(key, &self.identity.id) {
                 self.close_moved(key, &planned.owner);
             }
             self.others.moves.end(key, failed);
@@ -187,7 +188,7 @@ impl Host {
             restored: Some(owner.term),
         })?;
         if matches!(ownership, Ownership::Held(_)) {
-            self.others.placement.see(key.clone(), &self.id);
+            self.others.placement.see(key.clone(), &self.identity.id);
         }
         Ok(())
     }
@@ -224,7 +225,7 @@ impl Host {
     fn is_worth(&self, planned: &PlannedMove) -> Result<bool> {
         let (path, owner) = (planned.root.path(), &planned.owner.host);
         let placement = &self.others.placement;
-        let [theirs, mine] = placement.loads(path, [owner, &self.id]);
+        let [theirs, mine] = placement.loads(path, [owner, &self.identity.id]);
         if relieves(theirs, mine) && needs_recount(theirs, mine) {
             for key in placement.partitions_of(path, owner) {
                 if let Some(now) = planned.root.owners.newest(&key.operator, key.partition)? {
@@ -232,7 +233,7 @@ impl Host {
                 }
             }
         }
-        let [theirs, mine] = placement.loads(path, [owner, &self.id]);
+        let [theirs, mine] = placement.loads(path, [owner, &self.identity.id]);
         Ok(relieves(theirs, mine))
     }
 }

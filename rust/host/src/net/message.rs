@@ -1,4 +1,5 @@
-//! The messages between a Python worker and its state host. One connection is one session:
+//! The messages between a Python worker and its state host. One connection is one session, or
+//! serves one reader:
 //!
 //! ```text
 //! worker                              host
@@ -15,6 +16,8 @@
 //!                          <-------   Output(Arrow IPC) *
 //!                          <-------   Staged(JSON)
 //! ```
+//!
+//! A reader sends `Read` in place of `Open` ([`crate::net::read`]).
 //!
 //! Only operators whose code runs in the worker send `Call`s ([`crate::net::call`]); the last
 //! `Call` ends the operator.
@@ -50,6 +53,8 @@ pub enum MessageKind {
     Columns = 5,
     /// A call of the operator's code in the worker.
     Call = 6,
+    /// A reader's request ([`crate::net::read`]).
+    Read = 7,
     /// The token is accepted.
     Welcome = 65,
     /// The session is open; JSON.
@@ -71,13 +76,14 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Hello,
         Self::Open,
         Self::Batch,
         Self::End,
         Self::Columns,
         Self::Call,
+        Self::Read,
         Self::Welcome,
         Self::Opened,
         Self::Output,

@@ -4,4 +4,5 @@ pub mod batch_stream;
 pub mod call;
 pub mod frame;
 pub mod message;
+pub mod read;
 pub mod socket;

@@ -8,7 +8,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use super::local::{LocalDirectory, OpenDatabase, close, position};
 use super::state::{PartitionInner, PartitionState};
 use super::view::StateView;
-use super::view_request::ViewRequest;
+use super::view_request::{ServedEpoch, ViewRequest};
 use crate::protocol::{Digest, Epoch, OpenFacts, OpenStep, PlannedBatch, Violation, open_step};
 use crate::root::{OffsetsFile, PreviousEpoch, SparkLogs};
 
@@ -26,6 +26,7 @@ impl PartitionState {
             StateView::new(Arc::clone(inner.db()?), request.memory, Some(offsets))
         });
         if result.is_ok() {
+            inner.served = Some(ServedEpoch::of(request));
             self.snapshot_if_due(&mut inner, request);
         }
         match result.as_ref().map_err(Error::kind) {
@@ -103,7 +104,6 @@ impl PartitionState {
                 }
                 OpenStep::Apply { from, to } => {
                     self.roll_forward(inner, request, from, to)?;
-                    inner.opened()?.flush_if_due(request.flushes)?;
                     if from == to {
                         // The usual micro-batch: Spark's logs were just read and need not be read
                         // again.

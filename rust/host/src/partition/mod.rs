@@ -7,9 +7,10 @@
 //! makes a new one from a snapshot in the root (`restore.rs`). `snapshot.rs` takes those snapshots.
 
 mod advance;
+mod epochs;
 mod local;
-mod prepared_epoch;
 mod progress;
+mod read_view;
 mod replay;
 mod restore;
 mod snapshot;
@@ -18,8 +19,9 @@ mod state;
 mod view;
 mod view_request;
 
-pub use prepared_epoch::PreparedEpoch;
-pub use replay::apply_object;
+pub use epochs::{DecidedEpoch, PreparedEpoch, apply_object};
+pub(crate) use local::position;
+pub use read_view::ReadView;
 pub use state::PartitionState;
 pub use view::StateView;
 pub use view_request::{FlushPolicy, SnapshotPolicy, ViewRequest};

@@ -9,13 +9,12 @@ use std::time::Instant;
 use holdfast_core::{Commit, Database, Error, ErrorKind, Result};
 use parking_lot::Mutex;
 
+use super::epochs::{PreparedEpoch, PreparedEpochs};
 use super::local::{LocalDirectory, OpenDatabase, close, position};
-use super::prepared_epoch::{PreparedEpoch, PreparedEpochs};
 use super::snapshot_history::{SnapshotHistory, SnapshotOrigin};
-use super::view_request::ViewRequest;
+use super::view_request::{ServedEpoch, ViewRequest};
 use crate::protocol::{
-    Digest, Epoch, EpochDecision, ObjectId, OperatorName, PartitionDecision, PartitionId,
-    RunNumber, Violation,
+    Digest, Epoch, EpochDecision, OperatorName, PartitionDecision, PartitionId, RunNumber,
 };
 use crate::root::Root;
 
@@ -46,6 +45,8 @@ pub struct PartitionInner {
     pub(super) snapshots: SnapshotHistory,
     /// The run that has checked that the root is not ahead of Spark's checkpoint.
     pub(super) lookahead_run: Option<RunNumber>,
+    /// The epoch of the last session.
+    pub(super) served: Option<ServedEpoch>,
 }
 
 impl PartitionState {
@@ -134,6 +135,11 @@ impl PartitionState {
         inner.map(|mut inner| inner.close()).is_some()
     }
 
+    /// The root of the state.
+    pub fn root(&self) -> &Arc<Root> {
+        &self.root
+    }
+
     /// Whether the partition's state is in this open root.
     pub fn is_of_root(&self, root: &Arc<Root>) -> bool {
         Arc::ptr_eq(&self.root, root)
@@ -188,33 +194,6 @@ impl PartitionState {
         let decision = self.decision(request, epoch)?;
         let decided = decision.of(&self.operator, self.number);
         Ok(decided.map_or(Digest::ZERO, PartitionDecision::chain))
-    }
-
-    /// The error for an epoch whose decision does not name this operator, although an earlier one
-    /// does.
-    pub(super) fn not_evaluated(&self, epoch: Epoch) -> Error {
-        let violation = match self
-            .root
-            .log
-            .has_later(epoch, |other| *other == self.operator)
-        {
-            Ok(true) => Violation::LogLost {
-                epoch,
-                lost: format!("the part of operator {}", self.operator),
-            },
-            Ok(false) => Violation::NotEvaluated {
-                epoch,
-                operator: self.operator.clone(),
-            },
-            Err(error) => return error,
-        };
-        self.root.violation(violation)
-    }
-
-    /// The error for a missing object that decided an epoch.
-    pub(super) fn missing(&self, object: ObjectId, epoch: Epoch) -> Error {
-        self.root
-            .violation(Violation::ObjectMissing { object, epoch })
     }
 }
 

@@ -73,6 +73,58 @@ pub struct SnapshotPolicy {
     pub retain_epochs: i64,
 }
 
+/// What the last session of a partition asked for: a reader applies its epoch once it is final.
+pub struct ServedEpoch {
+    /// The session's run.
+    pub run: RunNumber,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// The epoch in which the operator first took part.
+    pub first_epoch: Epoch,
+    /// How many partitions the state has.
+    pub partitions: u32,
+    stores: Vec<StoreSpec>,
+    options: DatabaseOptions,
+    snapshots: SnapshotPolicy,
+    flushes: FlushPolicy,
+    memory: Arc<Budget>,
+}
+
+impl ServedEpoch {
+    /// The epoch of a session that has opened its view.
+    pub fn of(request: &ViewRequest<'_>) -> Self {
+        Self {
+            run: request.run,
+            epoch: request.epoch,
+            first_epoch: request.first_epoch,
+            partitions: request.partitions,
+            stores: request.stores.to_vec(),
+            options: request.options.clone(),
+            snapshots: request.snapshots,
+            flushes: request.flushes,
+            memory: Arc::clone(request.memory),
+        }
+    }
+
+    /// The request of the session after it.
+    pub fn next(&self) -> ViewRequest<'_> {
+        ViewRequest {
+            run: self.run,
+            epoch: self.epoch.next(),
+            planned_at: None,
+            first_epoch: self.first_epoch,
+            ran: None,
+            partitions: self.partitions,
+            stores: &self.stores,
+            options: &self.options,
+            executor: None,
+            snapshots: self.snapshots,
+            flushes: self.flushes,
+            memory: &self.memory,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

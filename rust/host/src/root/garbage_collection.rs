@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::epoch_log::EpochLog;
 use super::names::{self, SnapshotId};
 use super::objects::Objects;
-use super::owner_claims::OwnerClaims;
+use super::owners::OwnerClaims;
 use super::run_claims::RunClaims;
 use super::snapshot_repository::SnapshotRepository;
 use crate::protocol::{Epoch, OperatorName, PartitionId, RunNumber};

@@ -166,17 +166,39 @@ impl RootIdentity {
     /// `StateMismatch` if it holds no state, `FormatVersion` for another format, `Restore` if it
     /// cannot be read.
     pub fn query(&self) -> Result<(String, u32)> {
-        let found = self.objects.get(names::META)?.ok_or_else(|| {
-            let text = "there is no state here (meta.json is missing): give the root that \
-                        State(...) was given";
-            Error::new(ErrorKind::StateMismatch, text).path(self.objects.path())
-        })?;
+        let found = self
+            .objects
+            .get(names::META)?
+            .ok_or_else(|| self.no_state())?;
         let RootMeta {
             query_id,
             partitions,
             ..
         } = self.parse(&found)?;
         Ok((query_id, partitions))
+    }
+
+    /// Returns the root's random id.
+    ///
+    /// # Errors
+    /// As [`RootIdentity::query`].
+    pub fn id(&self) -> Result<String> {
+        let found = self
+            .objects
+            .get(names::META)?
+            .ok_or_else(|| self.no_state())?;
+        Ok(self.parse(&found)?.id)
+    }
+
+    /// The id of the root that was there first; none before the first check.
+    pub fn first_id(&self) -> Option<String> {
+        self.first_id.lock().clone()
+    }
+
+    fn no_state(&self) -> Error {
+        let text = "there is no state here (meta.json is missing): give the root that State(...) \
+                    was given";
+        Error::new(ErrorKind::StateMismatch, text).path(self.objects.path())
     }
 
     fn parse(&self, found: &[u8]) -> Result<RootMeta> {

@@ -8,7 +8,9 @@
 //! runs/<run, 20 digits>                who claimed this run number (`run_claims.rs`)
 //! runs/ids/<digest of the run id>      which claims come before that run's
 //! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>
-//!                                      which host serves a partition (`owner_claims.rs`)
+//!                                      which host serves a partition (`owners/`)
+//! readers/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>
+//!                                      where readers find that host (`owners/`)
 //! log/<epoch, 20 digits>/<operator>.<partition>.<run>                                 heads
 //! log/<epoch, 20 digits>/decided.<run of the newest rewind, or 0>                     the decision
 //!                                      (`epoch_decisions/`)
@@ -47,7 +49,7 @@ mod lookahead;
 mod names;
 mod objects;
 mod operator_catalog;
-mod owner_claims;
+mod owners;
 mod rewind;
 mod rewind_marks;
 mod run_claims;
@@ -69,9 +71,10 @@ pub use names::{ChunkName, SnapshotId};
 pub use objects::StorageOptions;
 pub(crate) use objects::open_files;
 pub use operator_catalog::{
-    OperatorCatalog, OperatorMeta, PayloadSchema, StoreSerdes, StoredOperator,
+    OperatorCatalog, OperatorMeta, PayloadSchema, RecordedOperator, StoreSerdes, StoredKind,
+    StoredOperator, StoredStore, descriptor_bytes,
 };
-pub use owner_claims::{OwnerClaims, Ownership, OwnershipRequest};
+pub use owners::{OwnerClaims, Ownership, OwnershipRequest, ReaderAddress, ReaderAddresses};
 pub use rewind::RemovedObjects;
 pub use run_claims::RunClaims;
 pub use snapshot_repository::{

@@ -115,7 +115,22 @@ pub fn owner(operator: &OperatorName, partition: PartitionId, term: Term) -> Str
     )
 }
 
-/// Parses the file name of an owner claim; none for any other file.
+/// The folder of a partition's addresses for readers.
+pub fn readers(operator: &OperatorName, partition: PartitionId) -> String {
+    format!("readers/{operator}/{partition}")
+}
+
+/// The address for readers of the host that owns a partition in a term.
+pub fn reader(operator: &OperatorName, partition: PartitionId, term: Term) -> String {
+    format!(
+        "{}/{:020}.{:020}",
+        readers(operator, partition),
+        term.run.0,
+        term.generation.0
+    )
+}
+
+/// Parses the file name of an owner claim or of an address; none for any other file.
 pub fn parse_owner(file: &str) -> Option<Term> {
     let (run, generation) = file.split_once('.')?;
     Some(Term {

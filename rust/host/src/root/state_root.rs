@@ -14,7 +14,7 @@ use super::identity::RootIdentity;
 use super::lookahead::Lookahead;
 use super::objects::{Objects, RootLocation, StorageOptions};
 use super::operator_catalog::OperatorCatalog;
-use super::owner_claims::OwnerClaims;
+use super::owners::{OwnerClaims, ReaderAddresses};
 use super::rewind_marks::RewindMarks;
 use super::run_claims::RunClaims;
 use super::snapshot_repository::SnapshotRepository;
@@ -34,6 +34,8 @@ pub struct Root {
     pub runs: Arc<RunClaims>,
     /// `owners/`: the hosts of the partitions.
     pub owners: Arc<OwnerClaims>,
+    /// `readers/`: where readers find the hosts of the partitions.
+    pub readers: ReaderAddresses,
     /// `log/`: the staged epochs.
     pub log: Arc<EpochLog>,
     /// `log/<epoch>/decided.<r>`: what each epoch is.
@@ -130,6 +132,7 @@ impl Root {
                 Arc::clone(&operators),
             ),
             operators,
+            readers: ReaderAddresses::new(share()),
             far_future: FarFutureRows::new(share(), Arc::clone(&log)),
             garbage: GarbageCollection::new(
                 share(),

@@ -16,6 +16,7 @@ use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
 use crate::net::message::{self, MessageKind};
 use crate::net::socket::Stream;
 use crate::operator::Worker;
+use crate::server::read_connection::{ReadConnection, limit_writes};
 use crate::session::{Routed, Session};
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -98,6 +99,15 @@ fn send_failure(mut stream: &Stream, error: &Error) -> io::Result<()> {
     Ok(())
 }
 
+/// What the token of a peer allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Right {
+    /// To open a session.
+    Write,
+    /// To read.
+    Read,
+}
+
 /// A connection to a worker.
 struct ServerConnection {
     reader: BufReader<Stream>,
@@ -113,7 +123,9 @@ impl ServerConnection {
     }
 
     fn run(&mut self, host: &Arc<Host>, token: &str) -> Result<(), SessionError> {
-        self.greet(token)?;
+        if self.greet(host, token)? == Right::Read {
+            return self.serve_reads(host);
+        }
         let mut session = self.open(host)?;
         let mut batches = BatchReceiver::default();
         loop {
@@ -154,6 +166,19 @@ impl ServerConnection {
         }
     }
 
+    /// Answers a reader until it disconnects.
+    fn serve_reads(&mut self, host: &Arc<Host>) -> Result<(), SessionError> {
+        limit_writes(self.reader.get_ref())?;
+        let mut reads = ReadConnection::new(host, &mut self.writer);
+        while let Some((kind, payload)) = message::receive(&mut self.reader, MAX_PAYLOAD)? {
+            if kind != MessageKind::Read {
+                return Err(unexpected(kind, "Read"));
+            }
+            reads.answer(payload)?;
+        }
+        Ok(())
+    }
+
     /// Opens the session. The worker may return to this connection if the owner it was sent to is
     /// unreachable.
     fn open(&mut self, host: &Arc<Host>) -> Result<Session, SessionError> {
@@ -181,8 +206,9 @@ impl ServerConnection {
         }
     }
 
-    /// Checks the token. A peer without it gets no information and can send only a few bytes.
-    fn greet(&mut self, token: &str) -> Result<(), SessionError> {
+    /// Checks the token, which gives the right to open a session or to read. A peer without one
+    /// gets no information and can send only a few bytes.
+    fn greet(&mut self, host: &Host, token: &str) -> Result<Right, SessionError> {
         self.reader.get_ref().set_read_timeout(Some(GREETING))?;
         let received = match message::receive(&mut self.reader, MAX_GREETING)? {
             Some((MessageKind::Hello, received)) => received,
@@ -193,12 +219,18 @@ impl ServerConnection {
                 ));
             }
         };
-        if !constant_time_eq(&received, token.as_bytes()) {
+        let is = |token: &str| constant_time_eq(&received, token.as_bytes());
+        let right = if is(token) {
+            Right::Write
+        } else if host.reader_token().is_some_and(is) {
+            Right::Read
+        } else {
             let text = "the state host has another token: this worker belongs to another executor";
             return Err(Error::new(ErrorKind::InvalidState, text).into());
-        }
+        };
         self.reader.get_ref().set_read_timeout(None)?;
-        Ok(message::send(&mut self.writer, MessageKind::Welcome, &[])?)
+        message::send(&mut self.writer, MessageKind::Welcome, &[])?;
+        Ok(right)
     }
 
     fn receive(&mut self) -> Result<(MessageKind, Vec<u8>), SessionError> {

@@ -6,6 +6,7 @@ mod connection;
 mod idle;
 mod listener;
 mod overdue;
+mod read_connection;
 mod sessions;
 
 use std::fs;
@@ -20,6 +21,8 @@ use parking_lot::Mutex;
 
 use crate::executor::{Executor, ExecutorWatch};
 use crate::host::Host;
+use crate::machine;
+use crate::root::ReaderAddress;
 use crate::server::background::BackgroundTask;
 use crate::server::idle::{IdleEnd, IdleStep};
 pub use crate::server::listener::TcpPlace;
@@ -73,7 +76,13 @@ pub fn serve(options: &ServerOptions) -> Result<()> {
     let and_tcp = address
         .as_ref()
         .map_or_else(String::new, |address| format!(" and {}", address.endpoint));
-    let host = Arc::new(Host::new(options.executor, address));
+    let readers = ReaderAddress {
+        machine: machine::name(),
+        socket: options.socket.clone(),
+        endpoint: address.as_ref().map(|address| address.endpoint.clone()),
+        token: machine::random_token()?,
+    };
+    let host = Arc::new(Host::new(options.executor, address).with_readers(readers));
     let watch = options.executor.map(Executor::watch);
     if let Some(executor) = options.executor.filter(|_| options.owns_process) {
         overdue::kill_after(executor, LAST_RESORT)?;

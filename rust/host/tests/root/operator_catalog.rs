@@ -33,6 +33,7 @@ pub(crate) fn operator() -> OperatorMeta {
             ..PayloadSchema::default()
         },
         settings: BTreeMap::from([("history_retention".to_owned(), 7.into())]),
+        stores: Vec::new(),
         first_epoch: Epoch(3),
     }
 }

@@ -25,6 +25,7 @@ fn keeps(right: Vec<Column>) -> OperatorMeta {
             ..PayloadSchema::default()
         },
         settings: BTreeMap::new(),
+        stores: Vec::new(),
         first_epoch: Epoch(0),
     }
 }
@@ -280,7 +281,7 @@ fn inner_nullability_is_not_part_of_a_columns_type() {
             {"name":"s","type":"Struct(\"v\": non-null List(non-null Int32, field: 'element'))"},
             {"name":"m","type":"MAP"}
             ],"value":[{"name":"top","type":"max(List(non-null Int32, field: 'element'))"}],
-            "settings":{},"first_epoch":0}"#
+            "settings":{},"stores":[],"first_epoch":0}"#
             .replace("MAP", &map);
         fs::write(spark.path().join("operators/join.json"), old).unwrap();
         let top = Column {

@@ -64,6 +64,7 @@ fn operator(first_epoch: Epoch) -> OperatorMeta {
             serdes: BTreeMap::from([("hits".to_owned(), serdes)]),
         },
         settings: BTreeMap::new(),
+        stores: Vec::new(),
         first_epoch,
     }
 }

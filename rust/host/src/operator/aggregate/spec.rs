@@ -86,6 +86,20 @@ pub enum AggregateFunction {
 }
 
 impl AggregateFunction {
+    /// All but the user's.
+    pub const BUILT_IN: [Self; 10] = [
+        Self::Count,
+        Self::Sum,
+        Self::Min,
+        Self::Max,
+        Self::Avg,
+        Self::First,
+        Self::Last,
+        Self::CountDistinct,
+        Self::CollectList,
+        Self::CollectSet,
+    ];
+
     /// Its name in Spark.
     pub fn name(self) -> &'static str {
         match self {

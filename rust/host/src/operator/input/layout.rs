@@ -173,6 +173,8 @@ impl InputLayout {
                 serdes: BTreeMap::new(),
             },
             settings,
+            // The request knows them (`OperatorRequest::meta`).
+            stores: Vec::new(),
             first_epoch,
         }
     }

@@ -10,4 +10,4 @@ mod spec;
 
 pub use output_digest::OutputDigest;
 pub use processor::Process;
-pub use spec::{ProcessSpec, ProcessStore, ProcessStoreKind};
+pub use spec::{ProcessSpec, ProcessStore};

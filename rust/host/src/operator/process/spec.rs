@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_core::StoreKind;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::operator::input::RowsSpec;
 use crate::operator::output::OutputColumn;
-use crate::root::StoreSerdes;
+use crate::root::{StoreSerdes, StoredKind};
 
 /// The settings of a process operator.
 #[derive(Debug, Clone, Deserialize)]
@@ -33,73 +32,10 @@ pub struct ProcessStore {
     pub name: String,
     /// Its kind and settings.
     #[serde(flatten)]
-    pub kind: ProcessStoreKind,
+    pub kind: StoredKind,
     /// The serdes of its keys and values.
     #[serde(flatten)]
     pub serdes: StoreSerdes,
-}
-
-/// The kinds of stores; durations are microseconds. See [`StoreKind`].
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the fields are those of StoreKind")]
-pub enum ProcessStoreKind {
-    /// A key-value store.
-    KeyValue,
-    /// A timestamped key-value store.
-    TimestampedKeyValue,
-    /// A versioned store.
-    Versioned {
-        history_retention: i64,
-        segment_interval: i64,
-    },
-    /// A window store.
-    Window {
-        retention: i64,
-        window_size: i64,
-        retain_duplicates: bool,
-    },
-    /// A timestamped window store.
-    TimestampedWindow {
-        retention: i64,
-        window_size: i64,
-        retain_duplicates: bool,
-    },
-    /// A session store.
-    Session { retention: i64 },
-}
-
-impl From<ProcessStoreKind> for StoreKind {
-    fn from(kind: ProcessStoreKind) -> Self {
-        let window = |retention, window_size, retain_duplicates, timestamped| Self::Window {
-            retention,
-            window_size,
-            retain_duplicates,
-            timestamped,
-        };
-        match kind {
-            ProcessStoreKind::KeyValue => Self::KeyValue,
-            ProcessStoreKind::TimestampedKeyValue => Self::TimestampedKeyValue,
-            ProcessStoreKind::Versioned {
-                history_retention,
-                segment_interval,
-            } => Self::Versioned {
-                history_retention,
-                segment_interval,
-            },
-            ProcessStoreKind::Window {
-                retention,
-                window_size,
-                retain_duplicates,
-            } => window(retention, window_size, retain_duplicates, false),
-            ProcessStoreKind::TimestampedWindow {
-                retention,
-                window_size,
-                retain_duplicates,
-            } => window(retention, window_size, retain_duplicates, true),
-            ProcessStoreKind::Session { retention } => Self::Session { retention },
-        }
-    }
 }
 
 impl ProcessSpec {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use holdfast_core::{Database, Error, ErrorKind, Result};
 
 use super::directory_lock::{DirectoryLock, FileIdentity};
+use crate::machine;
 use crate::partition::view_request::ViewRequest;
 
 /// How long to wait for the lock of a host whose executor has ended.
@@ -47,7 +48,7 @@ impl LocalDirectory {
         missing: impl FnOnce(&mut Self) -> Result<Arc<Database>>,
     ) -> Result<(Arc<Database>, Self)> {
         make_private(home)?;
-        let (hostname, mut holders) = (hostname(), BTreeSet::new());
+        let (hostname, mut holders) = (machine::name(), BTreeSet::new());
         for k in 0..MAX_DIRECTORIES {
             let path = home.join(format!("{hostname}.{k}"));
             let lock = home.join(format!("{hostname}.{k}.lock"));
@@ -182,26 +183,6 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, text).path(path)
 }
 
-fn hostname() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name: String = name
-        .trim()
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '-' {
-                c
-            } else {
-                '_'
-            }
-        })
-        .collect();
-    if name.is_empty() {
-        "localhost".to_owned()
-    } else {
-        name
-    }
-}
-
 /// Deletes a directory, if it exists.
 ///
 /// # Errors
@@ -304,7 +285,7 @@ mod tests {
         let executor = Executor::of(std::process::id().cast_signed()).expect("alive");
         let lock = |k| {
             DirectoryLock::take(
-                &home.path().join(format!("{}.{k}.lock", hostname())),
+                &home.path().join(format!("{}.{k}.lock", machine::name())),
                 Some(&executor),
             )
             .expect("locks")
@@ -337,7 +318,7 @@ mod tests {
         fs::write(first.path.join("CURRENT"), "MANIFEST-1").expect("writes");
         assert!(!first.is_intact(), "same name, another directory");
         // After the lock file is deleted, another host may hold the directory: nothing is deleted.
-        fs::remove_file(home.path().join(format!("{}.0.lock", hostname()))).expect("deletes");
+        fs::remove_file(home.path().join(format!("{}.0.lock", machine::name()))).expect("deletes");
         let error = first
             .remake(&request_with(&options(), None))
             .err()
@@ -384,7 +365,7 @@ mod tests {
         assert_ne!(second.path, first.path);
         let path = first.path.clone();
         fs::write(
-            home.path().join(format!("{}.0.lock", hostname())),
+            home.path().join(format!("{}.0.lock", machine::name())),
             format!("{executor}\n1\n"),
         )
         .expect("another host's");

@@ -93,20 +93,8 @@ impl EpochDecisions {
                 }
                 Decision::Run(run) => run,
             };
-            let DecidedObjects {
-                offsets,
-                sources_idle_since,
-                operators,
-            } = headers.decided(&objects, run)?;
-            self.check_offsets_if_any(epoch, offsets)?;
-            let decision = EpochDecision {
-                epoch,
-                rewind,
-                run: Some(run),
-                offsets,
-                sources_idle_since,
-                operators,
-            };
+            let decision = headers.decided(&objects, run)?.decision(epoch, rewind, run);
+            self.check_offsets_if_any(epoch, decision.offsets)?;
             if let Some(decision) = self.record(decision)? {
                 return Ok(Some(decision));
             }
@@ -258,21 +246,35 @@ impl EpochDecisions {
 }
 
 /// What the headers of the deciding run's objects say.
-struct DecidedObjects {
+pub(super) struct DecidedObjects {
     offsets: Digest,
     sources_idle_since: Option<i64>,
     operators: BTreeMap<OperatorName, Vec<PartitionDecision>>,
 }
 
+impl DecidedObjects {
+    /// The decision that they make.
+    pub(super) fn decision(self, epoch: Epoch, rewind: RunNumber, run: RunNumber) -> EpochDecision {
+        EpochDecision {
+            epoch,
+            rewind,
+            run: Some(run),
+            offsets: self.offsets,
+            sources_idle_since: self.sources_idle_since,
+            operators: self.operators,
+        }
+    }
+}
+
 /// The headers of an epoch's heads, each read once.
-struct Headers<'a> {
+pub(super) struct Headers<'a> {
     decisions: &'a EpochDecisions,
     epoch: Epoch,
     read: BTreeMap<ObjectId, Option<HeadHeader>>,
 }
 
 impl<'a> Headers<'a> {
-    fn new(decisions: &'a EpochDecisions, epoch: Epoch) -> Self {
+    pub(super) fn new(decisions: &'a EpochDecisions, epoch: Epoch) -> Self {
         Self {
             decisions,
             epoch,
@@ -288,13 +290,17 @@ impl<'a> Headers<'a> {
         Ok(())
     }
 
-    fn get(&mut self, object: &ObjectId) -> Result<Option<&HeadHeader>> {
+    pub(super) fn get(&mut self, object: &ObjectId) -> Result<Option<&HeadHeader>> {
         self.read(std::slice::from_ref(object))?;
         Ok(self.read.get(object).and_then(Option::as_ref))
     }
 
     /// Returns what the headers of the deciding run's objects say.
-    fn decided(&mut self, objects: &[ObjectId], run: RunNumber) -> Result<DecidedObjects> {
+    pub(super) fn decided(
+        &mut self,
+        objects: &[ObjectId],
+        run: RunNumber,
+    ) -> Result<DecidedObjects> {
         let mut decided: Vec<ObjectId> = objects
             .iter()
             .filter(|object| object.run == run)

@@ -7,6 +7,7 @@
 mod deciding;
 mod evaluated;
 mod record;
+mod undecided;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -111,6 +111,14 @@ impl EpochLog {
             .collect())
     }
 
+    /// Returns the run of the newest rewind; 0 if there is none.
+    ///
+    /// # Errors
+    /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
+    pub fn newest_rewind(&self) -> Result<RunNumber> {
+        Ok(self.marks.read()?.newest_of(Epoch(i64::MAX)))
+    }
+
     /// Returns the newest epoch in the log, read once in each run.
     ///
     /// # Errors

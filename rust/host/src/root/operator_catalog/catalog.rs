@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::difference;
-use super::operator_meta::{OperatorMeta, StoredOperator};
+use super::operator_meta::{OperatorMeta, PayloadSchema, RecordedOperator, StoredOperator};
 use crate::protocol::{self, Decision, Epoch, OperatorName, RunNumber};
 use crate::root::epoch_log::EpochLog;
 use crate::root::names;
@@ -99,8 +99,29 @@ impl OperatorCatalog {
     /// # Errors
     /// `Restore` if its object is missing or cannot be read.
     pub fn first_epoch(&self, operator: &OperatorName) -> Result<Epoch> {
+        Ok(self.first_meta(operator)?.first_epoch)
+    }
+
+    /// Returns what the root records of an operator.
+    ///
+    /// # Errors
+    /// As [`OperatorCatalog::first_epoch`].
+    pub fn recorded(&self, operator: &OperatorName) -> Result<RecordedOperator> {
+        let meta = self.first_meta(operator)?;
+        let mut payloads = vec![meta.payload.clone()];
+        while let Ok(next) = u16::try_from(payloads.len()) {
+            let file = names::operator_payload(operator, next);
+            match self.objects.get_json::<PayloadSchema>(&file)? {
+                Some(payload) => payloads.push(payload),
+                None => break,
+            }
+        }
+        Ok(RecordedOperator { meta, payloads })
+    }
+
+    fn first_meta(&self, operator: &OperatorName) -> Result<OperatorMeta> {
         let name = names::operator(operator);
-        let meta: OperatorMeta = self.objects.get_json(&name)?.ok_or_else(|| {
+        self.objects.get_json(&name)?.ok_or_else(|| {
             Error::new(
                 ErrorKind::Restore,
                 format!(
@@ -108,8 +129,7 @@ impl OperatorCatalog {
                     self.objects.place(&name).display()
                 ),
             )
-        })?;
-        Ok(meta.first_epoch)
+        })
     }
 
     /// Lists all versions of the operators that first took part in this epoch or a later one.

@@ -8,7 +8,9 @@ mod catalog;
 mod difference;
 mod operator_meta;
 mod store_serdes;
+mod stored_store;
 
 pub use catalog::OperatorCatalog;
-pub use operator_meta::{OperatorMeta, PayloadSchema, StoredOperator};
-pub use store_serdes::StoreSerdes;
+pub use operator_meta::{OperatorMeta, PayloadSchema, RecordedOperator, StoredOperator};
+pub use store_serdes::{StoreSerdes, descriptor_bytes};
+pub use stored_store::{StoredKind, StoredStore};

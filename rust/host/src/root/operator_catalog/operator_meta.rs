@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::store_serdes::StoreSerdes;
+use super::stored_store::StoredStore;
 use crate::codec::column::Column;
 use crate::protocol::Epoch;
 
@@ -43,7 +44,9 @@ pub struct OperatorMeta {
     pub payload: PayloadSchema,
     /// Settings that the state depends on (`history_retention`, …).
     pub settings: BTreeMap<String, Value>,
-    /// The epoch in which the operator first took part; stored, but not compared.
+    /// The operator's stores; recorded, but not compared.
+    pub stores: Vec<StoredStore>,
+    /// The epoch in which the operator first took part; recorded, but not compared.
     pub first_epoch: Epoch,
 }
 
@@ -56,4 +59,13 @@ pub struct StoredOperator {
     pub payloads: Vec<PayloadSchema>,
     /// The version that the query uses now.
     pub version: u16,
+}
+
+/// An operator as the root records it, with all versions of its payload columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedOperator {
+    /// What it stores, as of its first epoch.
+    pub meta: OperatorMeta,
+    /// Its payload columns, by version.
+    pub payloads: Vec<PayloadSchema>,
 }

@@ -46,10 +46,14 @@ fn check(old: &str, new: &str, side: SerdeSide) -> Result<()> {
     if old == new {
         return Ok(());
     }
-    Serde::of_descriptor(&bytes(new)?)?.check_descriptor(&bytes(old)?, side)
+    Serde::of_descriptor(&descriptor_bytes(new)?)?.check_descriptor(&descriptor_bytes(old)?, side)
 }
 
-fn bytes(hex: &str) -> Result<Vec<u8>> {
+/// Returns the bytes of a serde's descriptor, which the root stores in hex.
+///
+/// # Errors
+/// `Serialization` if the text is not hex.
+pub fn descriptor_bytes(hex: &str) -> Result<Vec<u8>> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let byte = |pair: &[u8; 2]| Some((digit(&pair[0])? << 4 | digit(&pair[1])?) as u8);
     let (pairs, rest) = hex.as_bytes().as_chunks();

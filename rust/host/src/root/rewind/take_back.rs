@@ -237,7 +237,7 @@ mod tests {
                 .into_iter()
                 .flat_map(|epoch| of_run(epoch, next)),
         );
-        let meta = br#"{"kind":"k","key":[],"settings":{},"first_epoch":0}"#;
+        let meta = br#"{"kind":"k","key":[],"settings":{},"stores":[],"first_epoch":0}"#;
         let claim = br#"{"run_id":"b","first_epoch":0,"query_id":"q"}"#;
         let mut changes = vec![ConcurrentChange::Puts(names::claim(next), claim.to_vec())];
         changes.extend(

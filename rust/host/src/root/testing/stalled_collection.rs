@@ -83,7 +83,7 @@ fn query() -> Trial {
 
 fn compute(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> RunNumber {
     let (meta, last) = (
-        br#"{"kind":"k","key":[],"settings":{},"first_epoch":0}"#,
+        br#"{"kind":"k","key":[],"settings":{},"stores":[],"first_epoch":0}"#,
         epochs.end - 1,
     );
     let run = run(trial, id, epochs);

@@ -19,5 +19,5 @@ mod user_function;
 pub mod user_worker;
 
 pub use accumulator::{Access, Accumulator};
-pub use registry::accumulator;
+pub use registry::{accumulator, result_type};
 pub use user_function::check_state_size;

@@ -1,16 +1,48 @@
 //! The functions by name.
 
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field};
 use holdfast_core::{Error, ErrorKind, Result};
 
 use super::accumulator::Accumulator;
 use super::avg::{Avg, AvgExact};
 use super::count::Count;
+use super::decimal::{MAX_PRECISION, wider};
 use super::items::{Items, ItemsFunction};
 use super::pick::{Pick, PickFunction};
 use super::sum::Sum;
 use super::user_function::UserFunction;
 use crate::operator::aggregate::spec::{AggregateColumn, AggregateFunction, AggregateSpec};
 use crate::operator::input::InputLayout;
+
+/// Returns the type of a built-in function's result; `argument` is the type of its column.
+pub fn result_type(function: AggregateFunction, argument: Option<&DataType>) -> DataType {
+    let Some(argument) = argument else {
+        return DataType::Int64;
+    };
+    match (function, argument) {
+        (AggregateFunction::Count | AggregateFunction::CountDistinct, _) => DataType::Int64,
+        (AggregateFunction::CollectList | AggregateFunction::CollectSet, _) => {
+            DataType::List(Arc::new(Field::new("element", argument.clone(), false)))
+        }
+        (AggregateFunction::Sum, DataType::Decimal128(precision, scale)) => {
+            DataType::Decimal128(wider(*precision, 10), *scale)
+        }
+        (AggregateFunction::Avg, DataType::Decimal128(precision, scale)) => {
+            DataType::Decimal128(wider(*precision, 4), (scale + 4).min(MAX_PRECISION as i8))
+        }
+        (
+            AggregateFunction::Sum,
+            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64,
+        ) => DataType::Int64,
+        (AggregateFunction::Sum, DataType::Float32 | DataType::Float64) => DataType::Float64,
+        (AggregateFunction::Avg, other) if !matches!(other, DataType::Duration(_)) => {
+            DataType::Float64
+        }
+        _ => argument.clone(),
+    }
+}
 
 /// Returns the accumulator of the result's column `number`.
 ///

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 
-use super::names;
-use super::objects::{Objects, PutOutcome};
-use super::run_claims::RunClaims;
 use crate::protocol::{
     self, HostId, NEWEST_OWNERS, OperatorName, Owner, OwnerStep, PartitionId, RunNumber, Term,
 };
+use crate::root::names;
+use crate::root::objects::{Objects, PutOutcome};
+use crate::root::run_claims::RunClaims;
 
 /// The number of newest claims of a run that are retained.
 ///
@@ -56,7 +56,7 @@ pub struct OwnerClaims {
 
 impl OwnerClaims {
     /// The claims of a root.
-    pub(super) fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
+    pub(in crate::root) fn new(objects: Arc<Objects>, runs: Arc<RunClaims>) -> Self {
         Self {
             objects,
             runs,

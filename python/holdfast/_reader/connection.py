@@ -1,0 +1,69 @@
+"""A reader's connection to a root, which its tables share."""
+
+from functools import lru_cache
+from os import getpid
+from typing import Any, Final
+
+from holdfast import _core
+from holdfast._reader.arrow import arrow
+from holdfast._reader.read_source import Offline, ReadSource
+
+_TIMEOUT: Final = 30.0
+
+
+class Connection:
+    """The extension's reader of a root, and how to make it again in another process."""
+
+    def __init__(
+        self,
+        root: str,
+        storage_options: dict[str, str],
+        offline: Offline,
+        cache_dir: str | None,
+    ) -> None:
+        arrow()
+        self.root: Final = root
+        self._storage_options: Final = storage_options
+        self._offline: Final = offline
+        self._cache_dir: Final = cache_dir
+        self.core: Final = _core.StateReader.connect(root, storage_options, cache_dir)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = tuple(self._storage_options.items())
+        return _shared, (self.root, options, self._offline, self._cache_dir)
+
+    def source(self, source: ReadSource) -> tuple[int | None, int | None, float, str]:
+        """Returns the options of a read as the extension takes them."""
+        unknown = source.keys() - ReadSource.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"{min(unknown)!r} is no option of a read")
+        return (
+            source.get("epoch"),
+            source.get("at_least"),
+            source.get("timeout", _TIMEOUT),
+            source.get("offline") or self._offline,
+        )
+
+
+def _shared(
+    root: str,
+    storage_options: tuple[tuple[str, str], ...],
+    offline: Offline,
+    cache_dir: str | None,
+) -> "Connection":
+    """Returns the reader that all unpickled ones of this process share.
+
+    A Python worker of Spark unpickles a function for each task, and lives longer.
+    """
+    return _connected(getpid(), root, storage_options, offline, cache_dir)
+
+
+@lru_cache(maxsize=16)
+def _connected(
+    process: int,  # noqa: ARG001 - a forked process must not use its parent's readers
+    root: str,
+    storage_options: tuple[tuple[str, str], ...],
+    offline: Offline,
+    cache_dir: str | None,
+) -> "Connection":
+    return Connection(root, dict(storage_options), offline, cache_dir)

@@ -1,0 +1,25 @@
+"""Which state a read is of, and who answers it."""
+
+from typing import Literal, TypedDict
+
+Offline = Literal["auto", "never", "only"]
+"""Whether a reader makes copies of partitions: if no state host answers, never, or always."""
+
+
+class ReadSource(TypedDict, total=False):
+    """Options of every read.
+
+    By default a read is of the newest final epoch, that of the newest micro-batch that Spark has
+    committed, in all partitions that it touches.
+    """
+
+    epoch: int | None
+    """Read exactly this epoch: the root must still hold what its state is made of."""
+    at_least: int | None
+    """Wait until this epoch is final, then read the newest one."""
+    timeout: float
+    """How many seconds to wait, by default 30."""
+    offline: Offline | None
+    """`"auto"`: state hosts answer; if none does, the reader makes copies of the partitions from
+    snapshots and log. `"never"` makes no copies, and waits for a host. `"only"` does not ask hosts.
+    By default what `connect` was given."""

@@ -1,0 +1,172 @@
+"""Connects to the root of a query's state."""
+
+from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
+from types import TracebackType
+from typing import Any, Final, Self
+
+from holdfast._reader.connection import Connection
+from holdfast._reader.read_source import Offline
+from holdfast._reader.state_table import StateTable, list_tables, shown
+from holdfast.errors import StateMismatchError
+
+
+def connect(
+    root: str | PathLike[str],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    offline: Offline = "auto",
+    cache_dir: str | PathLike[str] | None = None,
+) -> "StateReader":
+    """Returns a reader of the state of a query, running or stopped, from any process.
+
+    `root` is the root that `State` was given: a folder, or an address such as `s3://bucket/prefix`
+    with its `storage_options`. The reader never writes to it.
+
+    While the query runs, its state hosts answer. If none answers, the reader makes copies of the
+    partitions that it reads, from snapshots and log, in a private folder below `cache_dir` (by
+    default the temporary folder). The folder is removed when the reader is closed. Both give the
+    same rows. `offline="never"` makes no copies, and waits for a host; `offline="only"` does not
+    ask hosts.
+
+    Needs pyarrow.
+
+    Raises `StateMismatchError` if the root holds no state, `FormatVersionError` for another format,
+    `HoldfastError` if it cannot be read.
+    """
+    return StateReader(
+        Connection(
+            fspath(root),
+            dict(storage_options or {}),
+            offline,
+            None if cache_dir is None else fspath(cache_dir),
+        )
+    )
+
+
+class Tables(Mapping[tuple[str, str], StateTable]):
+    """The tables of a root, by operator and store. It prints as a table."""
+
+    def __init__(self, tables: "list[StateTable]") -> None:
+        self._tables: Final = {(table.operator, table.store): table for table in tables}
+
+    def __getitem__(self, key: tuple[str, str]) -> StateTable:
+        return self._tables[key]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __repr__(self) -> str:
+        """Shows a line for each table."""
+        return shown(self._tables.values())
+
+
+class OperatorTables(Mapping[str, StateTable]):
+    """The tables of an operator with several stores, by store."""
+
+    def __init__(self, tables: "list[StateTable]") -> None:
+        self._tables: Final = {table.store: table for table in tables}
+
+    def __getitem__(self, store: str) -> StateTable:
+        return self._tables[store]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __repr__(self) -> str:
+        """Shows a line for each table."""
+        return shown(self._tables.values())
+
+
+class StateReader:
+    """Reads the tables of a root; `connect` makes one.
+
+    `reader["rates"]` is the table of the operator `rates`. If the operator has several stores,
+    `reader["visits"]["counts"]` is one of them. A reader is a context manager, and it pickles: a
+    process that unpickles it connects by itself.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Final = connection
+
+    @property
+    def root(self) -> str:
+        """The root's folder or address."""
+        return self._connection.root
+
+    @property
+    def epoch(self) -> int | None:
+        """The newest final epoch: the newest micro-batch that Spark has committed; None before."""
+        return self._connection.core.epoch()
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the state has."""
+        return self._connection.core.partitions()
+
+    @property
+    def tables(self) -> Tables:
+        """All tables. Stores that only an operator's own code can interpret are left out."""
+        return Tables(self._list())
+
+    def table(self, operator: str, store: str | None = None) -> StateTable:
+        """Returns a table of an operator; `store` may be left out if it has only one.
+
+        Raises `StateMismatchError` if there is no such table.
+        """
+        of_operator = [table for table in self._list() if table.operator == operator]
+        found = [table for table in of_operator if store in (None, table.store)]
+        if len(found) == 1:
+            return found[0]
+        if of_operator:
+            stores = [table.store for table in of_operator]
+            raise StateMismatchError(
+                f"operator {operator!r} has the tables {stores}: name one of them"
+            )
+        names = sorted({table.operator for table in self._list()})
+        raise StateMismatchError(
+            f"the state in {self.root} has no table of an operator {operator!r}; the operators "
+            f"are {names}"
+        )
+
+    def __getitem__(self, operator: str) -> Any:
+        """Returns the operator's table, or its tables by store if there are several.
+
+        Raises `StateMismatchError` if there is none.
+        """
+        found = [table for table in self._list() if table.operator == operator]
+        return OperatorTables(found) if len(found) > 1 else self.table(operator)
+
+    def close(self) -> None:
+        """Closes the reader. Open scans go on."""
+        self._connection.core.close()
+
+    def __enter__(self) -> Self:
+        """Returns the reader."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes the reader."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Shows the root."""
+        return f"<reader of the state in {self.root}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the address."""
+        return StateReader, (self._connection,)
+
+    def _list(self) -> list[StateTable]:
+        return list_tables(self._connection)

@@ -1,0 +1,411 @@
+"""One table of a query's state."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from holdfast._reader import keys as keys_
+from holdfast._reader.arrow import arrow, fields
+from holdfast._reader.connection import Connection
+from holdfast._reader.read_source import ReadSource
+from holdfast._reader.state_dataset import dataset
+from holdfast._time import Timestamp, timestamp_micros
+from holdfast.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.dataset
+
+_WINDOWED: Final = ("window", "timestamped_window", "session")
+
+
+class StateTable:
+    """A table of an operator: reads its rows as Arrow, from any process.
+
+    Each call reads one epoch, the newest final one. Arguments that the methods share:
+
+    - `as_of`: in a versioned table, the moment whose versions are read, epoch microseconds or an
+      aware datetime. By default the newest versions.
+    - `columns`: the columns of the result, in this order. By default all of `schema`.
+    - `source`: `epoch`, `at_least`, `timeout` and `offline`, see `holdfast.ReadSource`.
+
+    The methods raise `NotUpToBoundError` if the epoch is not reached in time or no epoch is final
+    yet, `RestoreError` if the root does not hold the epoch's state any more, `ValueError` or
+    `TypeError` for an argument that does not fit the table, `UnsupportedOperationError` for a read
+    that the kind of store does not have, `StoreClosedError` once the reader is closed.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        operator: str,
+        operator_kind: str,
+        store: str,
+        kind: str,
+        key: Sequence[str],
+        times: Sequence[str],
+        schema: "pyarrow.Schema",
+    ) -> None:
+        self._connection: Final = connection
+        self._operator: Final = operator
+        self._operator_kind: Final = operator_kind
+        self._store: Final = store
+        self._kind: Final = kind
+        self._key: Final = tuple(key)
+        self._times: Final = tuple(times)
+        self._schema: Final = schema
+
+    @property
+    def operator(self) -> str:
+        """The operator's name."""
+        return self._operator
+
+    @property
+    def operator_kind(self) -> str:
+        """The operator's kind: `join_asof`, `materialize`, …"""  # noqa: D400, D415
+        return self._operator_kind
+
+    @property
+    def store(self) -> str:
+        """The store's name."""
+        return self._store
+
+    @property
+    def kind(self) -> str:
+        """The store's kind: `key_value`, `versioned`, `window`, …"""  # noqa: D400, D415
+        return self._kind
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the key's columns."""
+        return self._key
+
+    @property
+    def schema(self) -> "pyarrow.Schema":
+        """The columns of a row: the key's, its times, the value's."""
+        return self._schema
+
+    def get(
+        self,
+        key: Any,
+        *,
+        as_of: Timestamp | None = None,
+        columns: Sequence[str] | None = None,
+        **source: Unpack[ReadSource],
+    ) -> dict[str, Any] | None:
+        """Returns the row of a key, without the key's columns; None if there is none.
+
+        A key of several columns is a tuple, or a dict by column.
+        """
+        self._refuse_windowed("get", "fetch")
+        batch = keys_.one_key(self._key_schema(), key)
+        return self._one(batch, columns, self._call(as_of=as_of), source)
+
+    def get_batch(
+        self,
+        keys: Any,
+        *,
+        as_of: Any = None,
+        columns: Sequence[str] | None = None,
+        **source: Unpack[ReadSource],
+    ) -> "pyarrow.Table":
+        """Returns a row for each key, in the order of the keys: nulls where there is none.
+
+        Keys of one column are a list, a pandas Series or an Arrow array. Keys of several are a list
+        of tuples, a dict of columns, a pandas DataFrame or an Arrow table. `as_of` is one moment,
+        or one for each key.
+        """
+        self._refuse_windowed("get_batch", "fetch_batch")
+        batch = keys_.many_keys(self._key_schema(), keys)
+        call = self._call(columns=columns)
+        if as_of is not None:
+            self._refuse_as_of()
+            times = keys_.time_column(as_of, batch.num_rows, "as_of")
+            batch = keys_.with_columns(batch, {"as_of": times})
+        return self._many(batch, call, source)
+
+    def fetch(
+        self,
+        key: Any,
+        start: Timestamp,
+        end: Timestamp | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        **source: Unpack[ReadSource],
+    ) -> dict[str, Any] | None:
+        """Returns the row of a key's window that starts at `start`, or of its session; else None.
+
+        A session also needs its `end`. The key's columns are left out.
+        """
+        self._refuse_unwindowed("fetch", "get")
+        batch = keys_.one_key(self._key_schema(), key)
+        batch = keys_.with_columns(batch, self._moments(batch.num_rows, start, end))
+        return self._one(batch, columns, self._call(), source)
+
+    def fetch_batch(
+        self,
+        keys: Any,
+        starts: Any,
+        ends: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        **source: Unpack[ReadSource],
+    ) -> "pyarrow.Table":
+        """Returns a row for each window or session, in order: nulls where there is none.
+
+        `keys` as in `get_batch`; `starts` and, of sessions, `ends` are one time for all, or one for
+        each key.
+        """
+        self._refuse_unwindowed("fetch_batch", "get_batch")
+        batch = keys_.many_keys(self._key_schema(), keys)
+        batch = keys_.with_columns(batch, self._moments(batch.num_rows, starts, ends))
+        return self._many(batch, self._call(columns=columns), source)
+
+    def scan(
+        self,
+        *,
+        prefix: Any = None,
+        start: Any = None,
+        end: Any = None,
+        as_of: Timestamp | None = None,
+        time_from: Timestamp | None = None,
+        time_to: Timestamp | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        **source: Unpack[ReadSource],
+    ) -> "pyarrow.RecordBatchReader":
+        """Returns the rows of a range of keys; of all keys by default.
+
+        `prefix` is a key, or the first columns of one: all keys that begin with them. `start` and
+        `end` are keys or their first columns, both included. Partitions come one after the other:
+        within one, rows are in the order of the keys, or in the order of time in a window or
+        session table.
+
+        `time_from` and `time_to` limit windows by their start. In a session table they find the
+        sessions that end at or after `time_from` and start at or before `time_to`.
+        """
+        rows, bounds = self._bounds(prefix, start, end)
+        if (time_from is not None or time_to is not None) and self._kind not in _WINDOWED:
+            raise UnsupportedOperationError(
+                f"{self._name()} is a {self._kind} table: only window and session tables have times"
+            )
+        call = self._call(
+            rows, as_of=as_of, start=time_from, end=time_to, columns=columns, limit=limit
+        )
+        return self._scan(call, bounds, source)
+
+    def versions(
+        self,
+        key: Any = None,
+        *,
+        start: Timestamp | None = None,
+        end: Timestamp | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        **source: Unpack[ReadSource],
+    ) -> "pyarrow.RecordBatchReader":
+        """Returns the versions of a key, or of all keys, that were valid between two times.
+
+        The versions of a key come oldest first, each with `valid_from` and `valid_to`; a newest
+        version has no `valid_to`.
+        """
+        if self._kind != "versioned":
+            raise UnsupportedOperationError(
+                f"{self._name()} is a {self._kind} table: it keeps no versions"
+            )
+        rows, bounds = "versions", keys_.no_keys()
+        if key is not None:
+            rows, bounds = "versions_of_key", keys_.one_key(self._key_schema(), key)
+        call = self._call(rows, start=start, end=end, columns=columns, limit=limit)
+        return self._scan(call, bounds, source)
+
+    def dataset(
+        self,
+        *,
+        as_of: Timestamp | None = None,
+        **source: Unpack[ReadSource],
+    ) -> "pyarrow.dataset.Dataset":
+        """Returns the table as a pyarrow dataset, which polars, DuckDB and pandas read.
+
+        Each scan reads one epoch. A filter that sets the key, or its first columns, to values
+        reads only these keys, and columns that are not needed are not read. The rest of the filter
+        is applied by Arrow.
+        """
+
+        def read(keys: dict[str, Any], columns: list[str]) -> "pyarrow.RecordBatchReader":
+            prefix = tuple(keys[name] for name in self._key[: len(keys)]) or None
+            return self.scan(prefix=prefix, as_of=as_of, columns=columns, **source)
+
+        return dataset(self._schema, self._key, read)
+
+    def __repr__(self) -> str:
+        """Shows the table's name, kind and columns."""
+        columns = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
+        return f"<{self._kind} table {self._name()} by {', '.join(self._key)}: {columns}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the address, so that a table can be used in a UDF."""
+        return _open_table, (self._connection, self._operator, self._store)
+
+    def _name(self) -> str:
+        return f"{self._operator}.{self._store}"
+
+    def _key_schema(self) -> "pyarrow.Schema":
+        return fields(self._schema, list(self._key))
+
+    def _call(
+        self,
+        rows: str = "get",
+        *,
+        as_of: Timestamp | None = None,
+        start: Timestamp | None = None,
+        end: Timestamp | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> dict[str, Any]:
+        if as_of is not None:
+            self._refuse_as_of()
+        if isinstance(columns, str):
+            raise TypeError(f"columns={columns!r}: give a list of names")
+        if limit is not None and limit < 0:
+            raise ValueError(f"limit is {limit}; it must not be negative")
+        return {
+            "rows": rows,
+            "as_of": None if as_of is None else timestamp_micros(as_of, "as_of"),
+            "from": None if start is None else timestamp_micros(start, "start"),
+            "to": None if end is None else timestamp_micros(end, "end"),
+            "columns": None if columns is None else list(columns),
+            "limit": limit,
+        }
+
+    def _moments(self, rows: int, start: Any, end: Any) -> Mapping[str, "pyarrow.Array"]:
+        is_session = self._kind == "session"
+        if is_session != (end is not None):
+            needs = "start and end" if is_session else "start only"
+            raise ValueError(f"{self._name()} is a {self._kind} table: give {needs}")
+        times = {"start": keys_.time_column(start, rows, "start")}
+        if is_session:
+            times["end"] = keys_.time_column(end, rows, "end")
+        return times
+
+    def _bounds(self, prefix: Any, start: Any, end: Any) -> "tuple[str, pyarrow.RecordBatch]":
+        key = self._key_schema()
+        if prefix is not None:
+            if start is not None or end is not None:
+                raise ValueError("give prefix, or start and end, not both")
+            return "prefix", keys_.one_key(key, prefix, argument="prefix")
+        if start is None and end is None:
+            return "all", keys_.no_keys()
+        if end is None:
+            return "from", keys_.one_key(key, start, argument="start")
+        upper = keys_.one_key(key, end, argument="end")
+        if start is None:
+            return "to", upper
+        lower = keys_.one_key(key, start, argument="start")
+        if lower.num_columns != upper.num_columns:
+            raise ValueError("start and end must have the same key columns")
+        both = arrow().Table.from_batches([lower, upper]).combine_chunks()
+        return "between", both.to_batches()[0]
+
+    def _one(
+        self,
+        batch: "pyarrow.RecordBatch",
+        columns: Sequence[str] | None,
+        call: dict[str, Any],
+        source: ReadSource,
+    ) -> dict[str, Any] | None:
+        found = self._many(batch, call, source).to_pylist()[0]
+        row = {name: value for name, value in found.items() if name not in self._key}
+        if all(value is None for value in row.values()):
+            return None
+        if columns is None:
+            return row
+        unknown = [name for name in columns if name not in found]
+        if unknown:
+            raise ValueError(f"the table has no column {unknown[0]!r}; it has {self._schema.names}")
+        return {name: found[name] for name in columns}
+
+    def _many(
+        self,
+        batch: "pyarrow.RecordBatch",
+        call: dict[str, Any],
+        source: ReadSource,
+    ) -> "pyarrow.Table":
+        table, read = (self._operator, self._store), json.dumps(call)
+        found, _ = self._connection.core.get(table, read, batch, self._connection.source(source))
+        return arrow().Table.from_batches([arrow().record_batch(found)])
+
+    def _scan(
+        self,
+        call: dict[str, Any],
+        bounds: "pyarrow.RecordBatch",
+        source: ReadSource,
+        partition: int | None = None,
+    ) -> "pyarrow.RecordBatchReader":
+        table, read = (self._operator, self._store), json.dumps(call)
+        rows, _ = self._connection.core.scan(
+            table, read, bounds, self._connection.source(source), partition
+        )
+        return arrow().RecordBatchReader.from_stream(rows)
+
+    def _refuse_as_of(self) -> None:
+        if self._kind != "versioned":
+            raise UnsupportedOperationError(
+                f"{self._name()} is a {self._kind} table: only a versioned one can be read as of a "
+                "time"
+            )
+
+    def _refuse_windowed(self, method: str, instead: str) -> None:
+        if self._kind in _WINDOWED:
+            raise UnsupportedOperationError(
+                f"{self._name()} is a {self._kind} table, whose rows have a key and a time: call "
+                f"{instead} in place of {method}"
+            )
+
+    def _refuse_unwindowed(self, method: str, instead: str) -> None:
+        if self._kind not in _WINDOWED:
+            raise UnsupportedOperationError(
+                f"{self._name()} is a {self._kind} table, whose rows have no windows: call "
+                f"{instead} in place of {method}"
+            )
+
+
+def list_tables(connection: Connection) -> list[StateTable]:
+    """Returns all tables of a root, by operator."""
+    return [
+        StateTable(
+            connection,
+            operator=operator,
+            operator_kind=operator_kind,
+            store=store,
+            kind=kind,
+            key=key,
+            times=times,
+            schema=arrow().schema(columns),
+        )
+        for operator, operator_kind, store, kind, key, times, columns in connection.core.tables()
+    ]
+
+
+def _open_table(connection: Connection, operator: str, store: str) -> StateTable:
+    tables = list_tables(connection)
+    return next(table for table in tables if (table.operator, table.store) == (operator, store))
+
+
+def shown(tables: Iterable[StateTable]) -> str:
+    """Returns tables as lines of text, one a table, under a header."""
+    rows = [("operator", "table", "kind", "key", "columns")]
+    rows += [
+        (
+            table.operator,
+            table.store,
+            table.kind,
+            ", ".join(table.key),
+            ", ".join(name for name in table.schema.names if name not in table.key),
+        )
+        for table in tables
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(lines)

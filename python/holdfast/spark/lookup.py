@@ -1,0 +1,129 @@
+"""Joins the rows of a frame with a table of another query's state."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import types as sql
+
+from holdfast._reader.read_source import Offline
+from holdfast._reader.state_reader import connect
+from holdfast._reader.state_table import StateTable
+from holdfast._time import Timestamp, timestamp_micros
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame
+
+
+def lookup(
+    df: "DataFrame",
+    root: str | PathLike[str],
+    table: str,
+    *,
+    on: str | Sequence[str] | Mapping[str, str],
+    store: str | None = None,
+    as_of: str | Timestamp | None = None,
+    columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    offline: Offline = "auto",
+    epoch: int | None = None,
+) -> "DataFrame":
+    """Returns each row of a frame with the row of its key in the state of another query.
+
+    `root` is the root of that query's state, `table` the operator, `store` one of its tables if it
+    has several. `on` names the columns of the key: in the order of the table's key, or as a dict
+    from the table's key columns to the frame's. In a versioned table `as_of` is the column with the
+    time as of which a row is looked up, or one time for all rows. A row whose key is not found has
+    nulls.
+
+    `columns` are the table's columns that are added, by default all but the key's. The frame may be
+    static or a stream. Each batch of rows (`spark.sql.execution.arrow.maxRecordsPerBatch`) reads
+    one epoch, the newest final one, or `epoch`. So the rows of one micro-batch may be of different
+    epochs, and a recomputed micro-batch may find newer rows. For a join that gives the same rows
+    again, read the other query's changes as a stream and join them with `join_asof`.
+
+    `offline` as in `holdfast.connect`: with `"auto"` each Python worker makes copies of the
+    partitions if no state host answers.
+
+    Raises `StateMismatchError` if there is no such table, `ValueError` or `TypeError` for an
+    argument that does not fit the frame or the table.
+    """
+    with connect(root, storage_options=storage_options, offline=offline) as reader:
+        found = reader.table(table, store)
+        look_up = _LookUp(
+            df, found, keys=_keys(on, found), as_of=as_of, columns=columns, epoch=epoch
+        )
+        return df.mapInArrow(look_up, look_up.output)
+
+
+class _LookUp:
+    """The function that runs in Python workers."""
+
+    def __init__(
+        self,
+        df: "DataFrame",
+        table: StateTable,
+        *,
+        keys: Mapping[str, str],
+        as_of: str | Timestamp | None,
+        columns: Sequence[str] | None,
+        epoch: int | None,
+    ) -> None:
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        if isinstance(columns, str):
+            raise TypeError(f"columns={columns!r}: give a list of names")
+        added = [name for name in table.schema.names if name not in table.key]
+        added = list(columns) if columns is not None else added
+        times = [as_of] if isinstance(as_of, str) else []
+        for name in [*keys.values(), *times]:
+            if name not in df.columns:
+                raise ValueError(f"the frame has no column {name!r}; it has {df.columns}")
+        for name in added:
+            if name not in table.schema.names:
+                raise ValueError(f"the table has no column {name!r}; it has {table.schema.names}")
+            if name in df.columns:
+                raise ValueError(
+                    f"both the frame and the table have a column {name!r}: rename the frame's, or "
+                    "leave it out of columns"
+                )
+        self._table: Final = table
+        self._keys: Final = keys
+        self._as_of: Final = as_of if isinstance(as_of, str) else None
+        self._moment: Final = (
+            None if as_of is None or isinstance(as_of, str) else timestamp_micros(as_of, "as_of")
+        )
+        self._columns: Final = added
+        self._epoch: Final = epoch
+        fields = [
+            sql.StructField(name, from_arrow_type(table.schema.field(name).type)) for name in added
+        ]
+        self.output: Final = sql.StructType([*df.schema.fields, *fields])
+
+    def __call__(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
+        """Adds the table's columns to batches of the frame's rows."""
+        import pyarrow as pa
+
+        for batch in batches:
+            given = {key: batch.column(name) for key, name in self._keys.items()}
+            moment: Any = self._moment if self._as_of is None else batch.column(self._as_of)
+            found = self._table.get_batch(
+                given, as_of=moment, columns=self._columns, epoch=self._epoch
+            )
+            added = [column.combine_chunks() for column in found.columns]
+            names = [*batch.schema.names, *self._columns]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)
+
+
+def _keys(on: str | Sequence[str] | Mapping[str, str], table: StateTable) -> dict[str, str]:
+    """Returns the frame's columns by the table's key columns."""
+    if isinstance(on, str):
+        on = [on]
+    if not isinstance(on, Mapping):
+        if len(on) != len(table.key):
+            raise ValueError(f"on={list(on)!r}: the table's key is {list(table.key)}")
+        on = dict(zip(table.key, on, strict=True))
+    if set(on) != set(table.key):
+        raise ValueError(f"on={dict(on)!r}: name the table's key columns, {list(table.key)}")
+    return {name: on[name] for name in table.key}

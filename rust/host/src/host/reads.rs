@@ -1,0 +1,69 @@
+//! What a host holds for its readers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use holdfast_core::Result;
+use parking_lot::Mutex;
+
+use crate::net::read::ReadTarget;
+use crate::partition::ReadView;
+use crate::protocol::{OperatorName, RunNumber};
+use crate::root::{ReaderAddress, Root};
+use crate::tables::{StateTable, operator_tables};
+
+/// A view of a partition, with the tables of its operator.
+pub struct OpenView {
+    /// The view.
+    pub view: ReadView,
+    /// The operator's tables.
+    pub tables: Arc<Vec<StateTable>>,
+}
+
+/// What a host holds for its readers.
+#[derive(Default)]
+pub struct Reads {
+    /// How readers reach this host; none if it does not listen.
+    address: Option<ReaderAddress>,
+    /// The tables of operators, by the id of their root. Another run may have others.
+    tables: Mutex<HashMap<(String, OperatorName), TablesOfRun>>,
+}
+
+type TablesOfRun = (RunNumber, Arc<Vec<StateTable>>);
+
+impl Reads {
+    /// No readers yet, at an address.
+    pub fn at(address: ReaderAddress) -> Self {
+        Self {
+            address: Some(address),
+            ..Self::default()
+        }
+    }
+
+    /// How readers reach this host; none if it does not listen.
+    pub fn address(&self) -> Option<&ReaderAddress> {
+        self.address.as_ref()
+    }
+
+    /// Returns the tables of an operator in a run.
+    ///
+    /// # Errors
+    /// `Restore` if the operator cannot be read.
+    pub fn tables(
+        &self,
+        root: &Root,
+        target: &ReadTarget,
+        run: RunNumber,
+    ) -> Result<Arc<Vec<StateTable>>> {
+        let key = (target.root.clone(), target.operator.clone());
+        if let Some((of_run, tables)) = self.tables.lock().get(&key)
+            && *of_run == run
+        {
+            return Ok(Arc::clone(tables));
+        }
+        let recorded = root.operators.recorded(&target.operator)?;
+        let tables = Arc::new(operator_tables(&recorded)?);
+        self.tables.lock().insert(key, (run, Arc::clone(&tables)));
+        Ok(tables)
+    }
+}

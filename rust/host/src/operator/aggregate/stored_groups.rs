@@ -1,0 +1,215 @@
+//! The groups of an aggregation as readers see them: results made of stored states.
+
+use arrow_array::{ArrayRef, UInt64Array};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_select::take::take;
+use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::functions::{Access, Accumulator, accumulator, result_type};
+use super::groups::Groups;
+use super::spec::{AggregateColumn, AggregateFunction, AggregateSpec, ITEMS};
+use super::window_spec::Emit;
+use crate::codec::column::Column;
+use crate::codec::row::RowCodec;
+use crate::operator::input::{InputLayout, RowsSpec};
+use crate::root::OperatorMeta;
+
+/// The functions of an aggregation, from what the root records of it.
+pub struct StoredGroups {
+    spec: AggregateSpec,
+    layout: InputLayout,
+    fields: Vec<Field>,
+}
+
+/// A stored group: its key, its window's start (0 without windows), and its state.
+pub struct StoredGroup<'a> {
+    /// The key's bytes.
+    pub key: &'a [u8],
+    /// The window's start.
+    pub start: i64,
+    /// The state; none for a group that does not exist.
+    pub state: Option<&'a [u8]>,
+}
+
+impl StoredGroups {
+    /// The groups of an aggregation; none if one of its functions is the user's, whose results only
+    /// the user's code can make.
+    ///
+    /// # Errors
+    /// `Restore` for a recorded column that cannot be read.
+    pub fn of(meta: &OperatorMeta) -> Result<Option<Self>> {
+        let mut aggregates = Vec::new();
+        let mut arguments = Vec::new();
+        for column in &meta.value {
+            let Some((function, argument)) = parse(column)? else {
+                return Ok(None);
+            };
+            aggregates.push(AggregateColumn {
+                name: column.name.clone(),
+                function,
+                column: argument.as_ref().map(|_| arguments.len()),
+                declared: None,
+            });
+            arguments.extend(argument);
+        }
+        let name = |n: usize| format!("argument {n}");
+        let spec = AggregateSpec {
+            rows: RowsSpec {
+                keys: meta.key.iter().map(|column| column.name.clone()).collect(),
+                left: (0..arguments.len()).map(name).collect(),
+                right: Vec::new(),
+                times: Vec::new(),
+                order_left: Vec::new(),
+                order_right: Vec::new(),
+            },
+            aggregates,
+            window: None,
+            timed: meta.settings.get("timed").and_then(|timed| timed.as_bool()) == Some(true),
+            grace: None,
+            emit: Emit::default(),
+            retention: None,
+            last: false,
+            columns: Vec::new(),
+        };
+        let mut fields = vec![
+            Field::new("pid", DataType::Int32, false),
+            Field::new("side", DataType::Boolean, true),
+            Field::new("deleted", DataType::Boolean, true),
+            Field::new("t", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+        ];
+        for column in &meta.key {
+            fields.push(column.field()?);
+        }
+        let arguments = arguments.into_iter().enumerate();
+        fields.extend(arguments.map(|(n, data_type)| Field::new(name(n), data_type, true)));
+        let schema = Schema::new(fields);
+        let layout = InputLayout::new("aggregate", &spec.rows, &schema)?;
+        let fields = spec.aggregates.iter().map(|aggregate| {
+            let argument = aggregate
+                .column
+                .map(|column| layout.field(layout.left.start + column).data_type());
+            let data_type = result_type(aggregate.function, argument);
+            Field::new(&aggregate.name, data_type, true)
+        });
+        Ok(Some(Self {
+            fields: fields.collect(),
+            spec,
+            layout,
+        }))
+    }
+
+    /// The columns of the results.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Returns the results of groups: a row for each, nulls for a group that does not exist.
+    ///
+    /// # Errors
+    /// `Serialization` for a state that cannot be read; the store's.
+    pub fn results(
+        &self,
+        db: &Database,
+        tx: &mut Transaction,
+        stored: &[StoredGroup<'_>],
+    ) -> Result<Vec<ArrayRef>> {
+        let mut accumulators = self
+            .spec
+            .aggregates
+            .iter()
+            .enumerate()
+            .map(|(number, aggregate)| accumulator(number, aggregate, &self.spec, &self.layout))
+            .collect::<Result<Vec<_>>>()?;
+        let (mut groups, mut states) = (Groups::default(), Vec::new());
+        let mut places: Vec<Option<u64>> = Vec::with_capacity(stored.len());
+        for group in stored {
+            places.push(group.state.map(|state| {
+                let number = groups.enter(group.key, group.start);
+                // A key may be asked for twice.
+                if number as usize == states.len() {
+                    states.push(Some(state));
+                }
+                number.into()
+            }));
+        }
+        load(&mut accumulators, &states)?;
+        let numbers: Vec<usize> = (0..groups.count()).collect();
+        let unions: Vec<&[usize]> = numbers.chunks(1).collect();
+        let items = db.key_value(ITEMS)?;
+        let mut access = Access {
+            groups: &groups,
+            items: &items,
+            tx,
+            worker: &mut |_| Ok(()),
+        };
+        let places = UInt64Array::from(places);
+        let columns = accumulators.iter_mut().map(|accumulator| {
+            for group in &numbers {
+                accumulator.item_bytes(*group, &mut access)?;
+            }
+            let results = accumulator.result(&unions, &mut access, &mut Xxh3Default::new())?;
+            take(&results, &places, None).map_err(|error| {
+                let text = format!("the results of groups cannot be assembled: {error}");
+                Error::new(ErrorKind::Serialization, text)
+            })
+        });
+        columns.collect()
+    }
+}
+
+fn load(accumulators: &mut [Box<dyn Accumulator>], states: &[Option<&[u8]>]) -> Result<()> {
+    let types = accumulators
+        .iter()
+        .flat_map(|accumulator| accumulator.state_types());
+    let fields: Vec<Field> = types
+        .map(|data_type| Field::new("state", data_type, true))
+        .collect();
+    let mut columns = RowCodec::new(&fields)?
+        .decode(states.iter().copied())?
+        .into_iter();
+    accumulators.iter_mut().try_for_each(|accumulator| {
+        let count = accumulator.state_types().len();
+        let state: Vec<ArrayRef> = columns.by_ref().take(count).collect();
+        accumulator.load(&state)
+    })
+}
+
+/// A function with the type of its argument; no type: it takes the row.
+type ParsedFunction = (AggregateFunction, Option<DataType>);
+
+/// Parses a recorded column, such as `max(Int64)`; none for a function of the user.
+fn parse(column: &Column) -> Result<Option<ParsedFunction>> {
+    let unreadable = || {
+        let text = format!(
+            "the root's column {:?} has a function that cannot be read ({})",
+            column.name, column.data_type
+        );
+        Error::new(ErrorKind::Restore, text)
+    };
+    let text = column
+        .data_type
+        .strip_prefix("exact ")
+        .unwrap_or(&column.data_type);
+    let (name, argument) = text
+        .strip_suffix(')')
+        .and_then(|text| text.split_once('('))
+        .ok_or_else(unreadable)?;
+    let function = AggregateFunction::BUILT_IN
+        .into_iter()
+        .find(|function| function.name() == name);
+    let Some(function) = function else {
+        return Ok(None);
+    };
+    if argument == "*" {
+        return Ok(Some((function, None)));
+    }
+    let argument = Column {
+        name: column.name.clone(),
+        data_type: argument.to_owned(),
+    };
+    Ok(Some((
+        function,
+        Some(argument.field()?.data_type().clone()),
+    )))
+}

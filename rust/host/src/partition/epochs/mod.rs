@@ -1,0 +1,8 @@
+//! Epochs on their way into a partition's database: staged ones in memory, decided ones from the
+//! log.
+
+mod decided_epoch;
+mod prepared_epoch;
+
+pub use decided_epoch::{DecidedEpoch, apply_object, not_evaluated};
+pub use prepared_epoch::{PreparedEpoch, PreparedEpochs};

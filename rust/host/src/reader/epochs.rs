@@ -1,0 +1,160 @@
+//! Which epochs of a root are final, and what they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+
+use crate::protocol::{Epoch, EpochDecision, RunNumber};
+use crate::root::Root;
+
+/// How many decisions are held in memory.
+const CACHED: usize = 256;
+/// How long a decision is believed before the rewinds are looked at again.
+const BELIEVED: Duration = Duration::from_millis(500);
+/// How often Spark's commits are looked at while a reader waits for an epoch.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The final epochs of a root.
+pub struct FinalEpochs {
+    root: Arc<Root>,
+    partitions: u32,
+    known: Mutex<KnownDecisions>,
+}
+
+/// Decisions that were read since the last look at the rewinds.
+struct KnownDecisions {
+    decisions: BTreeMap<Epoch, Arc<EpochDecision>>,
+    rewind: RunNumber,
+    checked: Option<Instant>,
+}
+
+impl FinalEpochs {
+    /// The epochs of a root with so many partitions.
+    pub fn new(root: Arc<Root>, partitions: u32) -> Self {
+        let known = KnownDecisions {
+            decisions: BTreeMap::new(),
+            rewind: RunNumber(0),
+            checked: None,
+        };
+        Self {
+            root,
+            partitions,
+            known: Mutex::new(known),
+        }
+    }
+
+    /// Returns the newest epoch that Spark has committed and that is decided; none before the
+    /// first.
+    ///
+    /// Newer committed epochs have no decision yet: no operator ran in them, or their runs have
+    /// different results, of which the next session chooses.
+    ///
+    /// # Errors
+    /// `Restore` for an object that is damaged, `Io` if the disk fails.
+    pub fn newest(&self) -> Result<Option<Epoch>> {
+        let mut next = self.root.spark.latest_commit()?;
+        while let Some(epoch) = next {
+            if self.find(epoch)?.is_some() {
+                return Ok(Some(epoch));
+            }
+            next = epoch.previous();
+            // The log does not reach further back.
+            if next.is_some_and(|next| self.is_before_log(next).unwrap_or(true)) {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`FinalEpochs::newest`], and waits until it is at least `bound`.
+    ///
+    /// # Errors
+    /// `NotUpToBound` if it is not after `timeout`.
+    pub fn newest_at_least(&self, bound: Epoch, timeout: Duration) -> Result<Epoch> {
+        let started = Instant::now();
+        loop {
+            let newest = self.newest()?;
+            if let Some(newest) = newest.filter(|newest| *newest >= bound) {
+                return Ok(newest);
+            }
+            if started.elapsed() >= timeout {
+                let there = newest.map_or_else(
+                    || "no epoch is final".to_owned(),
+                    |newest| format!("epoch {newest} is the newest"),
+                );
+                let text = format!(
+                    "the state has not reached epoch {bound} within {} s: {there}; give a longer \
+                     timeout, or read an older epoch",
+                    timeout.as_secs_f64()
+                );
+                return Err(Error::new(ErrorKind::NotUpToBound, text).path(self.root.path()));
+            }
+            thread::sleep(POLL.min(timeout));
+        }
+    }
+
+    /// Returns the decision of a committed epoch.
+    ///
+    /// # Errors
+    /// `Restore` if the log no longer has the epoch; it names the oldest one that it has.
+    pub fn decision(&self, epoch: Epoch) -> Result<Arc<EpochDecision>> {
+        if let Some(decision) = self.find(epoch)? {
+            return Ok(decision);
+        }
+        let oldest = self.root.log.epochs()?.into_iter().min();
+        let oldest = oldest.map_or_else(
+            || "the log is empty".to_owned(),
+            |oldest| format!("the oldest epoch of the log is {oldest}"),
+        );
+        let text = format!("epoch {epoch} cannot be read any more: {oldest}");
+        Err(Error::new(ErrorKind::Restore, text).path(self.root.path()))
+    }
+
+    /// Checks that an epoch is final.
+    ///
+    /// # Errors
+    /// `NotUpToBound` if it is not.
+    pub fn check_final(&self, epoch: Epoch) -> Result<()> {
+        self.newest_at_least(epoch, Duration::ZERO).map(|_| ())
+    }
+
+    /// Returns the decision of a committed epoch; none if there is none.
+    ///
+    /// # Errors
+    /// As [`FinalEpochs::newest`].
+    pub fn find(&self, epoch: Epoch) -> Result<Option<Arc<EpochDecision>>> {
+        let mut known = self.known.lock();
+        let is_old = known
+            .checked
+            .is_none_or(|checked| checked.elapsed() > BELIEVED);
+        if is_old {
+            let rewind = self.root.log.newest_rewind()?;
+            if rewind != known.rewind {
+                known.decisions.clear();
+                known.rewind = rewind;
+            }
+            known.checked = Some(Instant::now());
+        }
+        if let Some(decision) = known.decisions.get(&epoch) {
+            return Ok(Some(Arc::clone(decision)));
+        }
+        let Some(decision) = self.root.decisions.seen(epoch, self.partitions)? else {
+            return Ok(None);
+        };
+        let decision = Arc::new(decision);
+        known.decisions.insert(epoch, Arc::clone(&decision));
+        while known.decisions.len() > CACHED {
+            known.decisions.pop_first();
+        }
+        Ok(Some(decision))
+    }
+
+    fn is_before_log(&self, epoch: Epoch) -> Result<bool> {
+        let epochs = self.root.log.epochs()?;
+        Ok(epochs.iter().min().is_none_or(|oldest| epoch < *oldest))
+    }
+}

@@ -1,0 +1,225 @@
+//! A reader's connection to one host.
+
+use std::io::{self, BufReader, BufWriter, Write};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use holdfast_core::{Error, ErrorKind, Result};
+
+use crate::machine;
+use crate::net::batch_stream::SendError;
+use crate::net::call::CallMessage;
+use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
+use crate::net::message::{self, MessageKind};
+use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest, ReadTarget};
+use crate::net::socket::{Endpoint, Stream};
+use crate::root::ReaderAddress;
+use crate::tables::{EmitRows, ReadCall};
+
+const BUFFER_BYTES: usize = 64 << 10;
+/// How long a host may take to accept a connection or a message.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a host may take to find the next rows of a scan.
+const SLOW_ROWS: Duration = Duration::from_secs(60);
+
+/// A connection on which a reader sends one request after the other.
+pub struct HostConnection {
+    reader: BufReader<Stream>,
+    writer: BufWriter<Stream>,
+}
+
+/// Why a host did not answer a read.
+#[derive(Debug)]
+pub enum ReadFailure {
+    /// The host is gone, does not answer, or no longer has the partition: ask elsewhere.
+    Elsewhere(String),
+    /// The request failed.
+    Failed(Error),
+}
+
+impl From<io::Error> for ReadFailure {
+    fn from(error: io::Error) -> Self {
+        Self::Elsewhere(error.to_string())
+    }
+}
+
+impl From<Error> for ReadFailure {
+    fn from(error: Error) -> Self {
+        // The host has closed the database: the partition has moved, or the host ends.
+        match error.kind() {
+            ErrorKind::StoreClosed => Self::Elsewhere(error.to_string()),
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+/// What a host has of a partition.
+type FromHost<T> = std::result::Result<T, ReadFailure>;
+
+impl HostConnection {
+    /// Connects to a host and sends the token.
+    ///
+    /// # Errors
+    /// `Elsewhere` if the host does not answer or rejects the token: another process listens there.
+    pub fn connect(address: &ReaderAddress) -> FromHost<Self> {
+        let endpoint = match (&address.endpoint, address.machine == machine::name()) {
+            (None, _) => Endpoint::Unix(address.socket.clone()),
+            (Some(_), true) if address.socket.exists() => Endpoint::Unix(address.socket.clone()),
+            (Some(endpoint), _) => Endpoint::Tcp(endpoint.clone()),
+        };
+        let stream = endpoint.connect(PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut connection = Self {
+            reader: BufReader::with_capacity(BUFFER_BYTES, stream.try_clone()?),
+            writer: BufWriter::with_capacity(BUFFER_BYTES, stream),
+        };
+        let token = address.token.as_bytes();
+        message::send(&mut connection.writer, MessageKind::Hello, token)?;
+        match message::receive(&mut connection.reader, MAX_GREETING)? {
+            Some((MessageKind::Welcome, _)) => {}
+            other => {
+                let kind = other.map(|(kind, _)| kind);
+                let text = format!("{endpoint} answers a greeting with {kind:?}");
+                return Err(ReadFailure::Elsewhere(text));
+            }
+        }
+        connection
+            .writer
+            .get_ref()
+            .set_read_timeout(Some(SLOW_ROWS))?;
+        Ok(connection)
+    }
+
+    /// Pins a view of the newest final epoch; none if the host has no database of the partition.
+    ///
+    /// # Errors
+    /// The host's, and the connection's.
+    pub fn pin(&mut self, target: &ReadTarget) -> FromHost<Option<(u64, ReadEpoch)>> {
+        let target = target.clone();
+        self.send(&ReadRequest::Pin { target }, None)?;
+        match self.receive()? {
+            (ReadAnswer::Pinned { view, at }, _) => Ok(Some((view, at))),
+            (ReadAnswer::Absent, _) => Ok(None),
+            (answer, _) => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Releases a view.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn unpin(&mut self, view: u64) -> FromHost<()> {
+        self.send(&ReadRequest::Unpin { view }, None)
+    }
+
+    /// Reads rows of a view.
+    ///
+    /// # Errors
+    /// The host's, the connection's, and those of `emit`.
+    pub fn rows(
+        &mut self,
+        view: u64,
+        (store, call): (&str, &ReadCall),
+        batch: &RecordBatch,
+        emit: &mut EmitRows<'_>,
+    ) -> FromHost<()> {
+        let request = ReadRequest::Rows {
+            view,
+            store: store.to_owned(),
+            call: call.clone(),
+        };
+        self.send(&request, Some(batch))?;
+        self.receive_rows(emit).map(|_| ())
+    }
+
+    /// Reads rows of the newest final epoch, and returns the epoch; none if the host has no
+    /// database of the partition.
+    ///
+    /// # Errors
+    /// As [`HostConnection::rows`].
+    pub fn newest(
+        &mut self,
+        target: &ReadTarget,
+        (store, call): (&str, &ReadCall),
+        batch: &RecordBatch,
+        emit: &mut EmitRows<'_>,
+    ) -> FromHost<Option<ReadEpoch>> {
+        let request = ReadRequest::Newest {
+            target: target.clone(),
+            store: store.to_owned(),
+            call: call.clone(),
+        };
+        self.send(&request, Some(batch))?;
+        self.receive_rows(emit)
+    }
+
+    fn receive_rows(&mut self, emit: &mut EmitRows<'_>) -> FromHost<Option<ReadEpoch>> {
+        loop {
+            match self.receive()? {
+                (ReadAnswer::Rows { more, at }, rows) => {
+                    emit(rows).map_err(ReadFailure::Failed)?;
+                    if !more {
+                        return Ok(Some(at));
+                    }
+                }
+                (ReadAnswer::Absent, _) => return Ok(None),
+                (answer, _) => return Err(unexpected(&answer)),
+            }
+        }
+    }
+
+    fn send(
+        &mut self,
+        request: &ReadRequest<ReadCall>,
+        batch: Option<&RecordBatch>,
+    ) -> FromHost<()> {
+        let message = batch.map_or_else(CallMessage::empty, |batch| CallMessage::of(batch.clone()));
+        let message = message.with(READ, read::json(request)?);
+        let sent = message.send(&mut self.writer, MessageKind::Read);
+        sent.map_err(|error| match error {
+            SendError::Batch(error) => ReadFailure::Failed(error),
+            SendError::Stream(error) => error.into(),
+        })?;
+        Ok(self.writer.flush()?)
+    }
+
+    fn receive(&mut self) -> FromHost<(ReadAnswer, RecordBatch)> {
+        let received = message::receive(&mut self.reader, MAX_PAYLOAD)?;
+        let (kind, payload) = received
+            .ok_or_else(|| ReadFailure::Elsewhere("the host closed the connection".to_owned()))?;
+        match kind {
+            MessageKind::Answer => {
+                let answer = CallMessage::decode(payload)?;
+                Ok((read::parse(answer.attribute(READ))?, answer.batch))
+            }
+            MessageKind::Refused | MessageKind::Error => {
+                Err(message::decode_error(&payload).into())
+            }
+            kind => {
+                let text = format!("the state host answers a read with {kind:?}");
+                Err(ReadFailure::Failed(Error::new(
+                    ErrorKind::InvalidState,
+                    text,
+                )))
+            }
+        }
+    }
+}
+
+fn unexpected(answer: &ReadAnswer) -> ReadFailure {
+    let text = format!("the state host answers a read with {answer:?}");
+    ReadFailure::Failed(Error::new(ErrorKind::InvalidState, text))
+}
+
+/// Whether a read may be sent again elsewhere.
+pub fn failed<T>(result: FromHost<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(ReadFailure::Elsewhere(why)) => {
+            log::debug!("a host does not answer a reader: {why}");
+            Ok(None)
+        }
+        Err(ReadFailure::Failed(error)) => Err(error),
+    }
+}

@@ -1,0 +1,323 @@
+//! The state hosts that serve a root, as a reader uses them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use holdfast_core::Result;
+use parking_lot::Mutex;
+
+use super::epochs::FinalEpochs;
+use super::host_connection::{HostConnection, ReadFailure, failed};
+use crate::net::read::{ReadEpoch, ReadTarget};
+use crate::protocol::{Epoch, OperatorName, PartitionDecision, PartitionId};
+use crate::root::{ReaderAddress, Root};
+use crate::tables::{EmitRows, ReadCall};
+
+/// How long the address of a partition's host is believed, and how long a host that does not answer
+/// is not asked again.
+const BELIEVED: Duration = Duration::from_secs(1);
+/// How often partitions are pinned again if their epochs differ.
+const PINS: usize = 3;
+/// The most idle connections to one host.
+const IDLE: usize = 8;
+
+/// The hosts of a root.
+pub struct LiveHosts {
+    root: Arc<Root>,
+    root_id: String,
+    epochs: Arc<FinalEpochs>,
+    addresses: Mutex<HashMap<(OperatorName, PartitionId), KnownAddress>>,
+    idle: Mutex<HashMap<String, Vec<HostConnection>>>,
+}
+
+/// What was last found out about a partition's host.
+#[derive(Clone)]
+struct KnownAddress {
+    since: Instant,
+    /// None if no host serves the partition, or if it did not answer.
+    address: Option<Arc<ReaderAddress>>,
+}
+
+/// Views of several partitions, all of one epoch.
+pub struct PinnedViews {
+    hosts: Arc<LiveHosts>,
+    epoch: Epoch,
+    connections: HashMap<String, HostConnection>,
+    views: HashMap<PartitionId, PinnedView>,
+}
+
+struct PinnedView {
+    /// The token of its host.
+    host: String,
+    view: u64,
+    epoch: Epoch,
+}
+
+impl LiveHosts {
+    /// The hosts of a root with this id.
+    pub fn new(root: Arc<Root>, root_id: String, epochs: Arc<FinalEpochs>) -> Self {
+        Self {
+            root,
+            root_id,
+            epochs,
+            addresses: Mutex::default(),
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Reads rows of the newest final epoch of one partition; none if no host can answer.
+    ///
+    /// # Errors
+    /// The host's, and those of `emit`.
+    pub fn newest(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        call: (&str, &ReadCall),
+        batch: &RecordBatch,
+    ) -> Result<Option<(Epoch, Vec<RecordBatch>)>> {
+        let mut rows = Vec::new();
+        let target = self.target(operator, partition);
+        let answered = self.ask(operator, partition, |connection| {
+            rows.clear();
+            connection.newest(&target, call, batch, &mut |batch| {
+                rows.push(batch);
+                Ok(())
+            })
+        })?;
+        let Some(at) = answered else {
+            return Ok(None);
+        };
+        if !self.is_decided(operator, partition, at)? {
+            self.forget(operator, partition);
+            return Ok(None);
+        }
+        Ok(Some((at.epoch, rows)))
+    }
+
+    /// Pins views of partitions, all of one epoch; none if a host cannot answer.
+    ///
+    /// # Errors
+    /// The hosts'.
+    pub fn pin(
+        self: &Arc<Self>,
+        operator: &OperatorName,
+        partitions: &[PartitionId],
+    ) -> Result<Option<PinnedViews>> {
+        let mut pinned = PinnedViews {
+            hosts: Arc::clone(self),
+            epoch: Epoch(0),
+            connections: HashMap::new(),
+            views: HashMap::new(),
+        };
+        for _ in 0..PINS {
+            for partition in partitions {
+                let known = pinned.views.get(partition);
+                if known.is_some_and(|view| view.epoch == pinned.epoch) {
+                    continue;
+                }
+                if !self.pin_one(&mut pinned, operator, *partition)? {
+                    return Ok(None);
+                }
+            }
+            let mut epochs = pinned.views.values().map(|view| view.epoch);
+            if epochs.all(|epoch| epoch == pinned.epoch) {
+                return Ok(Some(pinned));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Pins one partition; false if its host cannot answer.
+    fn pin_one(
+        &self,
+        pinned: &mut PinnedViews,
+        operator: &OperatorName,
+        partition: PartitionId,
+    ) -> Result<bool> {
+        let Some(address) = self.address(operator, partition)? else {
+            return Ok(false);
+        };
+        let target = self.target(operator, partition);
+        if !pinned.connections.contains_key(&address.token) {
+            // An idle connection may be of a host that has ended since.
+            let Some(connection) = failed(HostConnection::connect(&address))? else {
+                self.forget(operator, partition);
+                return Ok(false);
+            };
+            pinned.connections.insert(address.token.clone(), connection);
+        }
+        let Some(connection) = pinned.connections.get_mut(&address.token) else {
+            return Ok(false);
+        };
+        if let Some(old) = pinned.views.remove(&partition) {
+            failed(connection.unpin(old.view))?;
+        }
+        let answered = failed(connection.pin(&target))?;
+        let Some(Some((view, at))) = answered else {
+            if answered.is_none() {
+                pinned.connections.remove(&address.token);
+            }
+            self.forget(operator, partition);
+            return Ok(false);
+        };
+        if !self.is_decided(operator, partition, at)? {
+            self.forget(operator, partition);
+            return Ok(false);
+        }
+        pinned.epoch = pinned.epoch.max(at.epoch);
+        pinned.views.insert(
+            partition,
+            PinnedView {
+                host: address.token.clone(),
+                view,
+                epoch: at.epoch,
+            },
+        );
+        Ok(true)
+    }
+
+    /// Asks the host of a partition; a connection that was idle may have ended, so a new one is
+    /// tried, too.
+    fn ask<T>(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        mut request: impl FnMut(&mut HostConnection) -> std::result::Result<Option<T>, ReadFailure>,
+    ) -> Result<Option<T>> {
+        let Some(address) = self.address(operator, partition)? else {
+            return Ok(None);
+        };
+        if let Some(mut connection) = self.take_idle(&address) {
+            match request(&mut connection) {
+                Ok(answer) => {
+                    self.give_back(&address, connection);
+                    return Ok(answer);
+                }
+                Err(ReadFailure::Failed(error)) => return Err(error),
+                Err(ReadFailure::Elsewhere(why)) => {
+                    log::debug!("an idle connection of a reader has ended: {why}");
+                }
+            }
+        }
+        let answered = HostConnection::connect(&address).and_then(|mut connection| {
+            let answer = request(&mut connection)?;
+            self.give_back(&address, connection);
+            Ok(answer)
+        });
+        let answer = failed(answered)?.flatten();
+        if answer.is_none() {
+            self.forget(operator, partition);
+        }
+        Ok(answer)
+    }
+
+    /// Whether a view is of what the root says that the epoch is. A host that stalled during a
+    /// rewind has another state.
+    fn is_decided(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        at: ReadEpoch,
+    ) -> Result<bool> {
+        let decision = self.epochs.find(at.epoch)?;
+        let chain = decision
+            .as_ref()
+            .and_then(|decision| decision.of(operator, partition))
+            .map(PartitionDecision::chain);
+        Ok(chain == Some(at.chain))
+    }
+
+    fn target(&self, operator: &OperatorName, partition: PartitionId) -> ReadTarget {
+        ReadTarget {
+            root: self.root_id.clone(),
+            operator: operator.clone(),
+            partition,
+        }
+    }
+
+    fn address(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+    ) -> Result<Option<Arc<ReaderAddress>>> {
+        let key = (operator.clone(), partition);
+        if let Some(known) = self.addresses.lock().get(&key)
+            && known.since.elapsed() < BELIEVED
+        {
+            return Ok(known.address.clone());
+        }
+        let address = self.root.readers.newest(operator, partition)?.map(Arc::new);
+        self.remember(key, address.clone());
+        Ok(address)
+    }
+
+    /// Does not ask the host of a partition again for a while.
+    fn forget(&self, operator: &OperatorName, partition: PartitionId) {
+        self.remember((operator.clone(), partition), None);
+    }
+
+    fn remember(&self, key: (OperatorName, PartitionId), address: Option<Arc<ReaderAddress>>) {
+        let known = KnownAddress {
+            since: Instant::now(),
+            address,
+        };
+        self.addresses.lock().insert(key, known);
+    }
+
+    fn take_idle(&self, address: &ReaderAddress) -> Option<HostConnection> {
+        self.idle.lock().get_mut(&address.token)?.pop()
+    }
+
+    fn give_back(&self, address: &ReaderAddress, connection: HostConnection) {
+        let mut idle = self.idle.lock();
+        let of_host = idle.entry(address.token.clone()).or_default();
+        if of_host.len() < IDLE {
+            of_host.push(connection);
+        }
+    }
+}
+
+impl PinnedViews {
+    /// The epoch of all views.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Reads rows of a partition.
+    ///
+    /// # Errors
+    /// The host's and those of `emit`; `InvalidState` if the host ends meanwhile.
+    pub fn rows(
+        &mut self,
+        partition: PartitionId,
+        call: (&str, &ReadCall),
+        batch: &RecordBatch,
+        emit: &mut EmitRows<'_>,
+    ) -> std::result::Result<(), ReadFailure> {
+        let gone = || ReadFailure::Elsewhere("the partition is not pinned".to_owned());
+        let view = self.views.get(&partition).ok_or_else(gone)?;
+        let connection = self.connections.get_mut(&view.host).ok_or_else(gone)?;
+        connection.rows(view.view, call, batch, emit)
+    }
+
+    /// Releases the views, and keeps the connections for the next read.
+    pub fn release(mut self) {
+        for view in self.views.values() {
+            if let Some(connection) = self.connections.get_mut(&view.host)
+                && connection.unpin(view.view).is_err()
+            {
+                self.connections.remove(&view.host);
+            }
+        }
+        let mut idle = self.hosts.idle.lock();
+        for (host, connection) in self.connections.drain() {
+            let of_host = idle.entry(host).or_default();
+            if of_host.len() < IDLE {
+                of_host.push(connection);
+            }
+        }
+    }
+}

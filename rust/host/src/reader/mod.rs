@@ -1,0 +1,23 @@
+//! Reads the state of a query from outside: from any process that can read the root.
+//!
+//! A [`StateReader`] finds the newest final epoch (`epochs.rs`), the tables (`table_catalog.rs`)
+//! and the partition of each key (`partitioning.rs`). It asks the state hosts that serve the
+//! partitions (`live.rs`). If none answers, it reads from copies of its own that it makes from
+//! snapshots and log (`replica.rs`), and moves them on with each new epoch.
+
+mod epochs;
+mod host_connection;
+mod live;
+mod partitioning;
+mod read_from;
+mod replica;
+mod replicas;
+mod routing;
+mod row_stream;
+mod state_reader;
+mod table_catalog;
+
+pub use read_from::{Offline, ReadFrom, RowsAtEpoch};
+pub use row_stream::RowStream;
+pub use state_reader::StateReader;
+pub use table_catalog::TableDescription;

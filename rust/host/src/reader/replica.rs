@@ -1,0 +1,186 @@
+//! A reader's own copy of a partition's database, made from snapshots and log.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use holdfast_core::{
+    Database, DatabaseOptions, Durability, Error, ErrorKind, Result, StoreSpec, Transaction,
+};
+
+use crate::partition::{DecidedEpoch, position};
+use crate::protocol::{Digest, Epoch, EpochDecision, OperatorName, PartitionDecision, PartitionId};
+use crate::root::{Root, SnapshotTransfer};
+
+/// What a replica is a copy of.
+#[derive(Clone)]
+pub struct ReplicaSource {
+    /// The root.
+    pub root: Arc<Root>,
+    /// The root's query.
+    pub query_id: String,
+    /// The operator.
+    pub operator: OperatorName,
+    /// The partition.
+    pub partition: PartitionId,
+    /// The epoch in which the operator first took part.
+    pub first_epoch: Epoch,
+    /// The operator's stores.
+    pub stores: Vec<StoreSpec>,
+}
+
+/// Finds the decision of an epoch, and fails if there is none.
+pub type Decide<'a> = dyn Fn(Epoch) -> Result<Arc<EpochDecision>> + 'a;
+
+/// A copy of a partition's database in a directory of the reader.
+pub struct Replica {
+    source: ReplicaSource,
+    directory: PathBuf,
+    db: Option<Arc<Database>>,
+}
+
+/// A view of a replica: it stays at its epoch while the replica moves on.
+pub struct ReplicaView {
+    /// The database.
+    pub db: Arc<Database>,
+    /// The rows at the view's epoch.
+    pub transaction: Transaction,
+}
+
+impl Replica {
+    /// A replica in this directory, which is made with the first view.
+    pub fn new(source: ReplicaSource, directory: PathBuf) -> Self {
+        Self {
+            source,
+            directory,
+            db: None,
+        }
+    }
+
+    /// The last epoch in the copy; none if there is no copy yet.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn applied(&self) -> Result<Option<Epoch>> {
+        let Some(db) = &self.db else {
+            return Ok(None);
+        };
+        position::applied(db, self.source.partition)
+    }
+
+    /// Brings the copy to an epoch, which is not before its last one, and returns a view of it.
+    ///
+    /// # Errors
+    /// `Restore` if the root no longer holds what the epoch's state is made of; `Io` if the disk
+    /// fails.
+    pub fn view(&mut self, epoch: Epoch, decide: &Decide<'_>) -> Result<ReplicaView> {
+        if let Err(error) = self.advance(epoch, decide) {
+            // The root was rewound, or lost a part of its log that a snapshot replaces.
+            if error.kind() != ErrorKind::Restore || self.db.is_none() {
+                return Err(error);
+            }
+            self.discard()?;
+            self.advance(epoch, decide)?;
+        }
+        let db = self.db.clone().ok_or_else(closed)?;
+        Ok(ReplicaView {
+            transaction: db.begin()?,
+            db,
+        })
+    }
+
+    fn advance(&mut self, to: Epoch, decide: &Decide<'_>) -> Result<()> {
+        let source = &self.source;
+        let db = match &self.db {
+            Some(db) => Arc::clone(db),
+            None => {
+                let db = restore(source, &self.directory, to, decide)?;
+                Arc::clone(self.db.insert(db))
+            }
+        };
+        let applied = position::applied(&db, source.partition)?;
+        let mut next = applied.map_or(source.first_epoch, Epoch::next);
+        while next <= to {
+            let decision = decide(next)?;
+            DecidedEpoch::read(&source.root, &source.operator, source.partition, &decision)?
+                .apply(&source.root, &db, &source.query_id)?;
+            next = next.next();
+        }
+        // An epoch that was rewound and computed anew has the number of the old one.
+        let decision = decide(to)?;
+        let decided = decision.of(&source.operator, source.partition);
+        let chain = decided.map_or(Digest::ZERO, PartitionDecision::chain);
+        if to >= source.first_epoch && position::chain(&db)? != chain {
+            let text = format!("the copy of epoch {to} is of an epoch that was taken back");
+            return Err(Error::new(ErrorKind::Restore, text));
+        }
+        Ok(())
+    }
+
+    /// Closes and deletes the copy.
+    fn discard(&mut self) -> Result<()> {
+        if let Some(db) = self.db.take() {
+            db.close()?;
+        }
+        Database::destroy(&self.directory)
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        if let Err(error) = self.discard() {
+            log::debug!("{}: a copy is left: {error}", self.directory.display());
+        }
+    }
+}
+
+/// Makes a database from the newest good snapshot that is not after an epoch, or an empty one.
+fn restore(
+    source: &ReplicaSource,
+    directory: &Path,
+    to: Epoch,
+    decide: &Decide<'_>,
+) -> Result<Arc<Database>> {
+    let options = DatabaseOptions {
+        durability: Durability::Changelog,
+        ..DatabaseOptions::default()
+    };
+    let snapshots = source
+        .root
+        .snapshots
+        .list(&source.operator, source.partition)?;
+    for id in snapshots.iter().filter(|id| id.epoch <= to) {
+        Database::destroy(directory)?;
+        let decision = decide(id.epoch);
+        let decided = decision.as_ref().ok().and_then(|decision| {
+            let decided = decision.of(&source.operator, source.partition)?;
+            Some(decided.chain())
+        });
+        if decided != Some(id.chain) {
+            continue;
+        }
+        let progress = |progress: SnapshotTransfer| {
+            if progress.copied == 0 {
+                log::info!(
+                    "operator {}, partition {}: reading the snapshot of epoch {}, {} files",
+                    id.operator,
+                    id.partition,
+                    id.epoch,
+                    progress.files
+                );
+            }
+        };
+        match source.root.snapshots.fetch(id, directory, &progress) {
+            Ok(_) => return Database::open(directory, &source.stores, options.clone()),
+            Err(error) if error.kind() == ErrorKind::Restore => {
+                log::warn!("the snapshot of epoch {} cannot be used: {error}", id.epoch);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Database::destroy(directory)?;
+    Database::open(directory, &source.stores, options)
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::StoreClosed, "the reader is closed")
+}

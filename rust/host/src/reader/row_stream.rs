@@ -1,0 +1,79 @@
+//! The rows of a scan, read ahead by a thread.
+
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use holdfast_core::{Error, ErrorKind, Result};
+
+use crate::protocol::Epoch;
+use crate::tables::EmitRows;
+
+/// How many batches are read ahead.
+const AHEAD: usize = 2;
+
+/// The batches of a scan. The scan ends when this is dropped.
+pub struct RowStream {
+    schema: SchemaRef,
+    epoch: Epoch,
+    /// None after the last batch or an error.
+    batches: Option<Receiver<Result<RecordBatch>>>,
+}
+
+impl RowStream {
+    /// Starts a thread that passes its batches to the stream.
+    ///
+    /// # Errors
+    /// `Io` if the thread cannot be started.
+    pub fn start(
+        schema: SchemaRef,
+        epoch: Epoch,
+        read: impl FnOnce(&mut EmitRows<'_>) -> Result<()> + Send + 'static,
+    ) -> Result<Self> {
+        let (send, batches) = mpsc::sync_channel(AHEAD);
+        let work = move || {
+            let dropped = || Error::new(ErrorKind::InvalidState, "the scan was closed");
+            let result = read(&mut |batch| send.send(Ok(batch)).map_err(|_| dropped()));
+            if let Err(error) = result
+                && send.send(Err(error)).is_err()
+            {
+                log::debug!("a scan was closed before its end");
+            }
+        };
+        thread::Builder::new()
+            .name("scan".to_owned())
+            .spawn(work)
+            .map_err(|error| {
+                let text = format!("the thread of a scan cannot be started: {error}");
+                Error::new(ErrorKind::Io, text)
+            })?;
+        Ok(Self {
+            schema,
+            epoch,
+            batches: Some(batches),
+        })
+    }
+
+    /// The columns of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The epoch that the rows are of.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
+impl Iterator for RowStream {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.batches.as_ref()?.recv().ok();
+        if !matches!(next, Some(Ok(_))) {
+            self.batches = None;
+        }
+        next
+    }
+}

@@ -1,0 +1,186 @@
+//! The operators of a root and their tables, as a reader knows them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use holdfast_core::{Error, ErrorKind, Result, StoreSpec};
+use parking_lot::Mutex;
+
+use crate::protocol::{Epoch, OperatorName};
+use crate::root::Root;
+use crate::tables::{StateTable, operator_tables};
+
+/// A table, as a list of tables shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableDescription {
+    /// The operator.
+    pub operator: String,
+    /// The operator's kind: `join_asof`, …
+    pub operator_kind: String,
+    /// The store.
+    pub store: String,
+    /// The store's kind: `versioned`, …
+    pub kind: &'static str,
+    /// The names of the key's columns.
+    pub key: Vec<String>,
+    /// The names of the columns with a row's times.
+    pub times: Vec<String>,
+    /// All columns of a row.
+    pub schema: SchemaRef,
+}
+
+/// An operator with its tables.
+pub struct OperatorTables {
+    /// Its kind.
+    pub kind: String,
+    /// The epoch in which it first took part.
+    pub first_epoch: Epoch,
+    /// All its stores.
+    pub stores: Vec<StoreSpec>,
+    /// Its tables.
+    pub tables: Vec<Arc<StateTable>>,
+}
+
+/// One table with its operator.
+pub struct NamedTable {
+    /// The operator's name.
+    pub operator: OperatorName,
+    /// The operator.
+    pub entry: Arc<OperatorTables>,
+    /// The table.
+    pub table: Arc<StateTable>,
+}
+
+/// The tables of a root.
+pub struct TableCatalog {
+    root: Arc<Root>,
+    operators: Mutex<HashMap<OperatorName, Arc<OperatorTables>>>,
+}
+
+impl TableCatalog {
+    /// The tables of a root.
+    pub fn new(root: Arc<Root>) -> Self {
+        Self {
+            root,
+            operators: Mutex::default(),
+        }
+    }
+
+    /// Reads an operator's tables from the root.
+    ///
+    /// # Errors
+    /// `StateMismatch` if there is no such operator; `Restore` for one that cannot be read.
+    pub fn read(&self, operator: &OperatorName) -> Result<Arc<OperatorTables>> {
+        if !self.root.operators.names()?.contains(operator) {
+            return Err(self.unknown(operator)?);
+        }
+        let recorded = self.root.operators.recorded(operator)?;
+        let tables = operator_tables(&recorded)?;
+        let found = Arc::new(OperatorTables {
+            kind: recorded.meta.kind.clone(),
+            first_epoch: recorded.meta.first_epoch,
+            stores: recorded.meta.stores.iter().map(StoreSpec::from).collect(),
+            tables: tables.into_iter().map(Arc::new).collect(),
+        });
+        self.operators
+            .lock()
+            .insert(operator.clone(), Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// Returns an operator's tables as they were last read, or reads them.
+    ///
+    /// # Errors
+    /// As [`TableCatalog::read`].
+    pub fn known(&self, operator: &OperatorName) -> Result<Arc<OperatorTables>> {
+        let known = self.operators.lock().get(operator).cloned();
+        known.map_or_else(|| self.read(operator), Ok)
+    }
+
+    /// Returns a table as it was last read.
+    ///
+    /// # Errors
+    /// As [`TableCatalog::read`]; `InvalidValue` if the operator has no such table.
+    pub fn named(&self, operator: &str, store: &str) -> Result<NamedTable> {
+        let operator = OperatorName::new(operator)?;
+        let entry = self.known(&operator)?;
+        let table = entry.table(&operator, store)?;
+        Ok(NamedTable {
+            operator,
+            entry,
+            table,
+        })
+    }
+
+    /// Reads a table again: it may have more columns since.
+    ///
+    /// # Errors
+    /// As [`TableCatalog::named`].
+    pub fn renewed(&self, known: NamedTable) -> Result<NamedTable> {
+        let entry = self.read(&known.operator)?;
+        let table = entry.table(&known.operator, known.table.store())?;
+        Ok(NamedTable {
+            entry,
+            table,
+            ..known
+        })
+    }
+
+    /// Describes all tables, by operator.
+    ///
+    /// # Errors
+    /// As [`TableCatalog::read`].
+    pub fn describe(&self) -> Result<Vec<TableDescription>> {
+        let mut names = self.root.operators.names()?;
+        names.sort_unstable();
+        let mut descriptions = Vec::new();
+        for name in names {
+            let operator = self.read(&name)?;
+            let of_table = |table: &Arc<StateTable>| TableDescription {
+                operator: name.to_string(),
+                operator_kind: operator.kind.clone(),
+                store: table.store().to_owned(),
+                kind: table.kind().name(),
+                key: table
+                    .key()
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().clone())
+                    .collect(),
+                times: table.time_names().map(str::to_owned).collect(),
+                schema: Arc::clone(table.schema()),
+            };
+            descriptions.extend(operator.tables.iter().map(of_table));
+        }
+        Ok(descriptions)
+    }
+
+    fn unknown(&self, operator: &OperatorName) -> Result<Error> {
+        let mut names: Vec<String> = self
+            .root
+            .operators
+            .names()?
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        names.sort_unstable();
+        let text = format!("there is no operator {operator}; the root has {names:?}");
+        Ok(Error::new(ErrorKind::StateMismatch, text).path(self.root.path()))
+    }
+}
+
+impl OperatorTables {
+    /// The table in a store.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the operator has no such table.
+    pub fn table(&self, operator: &OperatorName, store: &str) -> Result<Arc<StateTable>> {
+        let table = self.tables.iter().find(|table| table.store() == store);
+        table.cloned().ok_or_else(|| {
+            let names: Vec<&str> = self.tables.iter().map(|table| table.store()).collect();
+            let text = format!("operator {operator} has no table {store:?}; it has {names:?}");
+            Error::new(ErrorKind::InvalidValue, text)
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! The host's end of a reader's connection.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use holdfast_core::{Error, ErrorKind};
+
+use crate::host::{Host, OpenView};
+use crate::net::batch_stream::SendError;
+use crate::net::call::CallMessage;
+use crate::net::message::{self, MessageKind};
+use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest};
+use crate::net::socket::Stream;
+use crate::tables::ReadCall;
+
+/// The most views that a connection may pin.
+const MAX_VIEWS: usize = 4096;
+
+/// A reader's connection: its views end with it.
+pub struct ReadConnection<'a, W: io::Write> {
+    host: &'a Arc<Host>,
+    writer: &'a mut W,
+    views: HashMap<u64, OpenView>,
+    last_view: u64,
+}
+
+impl<'a, W: io::Write> ReadConnection<'a, W> {
+    /// A connection without views.
+    pub fn new(host: &'a Arc<Host>, writer: &'a mut W) -> Self {
+        Self {
+            host,
+            writer,
+            views: HashMap::new(),
+            last_view: 0,
+        }
+    }
+
+    /// Answers one request. An error of the request is sent to the reader.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn answer(&mut self, payload: Vec<u8>) -> io::Result<()> {
+        match self.try_answer(payload) {
+            Ok(()) => Ok(()),
+            Err(ReadError::Connection(error)) => Err(error),
+            Err(ReadError::Request(error)) => {
+                log::debug!("a read failed: {error}");
+                message::send_error(self.writer, MessageKind::Refused, &error)
+            }
+        }
+    }
+
+    fn try_answer(&mut self, payload: Vec<u8>) -> std::result::Result<(), ReadError> {
+        let message = CallMessage::decode(payload)?;
+        match read::parse::<ReadRequest<ReadCall>>(message.attribute(READ))? {
+            ReadRequest::Pin { target } => {
+                if self.views.len() >= MAX_VIEWS {
+                    let text = format!("a reader holds {MAX_VIEWS} views: close its open scans");
+                    return Err(Error::new(ErrorKind::InvalidState, text).into());
+                }
+                let Some(open) = self.host.read_view(&target)? else {
+                    return self.send(&ReadAnswer::Absent, None);
+                };
+                self.last_view += 1;
+                let at = epoch_of(&open);
+                self.views.insert(self.last_view, open);
+                let view = self.last_view;
+                self.send(&ReadAnswer::Pinned { view, at }, None)
+            }
+            ReadRequest::Unpin { view } => {
+                self.views.remove(&view);
+                Ok(())
+            }
+            ReadRequest::Rows { view, store, call } => {
+                let mut open = self.views.remove(&view).ok_or_else(|| {
+                    let text = format!("there is no view {view}: connect again");
+                    Error::new(ErrorKind::InvalidState, text)
+                })?;
+                let result = self.send_rows(&mut open, &store, &call, &message.batch);
+                self.views.insert(view, open);
+                result
+            }
+            ReadRequest::Newest {
+                target,
+                store,
+                call,
+            } => match self.host.read_view(&target)? {
+                Some(mut open) => self.send_rows(&mut open, &store, &call, &message.batch),
+                None => self.send(&ReadAnswer::Absent, None),
+            },
+        }
+    }
+
+    /// Sends the rows of a read. Each batch is sent once the next one is known, so that the last
+    /// one says that it is the last.
+    fn send_rows(
+        &mut self,
+        open: &mut OpenView,
+        store: &str,
+        call: &ReadCall,
+        keys: &RecordBatch,
+    ) -> std::result::Result<(), ReadError> {
+        let at = epoch_of(open);
+        let tables = Arc::clone(&open.tables);
+        let table = tables
+            .iter()
+            .find(|table| table.store() == store)
+            .ok_or_else(|| {
+                let text = format!("the operator has no table {store:?}");
+                Error::new(ErrorKind::InvalidValue, text)
+            })?;
+        let (mut waiting, mut failed): (Option<RecordBatch>, Option<io::Error>) = (None, None);
+        let view = &mut open.view;
+        let read = table.read(&view.db, &mut view.transaction, call, keys, &mut |batch| {
+            let Some(before) = waiting.replace(batch) else {
+                return Ok(());
+            };
+            match self.send(&ReadAnswer::Rows { more: true, at }, Some(before)) {
+                Ok(()) => Ok(()),
+                Err(ReadError::Request(error)) => Err(error),
+                Err(ReadError::Connection(error)) => {
+                    let gone = format!("the reader is gone: {error}");
+                    failed = Some(error);
+                    Err(Error::new(ErrorKind::InvalidState, gone))
+                }
+            }
+        });
+        if let Some(error) = failed {
+            return Err(ReadError::Connection(error));
+        }
+        read?;
+        let last = match waiting {
+            Some(batch) => batch,
+            None => RecordBatch::new_empty(table.schema_of(call)?),
+        };
+        self.send(&ReadAnswer::Rows { more: false, at }, Some(last))
+    }
+
+    fn send(
+        &mut self,
+        answer: &ReadAnswer,
+        rows: Option<RecordBatch>,
+    ) -> std::result::Result<(), ReadError> {
+        let message = rows.map_or_else(CallMessage::empty, CallMessage::of);
+        let message = message.with(READ, read::json(answer)?);
+        message
+            .send(self.writer, MessageKind::Answer)
+            .map_err(|error| match error {
+                SendError::Batch(error) => ReadError::Request(error),
+                SendError::Stream(error) => ReadError::Connection(error),
+            })
+    }
+}
+
+fn epoch_of(open: &OpenView) -> ReadEpoch {
+    ReadEpoch {
+        epoch: open.view.epoch,
+        chain: open.view.chain,
+    }
+}
+
+/// Why a request was not answered.
+enum ReadError {
+    /// The request failed.
+    Request(Error),
+    /// The connection failed.
+    Connection(io::Error),
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        Self::Request(error)
+    }
+}
+
+/// How long a reader may take to accept rows; a slower one is disconnected, and its views end.
+///
+/// # Errors
+/// The operating system's.
+pub fn limit_writes(stream: &Stream) -> io::Result<()> {
+    stream.set_write_timeout(Some(std::time::Duration::from_secs(60)))
+}

@@ -1,0 +1,156 @@
+//! How a table's keys are encoded.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use arrow_schema::Field;
+use holdfast_core::column::bytes_column;
+use holdfast_core::serde::{Serde, SerdeSide};
+use holdfast_core::{Error, ErrorKind, Result};
+
+use crate::codec::float;
+use crate::codec::key::KeyCodec;
+
+/// The columns of a table's keys, and their bytes.
+pub struct KeyForm {
+    fields: Vec<Field>,
+    encoding: KeyEncoding,
+}
+
+enum KeyEncoding {
+    /// The operator's key columns.
+    Columns(KeyCodec),
+    /// One column with a user's serde; none: bytes.
+    Serde(Option<Serde>),
+}
+
+impl KeyForm {
+    /// Keys of these columns.
+    ///
+    /// # Errors
+    /// `InvalidType` for a column that cannot be encoded.
+    pub fn columns(fields: Vec<Field>) -> Result<Self> {
+        Ok(Self {
+            encoding: KeyEncoding::Columns(KeyCodec::new(&fields)?),
+            fields,
+        })
+    }
+
+    /// Keys of one column with a serde; without one they are bytes.
+    pub fn serde(field: Field, serde: Option<Serde>) -> Self {
+        Self {
+            fields: vec![field],
+            encoding: KeyEncoding::Serde(serde),
+        }
+    }
+
+    /// The key's columns.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Whether the key's columns choose the partition.
+    pub fn routes(&self) -> bool {
+        matches!(self.encoding, KeyEncoding::Columns(_))
+    }
+
+    /// Encodes the leading columns of a batch as keys; a key with a null is none.
+    ///
+    /// # Errors
+    /// `InvalidType` names the column that has another type than the table's.
+    pub fn encode(&self, batch: &RecordBatch) -> Result<Vec<Option<Vec<u8>>>> {
+        let columns = self.leading(batch, self.fields.len())?;
+        Ok(match &self.encoding {
+            KeyEncoding::Columns(codec) => {
+                let keys = codec.encode(&columns)?;
+                // Null is an ordinary key of a group, and no row of other tables has it.
+                (0..batch.num_rows())
+                    .map(|row| Some(keys.with_nulls(row).to_vec()))
+                    .collect()
+            }
+            KeyEncoding::Serde(Some(serde)) => {
+                let encoded = serde.encode(&columns, SerdeSide::Key, "keys")?;
+                let bytes = bytes_column(encoded.as_ref(), "keys")?;
+                (0..bytes.len())
+                    .map(|row| bytes.get(row).map(<[u8]>::to_vec))
+                    .collect()
+            }
+            KeyEncoding::Serde(None) => {
+                let bytes = bytes_column(columns[0].as_ref(), "keys")?;
+                (0..bytes.len())
+                    .map(|row| bytes.get(row).map(<[u8]>::to_vec))
+                    .collect()
+            }
+        })
+    }
+
+    /// Encodes the first row's leading columns, possibly not all of the key's: all keys with these
+    /// values begin with the result.
+    ///
+    /// # Errors
+    /// As [`KeyForm::encode`].
+    pub fn encode_bound(&self, batch: &RecordBatch, row: usize) -> Result<Vec<u8>> {
+        let count = batch.num_columns().min(self.fields.len());
+        let columns = self.leading(batch, count)?;
+        match &self.encoding {
+            KeyEncoding::Columns(_) => {
+                let keys = KeyCodec::new(&self.fields[..count])?.encode(&columns)?;
+                Ok(keys.with_nulls(row).to_vec())
+            }
+            KeyEncoding::Serde(_) => {
+                let keys = self.encode(&batch.slice(row, 1))?;
+                keys.into_iter().next().flatten().ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::InvalidValue,
+                        "a bound of a range of keys is null",
+                    )
+                })
+            }
+        }
+    }
+
+    fn leading(&self, batch: &RecordBatch, count: usize) -> Result<Vec<ArrayRef>> {
+        let wanted = &self.fields[..count];
+        if batch.num_columns() < count {
+            let names: Vec<&str> = wanted.iter().map(|field| field.name().as_str()).collect();
+            let text = format!(
+                "the keys have {} columns, the table's are {names:?}",
+                batch.num_columns()
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, text));
+        }
+        let columns = wanted.iter().zip(batch.columns()).map(|(field, column)| {
+            if field.data_type() != column.data_type() {
+                let text = format!(
+                    "key column {} is {}, the table's is {}",
+                    field.name(),
+                    column.data_type(),
+                    field.data_type()
+                );
+                return Err(Error::new(ErrorKind::InvalidType, text));
+            }
+            Ok(match self.encoding {
+                KeyEncoding::Columns(_) => float::for_equality(column),
+                KeyEncoding::Serde(_) => Arc::clone(column),
+            })
+        });
+        columns.collect()
+    }
+
+    /// Decodes keys into their columns.
+    ///
+    /// # Errors
+    /// `Serialization` if the bytes are not such keys.
+    pub fn decode<'a>(&'a self, keys: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>> {
+        match &self.encoding {
+            KeyEncoding::Columns(codec) => codec.decode(keys),
+            KeyEncoding::Serde(serde) => {
+                let bytes: ArrayRef = Arc::new(BinaryArray::from_iter_values(keys));
+                Ok(vec![match serde {
+                    Some(serde) => serde.decode(&[bytes], SerdeSide::Key, "keys", None)?,
+                    None => bytes,
+                }])
+            }
+        }
+    }
+}

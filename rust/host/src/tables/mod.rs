@@ -1,0 +1,21 @@
+//! The tables of a query's state, as readers see them.
+//!
+//! [`operator_tables`] finds the tables of an operator from what the root records of it. A
+//! [`StateTable`] reads one of them from a partition's database: it encodes the keys that are asked
+//! for (`key_form.rs`), reads the store (`store_handle.rs`), and decodes rows into the user's
+//! columns (`value_form.rs`, `time_column.rs`). State hosts and readers use it alike.
+
+mod key_form;
+mod key_range;
+mod operator_tables;
+mod read_call;
+mod state_table;
+mod store_handle;
+mod stored_rows;
+mod time_column;
+mod value_form;
+
+pub use key_form::KeyForm;
+pub use operator_tables::operator_tables;
+pub use read_call::{ReadCall, ReadRows};
+pub use state_table::{EmitRows, StateTable};

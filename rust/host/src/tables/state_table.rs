@@ -1,0 +1,343 @@
+//! A table of a query's state: a store of an operator, as rows of the user's columns.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
+
+use super::key_form::KeyForm;
+use super::key_range::KeyRange;
+use super::read_call::{ReadCall, ReadRows};
+use super::store_handle::{Moments, StoreHandle, TableScan, without_versions};
+use super::stored_rows::StoredRows;
+use super::time_column::{TimeColumn, TimeOf, micros, time_columns};
+use super::value_form::ValueForm;
+
+/// A table of an operator.
+pub struct StateTable {
+    store: String,
+    kind: StoreKind,
+    key: KeyForm,
+    times: Vec<TimeColumn>,
+    value: ValueForm,
+    schema: SchemaRef,
+}
+
+/// A function that takes the batches of a read, in order.
+pub type EmitRows<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
+
+impl StateTable {
+    /// A table in a store of this kind.
+    ///
+    /// `time`: the operator's time column, if its rows have a time.
+    pub fn new(
+        store: &str,
+        kind: StoreKind,
+        key: KeyForm,
+        value: ValueForm,
+        time: Option<&Field>,
+    ) -> Self {
+        Self::with_times(
+            store,
+            kind.clone(),
+            key,
+            value,
+            (time, time_columns(&kind, time)),
+        )
+    }
+
+    /// A table of groups: a window's columns have the names of an aggregation's result.
+    ///
+    /// `gap`: of session windows; a stored session ends with its last row.
+    pub fn of_groups(
+        store: &str,
+        kind: StoreKind,
+        key: KeyForm,
+        value: ValueForm,
+        (time, gap): (Option<&Field>, i64),
+    ) -> Self {
+        let times = match kind {
+            StoreKind::Window { .. } | StoreKind::Session { .. } => vec![
+                TimeOf::new("window_start", |times| times.begin, 0),
+                TimeOf::new("window_end", |times| times.end, gap),
+            ],
+            _ => Vec::new(),
+        };
+        Self::with_times(store, kind, key, value, (time, times))
+    }
+
+    fn with_times(
+        store: &str,
+        kind: StoreKind,
+        key: KeyForm,
+        value: ValueForm,
+        (time, times): (Option<&Field>, Vec<TimeOf>),
+    ) -> Self {
+        let time_type = time.map_or_else(
+            || DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            |time| time.data_type().clone(),
+        );
+        // A column of the user's may have the same name.
+        let taken = |name: &str| {
+            let mut fields = key.fields().iter().chain(value.fields());
+            fields.any(|field| field.name() == name)
+        };
+        let times: Vec<TimeColumn> = times
+            .into_iter()
+            .map(|mut time| {
+                while taken(&time.name) {
+                    time.name.insert(0, '_');
+                }
+                TimeColumn {
+                    time,
+                    data_type: time_type.clone(),
+                }
+            })
+            .collect();
+        let key_fields = key.fields().iter().cloned();
+        let time_fields = times
+            .iter()
+            .map(|time| Field::new(&time.time.name, time.data_type.clone(), true));
+        // A floating key is a payload column, too, with the sign of its zero.
+        let is_key = |name: &str| key.fields().iter().any(|field| field.name() == name);
+        let value_fields = value.fields().iter().cloned();
+        let value_fields = value_fields.filter(|field| !is_key(field.name()));
+        let fields: Vec<Field> = key_fields
+            .chain(time_fields)
+            .chain(value_fields)
+            .map(|field| field.with_nullable(true))
+            .collect();
+        Self {
+            store: store.to_owned(),
+            kind,
+            key,
+            times,
+            value,
+            schema: Arc::new(Schema::new(fields)),
+        }
+    }
+
+    /// The store's name.
+    pub fn store(&self) -> &str {
+        &self.store
+    }
+
+    /// The store's kind.
+    pub fn kind(&self) -> &StoreKind {
+        &self.kind
+    }
+
+    /// The columns of a row: the key's, its times, the value's.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The key's columns.
+    pub fn key(&self) -> &KeyForm {
+        &self.key
+    }
+
+    /// The names of the columns with the row's times.
+    pub fn time_names(&self) -> impl Iterator<Item = &str> {
+        self.times.iter().map(|time| time.time.name.as_str())
+    }
+
+    /// Whether a row of a read of keys was found: its times or its value are not all null.
+    pub fn is_found(&self, batch: &RecordBatch, row: usize) -> bool {
+        let schema = batch.schema();
+        let is_key = |name: &str| self.key.fields().iter().any(|field| field.name() == name);
+        let mut columns = schema.fields().iter().zip(batch.columns());
+        columns.any(|(field, column)| !is_key(field.name()) && column.is_valid(row))
+    }
+
+    /// Returns the columns of a read's result.
+    ///
+    /// # Errors
+    /// `InvalidValue` names a column that the table does not have.
+    pub fn schema_of(&self, call: &ReadCall) -> Result<SchemaRef> {
+        let Some(columns) = &call.columns else {
+            return Ok(Arc::clone(&self.schema));
+        };
+        let fields = columns
+            .iter()
+            .map(|name| {
+                let field = self.schema.fields().find(name).map(|(_, field)| field);
+                field.cloned().ok_or_else(|| {
+                    let names: Vec<&String> =
+                        self.schema.fields().iter().map(|f| f.name()).collect();
+                    let text = format!("the table has no column {name:?}; it has {names:?}");
+                    Error::new(ErrorKind::InvalidValue, text)
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(Schema::new(fields)))
+    }
+
+    /// Reads rows of a view of a partition's database, and passes them to `emit` in batches.
+    ///
+    /// # Errors
+    /// `InvalidValue` and `InvalidType` for a call or a batch that does not fit the table,
+    /// `UnsupportedOperation` for a read that the kind of store does not have; those of the store
+    /// and of `emit`.
+    pub fn read(
+        &self,
+        db: &Database,
+        tx: &mut Transaction,
+        call: &ReadCall,
+        batch: &RecordBatch,
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
+        let schema = self.schema_of(call)?;
+        let store = StoreHandle::open(db, &self.store, &self.kind)?;
+        let is_versioned = matches!(self.kind, StoreKind::Versioned { .. });
+        if call.as_of.is_some() && !is_versioned {
+            return Err(without_versions());
+        }
+        if call.rows == ReadRows::Get {
+            let keys = self.key.encode(batch)?;
+            let rows = store.get(tx, &keys, &self.moments(call, batch)?)?;
+            let keys = batch.columns().iter().take(self.key.fields().len());
+            return emit(self.columns((db, tx), &schema, &rows, Some(keys.cloned().collect()))?);
+        }
+        let range = self.range(call.rows, batch)?;
+        let mut scan: TableScan = match call.rows {
+            ReadRows::VersionsOfKey | ReadRows::Versions => {
+                store.versions(tx, range, call.span())?
+            }
+            _ => store.scan(tx, range, call.as_of, call.span())?,
+        };
+        let mut left = call.limit.map_or(usize::MAX, |limit| {
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        });
+        let mut rows = StoredRows::default();
+        loop {
+            let has_more = scan.next(&mut rows, left)?;
+            left -= rows.len();
+            if rows.len() > 0 {
+                emit(self.columns((db, tx), &schema, &rows, None)?)?;
+            }
+            if !has_more || left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The range of keys that a scan asks for.
+    fn range(&self, rows: ReadRows, batch: &RecordBatch) -> Result<KeyRange> {
+        let bounds = match rows {
+            ReadRows::Get | ReadRows::All | ReadRows::Versions => 0,
+            ReadRows::Between => 2,
+            ReadRows::Prefix | ReadRows::From | ReadRows::To | ReadRows::VersionsOfKey => 1,
+        };
+        if batch.num_rows() != bounds && bounds > 0 {
+            let text = format!(
+                "a read has {} bounds, and {rows:?} takes {bounds}",
+                batch.num_rows()
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, text));
+        }
+        let bound = |row: usize| self.key.encode_bound(batch, row);
+        Ok(match rows {
+            ReadRows::Get | ReadRows::All | ReadRows::Versions => KeyRange::default(),
+            ReadRows::VersionsOfKey if batch.num_columns() >= self.key.fields().len() => {
+                KeyRange::one(bound(0)?)
+            }
+            ReadRows::Prefix | ReadRows::VersionsOfKey => KeyRange::prefix(bound(0)?),
+            ReadRows::From => KeyRange {
+                lower: Some(bound(0)?),
+                ..KeyRange::default()
+            },
+            ReadRows::To => KeyRange {
+                upper: Some(bound(0)?),
+                includes_longer: true,
+                lower: None,
+            },
+            ReadRows::Between => KeyRange {
+                lower: Some(bound(0)?),
+                upper: Some(bound(1)?),
+                includes_longer: true,
+            },
+        })
+    }
+
+    /// The times that a batch of keys has beside them.
+    fn moments(&self, call: &ReadCall, batch: &RecordBatch) -> Result<Moments> {
+        let rows = batch.num_rows();
+        let first = self.key.fields().len();
+        let column = |n: usize, what: &str| -> Result<Vec<i64>> {
+            let found = batch.columns().get(first + n);
+            let times = found.map(|column| micros(column, what)).transpose()?;
+            times.ok_or_else(|| {
+                let text = format!("each key of this table needs {what}");
+                Error::new(ErrorKind::InvalidValue, text)
+            })
+        };
+        Ok(match self.kind {
+            StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Moments::default(),
+            StoreKind::Versioned { .. } => Moments {
+                as_of: match batch.columns().get(first) {
+                    Some(column) => Some(micros(column, "as_of")?),
+                    None => call.as_of.map(|at| vec![at; rows]),
+                },
+                ..Moments::default()
+            },
+            StoreKind::Window { .. } => Moments {
+                starts: column(0, "a window's start")?,
+                ..Moments::default()
+            },
+            StoreKind::Session { .. } => Moments {
+                starts: column(0, "a session's start")?,
+                ends: column(1, "a session's end")?,
+                as_of: None,
+            },
+        })
+    }
+
+    /// Builds the columns of rows. `keys`: the key's columns, if they are known.
+    fn columns(
+        &self,
+        (db, tx): (&Database, &mut Transaction),
+        schema: &SchemaRef,
+        rows: &StoredRows,
+        keys: Option<Vec<ArrayRef>>,
+    ) -> Result<RecordBatch> {
+        let wants = |fields: &[Field]| {
+            fields
+                .iter()
+                .any(|field| schema.fields().find(field.name()).is_some())
+        };
+        let (mut keys, mut values) = (keys, None);
+        if keys.is_none() && wants(self.key.fields()) {
+            keys = Some(self.key.decode(rows.keys())?);
+        }
+        if wants(self.value.fields()) {
+            values = Some(self.value.decode(db, tx, rows)?);
+        }
+        let columns = schema.fields().iter().map(|field| {
+            let place = |fields: &[Field]| fields.iter().position(|f| f.name() == field.name());
+            let of = |columns: &Option<Vec<ArrayRef>>, n: usize| {
+                columns.as_ref().and_then(|columns| columns.get(n)).cloned()
+            };
+            let key = place(self.key.fields()).and_then(|n| of(&keys, n));
+            let value = || place(self.value.fields()).and_then(|n| of(&values, n));
+            let time = || {
+                let time = self
+                    .times
+                    .iter()
+                    .find(|time| time.time.name == *field.name())?;
+                Some(time.column(rows))
+            };
+            key.or_else(value).or_else(time).ok_or_else(|| {
+                let text = format!("column {} cannot be made", field.name());
+                Error::new(ErrorKind::InvalidState, text)
+            })
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(|error| {
+            let text = format!("the rows of a read cannot be assembled: {error}");
+            Error::new(ErrorKind::Serialization, text)
+        })
+    }
+}

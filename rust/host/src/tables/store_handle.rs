@@ -1,0 +1,302 @@
+//! The store of a table, of any kind, and its reads.
+
+use holdfast_core::{
+    Database, Error, ErrorKind, KeyValueStore, Result, Scan, SessionQuery, SessionScan,
+    SessionStore, Stamped, StampedScan, Step, StoreKind, Timestamp, TimestampedKeyValueStore,
+    Transaction, Version, VersionScan, VersionedStore, WindowScan, WindowStore, WindowedKey,
+};
+
+use super::key_range::KeyRange;
+use super::stored_rows::{RowTimes, StoredRows};
+
+/// The most rows of a batch.
+const BATCH_ROWS: usize = 10_000;
+/// The bytes of keys and values after which a batch is full.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// A store in an open database.
+pub enum StoreHandle {
+    KeyValue(KeyValueStore),
+    Timestamped(TimestampedKeyValueStore),
+    Versioned(VersionedStore),
+    Window(WindowStore),
+    Session(SessionStore),
+}
+
+/// The rows that a read of a single key or window names, besides the key.
+#[derive(Debug, Clone, Default)]
+pub struct Moments {
+    /// In a versioned store: the moment of each key; none: now.
+    pub as_of: Option<Vec<i64>>,
+    /// In a window or session store: the start of each.
+    pub starts: Vec<i64>,
+    /// In a session store: the end of each.
+    pub ends: Vec<i64>,
+}
+
+/// The times that a scan is limited to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeSpan {
+    /// The first time; none: the earliest.
+    pub from: Option<i64>,
+    /// The last time; none: the latest.
+    pub to: Option<i64>,
+}
+
+impl StoreHandle {
+    /// Opens a table's store.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the database has no such store.
+    pub fn open(db: &Database, name: &str, kind: &StoreKind) -> Result<Self> {
+        Ok(match kind {
+            StoreKind::KeyValue => Self::KeyValue(db.key_value(name)?),
+            StoreKind::TimestampedKeyValue => Self::Timestamped(db.timestamped_key_value(name)?),
+            StoreKind::Versioned { .. } => Self::Versioned(db.versioned(name)?),
+            StoreKind::Window { .. } => Self::Window(db.window(name)?),
+            StoreKind::Session { .. } => Self::Session(db.session(name)?),
+        })
+    }
+
+    /// Reads one row for each key, in order. A key that is null is not found.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn get(
+        &self,
+        tx: &mut Transaction,
+        keys: &[Option<Vec<u8>>],
+        moments: &Moments,
+    ) -> Result<StoredRows> {
+        let asked: Vec<usize> = (0..keys.len()).filter(|n| keys[*n].is_some()).collect();
+        let bytes: Vec<&[u8]> = keys.iter().flatten().map(Vec::as_slice).collect();
+        let mut found: Vec<Option<(Vec<u8>, RowTimes)>> = vec![None; keys.len()];
+        let at = |n: usize, times: &[i64]| Timestamp(times.get(asked[n]).copied().unwrap_or(0));
+        match self {
+            Self::KeyValue(store) => store.get_batch(tx, &bytes, |n, value| {
+                found[asked[n]] = value.map(|value| (value.to_vec(), RowTimes::default()));
+            })?,
+            Self::Timestamped(store) => store.get_batch(tx, &bytes, |n, row| {
+                found[asked[n]] = row.map(|row| (row.value.to_vec(), stamped_times(&row)));
+            })?,
+            Self::Versioned(store) => {
+                let times = moments.as_of.as_ref();
+                let times: Option<Vec<Timestamp>> =
+                    times.map(|times| (0..bytes.len()).map(|n| at(n, times)).collect());
+                store.get_batch(tx, &bytes, times.as_deref(), &mut |n, version| {
+                    found[asked[n]] =
+                        version.map(|version| (version.value.to_vec(), version_times(&version)));
+                })?;
+            }
+            Self::Window(store) => {
+                let starts: Vec<Timestamp> =
+                    (0..bytes.len()).map(|n| at(n, &moments.starts)).collect();
+                let size = store.window_size();
+                store.fetch_batch(tx, &bytes, &starts, |n, row| {
+                    let begin = starts[n].0;
+                    found[asked[n]] = row.map(|row| {
+                        let times = RowTimes {
+                            begin: Some(begin),
+                            end: Some(begin.saturating_add(size)),
+                            timestamp: Some(row.timestamp.0),
+                        };
+                        (row.value.to_vec(), times)
+                    });
+                })?;
+            }
+            Self::Session(store) => {
+                let sessions: Vec<WindowedKey<'_>> = (0..bytes.len())
+                    .map(|n| WindowedKey {
+                        key: bytes[n],
+                        start: at(n, &moments.starts),
+                        end: at(n, &moments.ends),
+                    })
+                    .collect();
+                store.fetch_batch(tx, &sessions, |n, value| {
+                    let times = windowed_times(&sessions[n]);
+                    found[asked[n]] = value.map(|value| (value.to_vec(), times));
+                })?;
+            }
+        }
+        let mut rows = StoredRows::default();
+        for (key, found) in keys.iter().zip(found) {
+            let key = key.as_deref().unwrap_or_default();
+            match found {
+                Some((value, times)) => rows.push(key, Some(&value), times),
+                None => rows.push(key, None, RowTimes::default()),
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Scans the rows of a range of keys: the newest ones, or in a versioned store those as of a
+    /// moment. In a window or session store `span` limits the starts, or the ends and starts.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` for a moment in a store without versions; the store's.
+    pub fn scan(
+        &self,
+        tx: &mut Transaction,
+        range: KeyRange,
+        as_of: Option<i64>,
+        span: TimeSpan,
+    ) -> Result<TableScan> {
+        let lower = range.lower.as_deref();
+        let is_all = range == KeyRange::default();
+        let (key_from, key_to) = (lower, range.only());
+        let (from, to) = (
+            Timestamp(span.from.unwrap_or(i64::MIN)),
+            Timestamp(span.to.unwrap_or(i64::MAX)),
+        );
+        let rows = match self {
+            Self::KeyValue(store) => ScanRows::KeyValue(store.range(tx, lower, key_to, false)?),
+            Self::Timestamped(store) => {
+                ScanRows::Timestamped(store.range(tx, lower, key_to, false)?)
+            }
+            Self::Versioned(store) if is_all => {
+                ScanRows::Versioned(store.scan(tx, as_of.map(Timestamp))?)
+            }
+            Self::Versioned(store) => {
+                let at = as_of.map_or(Timestamp::MAX, Timestamp);
+                ScanRows::Versioned(store.versions_range(tx, lower, key_to, at, at)?)
+            }
+            Self::Window(store) => {
+                ScanRows::Window(store.fetch_range(tx, key_from, key_to, from, to, false)?)
+            }
+            Self::Session(store) => {
+                let query = SessionQuery {
+                    key_from,
+                    key_to,
+                    earliest_end: from,
+                    latest_start: to,
+                    reverse: false,
+                };
+                ScanRows::Session(store.find_sessions(tx, query)?)
+            }
+        };
+        Ok(TableScan { rows, range })
+    }
+
+    /// Scans the versions of a range of keys whose validity overlaps a span, by key, oldest first.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` for a store without versions; the store's.
+    pub fn versions(
+        &self,
+        tx: &mut Transaction,
+        range: KeyRange,
+        span: TimeSpan,
+    ) -> Result<TableScan> {
+        let Self::Versioned(store) = self else {
+            return Err(without_versions());
+        };
+        let (from, to) = (
+            Timestamp(span.from.unwrap_or(i64::MIN)),
+            Timestamp(span.to.unwrap_or(i64::MAX)),
+        );
+        let rows = store.versions_range(tx, range.lower.as_deref(), range.only(), from, to)?;
+        Ok(TableScan {
+            rows: ScanRows::Versioned(rows),
+            range,
+        })
+    }
+}
+
+/// The error of a read of versions in a store that has none.
+pub fn without_versions() -> Error {
+    Error::new(
+        ErrorKind::UnsupportedOperation,
+        "this table has no versions: only a versioned one can be read as of a time",
+    )
+}
+
+/// A scan of a table's store.
+pub struct TableScan {
+    rows: ScanRows,
+    range: KeyRange,
+}
+
+enum ScanRows {
+    KeyValue(Scan),
+    Timestamped(StampedScan),
+    Versioned(VersionScan),
+    Window(WindowScan),
+    Session(SessionScan),
+}
+
+impl TableScan {
+    /// Replaces `rows` with the next rows, at most `limit`; returns whether there may be more.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn next(&mut self, rows: &mut StoredRows, limit: usize) -> Result<bool> {
+        rows.clear();
+        if limit == 0 {
+            return Ok(false);
+        }
+        let limit = limit.min(BATCH_ROWS);
+        let range = &self.range;
+        let mut is_behind = false;
+        let mut add = |key: &[u8], value: &[u8], times: RowTimes, in_order: bool| -> bool {
+            if !range.is_before_end(key) && in_order {
+                is_behind = true;
+                return false;
+            }
+            if !range.contains(key) {
+                return true;
+            }
+            rows.push(key, Some(value), times);
+            rows.len() < limit && rows.bytes() < BATCH_BYTES
+        };
+        let stopped = match &mut self.rows {
+            ScanRows::KeyValue(scan) => scan.for_each(&mut |key, value| {
+                if add(key, value, RowTimes::default(), true) {
+                    Step::Next
+                } else {
+                    Step::Pause
+                }
+            })?,
+            ScanRows::Timestamped(scan) => {
+                scan.for_each(&mut |key, row| add(key, row.value, stamped_times(&row), true))?
+            }
+            ScanRows::Versioned(scan) => scan.for_each(&mut |key, version| {
+                add(key, version.value, version_times(&version), true)
+            })?,
+            // By time: a key behind the range's end is not the last one of the range.
+            ScanRows::Window(scan) => scan.for_each(&mut |key, row| {
+                let times = RowTimes {
+                    timestamp: Some(row.timestamp.0),
+                    ..windowed_times(&key)
+                };
+                add(key.key, row.value, times, false)
+            })?,
+            ScanRows::Session(scan) => {
+                scan.for_each(&mut |key, value| add(key.key, value, windowed_times(&key), false))?
+            }
+        };
+        Ok(stopped && !is_behind)
+    }
+}
+
+fn stamped_times(row: &Stamped<'_>) -> RowTimes {
+    RowTimes {
+        begin: Some(row.timestamp.0),
+        ..RowTimes::default()
+    }
+}
+
+fn version_times(version: &Version<'_>) -> RowTimes {
+    RowTimes {
+        begin: Some(version.timestamp.0),
+        end: version.valid_to.map(|time| time.0),
+        timestamp: None,
+    }
+}
+
+fn windowed_times(key: &WindowedKey<'_>) -> RowTimes {
+    RowTimes {
+        begin: Some(key.start.0),
+        end: Some(key.end.0),
+        timestamp: None,
+    }
+}

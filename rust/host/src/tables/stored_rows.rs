@@ -1,0 +1,88 @@
+//! Rows as a store has them: bytes and times.
+
+/// A batch of a store's rows, in order. A row without a value stands for a key that was not found.
+#[derive(Default)]
+pub struct StoredRows {
+    keys: ByteList,
+    values: ByteList,
+    has_value: Vec<bool>,
+    times: Vec<RowTimes>,
+}
+
+/// The times of a row, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowTimes {
+    /// A version's begin, a window's or a session's start, or a timestamped row's time.
+    pub begin: Option<i64>,
+    /// A version's end, or none if it is the newest; a window's or a session's end.
+    pub end: Option<i64>,
+    /// The time of a window's value, in a store with timestamps.
+    pub timestamp: Option<i64>,
+}
+
+/// Byte strings, end to end.
+#[derive(Default)]
+struct ByteList {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl ByteList {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn get(&self, n: usize) -> &[u8] {
+        let start = n.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[n]]
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+impl StoredRows {
+    /// Adds a row.
+    pub fn push(&mut self, key: &[u8], value: Option<&[u8]>, times: RowTimes) {
+        self.keys.push(key);
+        self.values.push(value.unwrap_or_default());
+        self.has_value.push(value.is_some());
+        self.times.push(times);
+    }
+
+    /// Removes all rows.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.values.clear();
+        self.has_value.clear();
+        self.times.clear();
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// The bytes of all keys and values.
+    pub fn bytes(&self) -> usize {
+        self.keys.bytes.len() + self.values.bytes.len()
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|n| self.keys.get(n))
+    }
+
+    /// The values.
+    pub fn values(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        (0..self.len()).map(|n| self.has_value[n].then(|| self.values.get(n)))
+    }
+
+    /// The times.
+    pub fn times(&self) -> &[RowTimes] {
+        &self.times
+    }
+}

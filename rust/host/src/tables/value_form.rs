@@ -1,0 +1,111 @@
+//! How a table's values are encoded.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BinaryArray};
+use arrow_schema::Field;
+use holdfast_core::serde::{Serde, SerdeSide};
+use holdfast_core::{Database, Result, Transaction};
+
+use super::stored_rows::StoredRows;
+use crate::codec::evolving_row::PayloadCodec;
+use crate::operator::aggregate::{StoredGroup, StoredGroups};
+
+/// The columns of a table's values, and their bytes.
+pub struct ValueForm {
+    fields: Vec<Field>,
+    encoding: ValueEncoding,
+}
+
+enum ValueEncoding {
+    /// Payload columns of the operator's input.
+    Payload(PayloadCodec),
+    /// One column with a user's serde; none: bytes.
+    Serde(Option<Serde>),
+    /// The states of groups.
+    Groups(Box<StoredGroups>),
+    /// No columns.
+    Nothing,
+}
+
+impl ValueForm {
+    /// Payloads, by version of their columns. The newest version's columns are the table's.
+    ///
+    /// # Errors
+    /// `InvalidType` for a column that cannot be decoded.
+    pub fn payload(versions: &[Vec<Field>]) -> Result<Self> {
+        let fields = versions.last().cloned().unwrap_or_default();
+        let mut codec = PayloadCodec::new(&fields)?;
+        let newest = u16::try_from(versions.len().saturating_sub(1)).unwrap_or(u16::MAX);
+        codec.set_versions(newest, versions)?;
+        Ok(Self {
+            fields,
+            encoding: ValueEncoding::Payload(codec),
+        })
+    }
+
+    /// Values of one column with a serde; without one they are bytes.
+    pub fn serde(field: Field, serde: Option<Serde>) -> Self {
+        Self {
+            fields: vec![field],
+            encoding: ValueEncoding::Serde(serde),
+        }
+    }
+
+    /// The results of groups.
+    pub fn groups(groups: StoredGroups) -> Self {
+        Self {
+            fields: groups.fields().to_vec(),
+            encoding: ValueEncoding::Groups(Box::new(groups)),
+        }
+    }
+
+    /// Values that have no columns.
+    pub fn nothing() -> Self {
+        Self {
+            fields: Vec::new(),
+            encoding: ValueEncoding::Nothing,
+        }
+    }
+
+    /// The value's columns.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Decodes the values of rows into columns; a missing value is a row of nulls.
+    ///
+    /// # Errors
+    /// `Serialization` if the bytes are not such values; the store's, if a value is in several
+    /// stores.
+    pub fn decode(
+        &self,
+        db: &Database,
+        tx: &mut Transaction,
+        rows: &StoredRows,
+    ) -> Result<Vec<ArrayRef>> {
+        let values = rows.values();
+        match &self.encoding {
+            ValueEncoding::Payload(codec) => codec.decode(values),
+            ValueEncoding::Groups(groups) => {
+                let stored = rows.keys().zip(values).zip(rows.times());
+                let stored: Vec<StoredGroup<'_>> = stored
+                    .map(|((key, state), times)| StoredGroup {
+                        key,
+                        start: times.begin.unwrap_or(0),
+                        state,
+                    })
+                    .collect();
+                groups.results(db, tx, &stored)
+            }
+            ValueEncoding::Serde(serde) => {
+                let bytes: ArrayRef = Arc::new(values.collect::<BinaryArray>());
+                Ok(vec![match serde {
+                    Some(serde) => serde.decode(&[bytes], SerdeSide::Value, "values", None)?,
+                    None => bytes,
+                }])
+            }
+            ValueEncoding::Nothing => Ok(Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+"""Reads of a query that runs: by its state hosts, and while hosts and queries end."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pytest
+from processors import OUT, Hits
+from pyspark.sql import functions as F
+from pyspark.sql.functions import pandas_udf
+from streams import KEYS, Stream, at, kill_hosts
+
+import holdfast as hf
+import holdfast.spark as hfs
+from holdfast.cli import main
+from holdfast.errors import NotUpToBoundError
+
+DAY = "1 day"
+
+
+def connect(stream: Stream, **options: Any) -> hf.StateReader:
+    if "storage_options" in stream.options:
+        options["storage_options"] = stream.options["storage_options"]
+    return hf.connect(stream.address, **options)
+
+
+def stored(stream: Stream, **options: Any):
+    asked = {"by": "k", "state": stream.state(), "name": "table", **options}
+    return hfs.materialize(stream.source("left"), **asked)
+
+
+@contextlib.contextmanager
+def running(stream: Stream, frame) -> Iterator[Any]:
+    """Runs a query that waits for input."""
+    writer = frame.writeStream.format("noop").option("checkpointLocation", stream.checkpoint)
+    query = writer.trigger(processingTime="0 seconds").start()
+    try:
+        query.processAllAvailable()
+        yield query
+    finally:
+        query.stop()
+
+
+def same_value(stream: Stream, value: int) -> None:
+    """Writes a micro-batch that sets all keys to one value."""
+    stream.batch(left=[(key, value, value) for key in KEYS])
+
+
+def test_an_idle_query_answers_with_its_last_epoch(stream: Stream):
+    same_value(stream, 0)
+    with running(stream, stored(stream)):
+        table = connect(stream, offline="never")["table"]
+        # No session follows the first epoch, so a read applies it.
+        assert table.get("a")["x"] == 0
+        assert table.scan().read_all().num_rows == len(KEYS)
+
+
+def test_every_answer_is_of_one_epoch_while_epochs_go_on(stream: Stream):
+    same_value(stream, 0)
+    rounds = 25
+    with running(stream, stored(stream)) as query:
+        table = connect(stream, offline="never")["table"]
+        failed: list[Any] = []
+        answers: list[int] = []
+        ended = threading.Event()
+
+        def read() -> None:
+            before = 0
+            try:
+                while not ended.is_set():
+                    found = set(table.get_batch(list(KEYS))["x"].to_pylist())
+                    scanned = set(table.scan().read_all()["x"].to_pylist())
+                    one = table.get("a")["x"]
+                    if len(found) > 1 or len(scanned) > 1:
+                        failed.append((found, scanned))
+                    if not before <= max(found) <= max(scanned) <= one:
+                        failed.append((before, found, scanned, one))
+                    before = one
+                    answers.append(one)
+            except Exception as error:  # noqa: BLE001 - shown by the test
+                failed.append(error)
+
+        readers = [threading.Thread(target=read) for _ in range(4)]
+        for reader in readers:
+            reader.start()
+        for value in range(1, rounds):
+            same_value(stream, value)
+        query.processAllAvailable()
+        ended.set()
+        for reader in readers:
+            reader.join()
+        assert failed == []
+        assert len(set(answers)) > 3, "the readers saw almost no epoch"
+        assert table.get("a")["x"] == rounds - 1
+
+
+def test_at_least_waits_for_an_epoch(stream: Stream):
+    same_value(stream, 0)
+    with running(stream, stored(stream)):
+        table = connect(stream)["table"]
+        assert table.get("a")["x"] == 0
+        with pytest.raises(NotUpToBoundError, match="has not reached epoch 1 within 0.2 s"):
+            table.get("a", at_least=1, timeout=0.2)
+        later = threading.Timer(0.5, same_value, (stream, 1))
+        later.start()
+        assert table.get("a", at_least=1, timeout=60)["x"] == 1
+        later.join()
+        assert set(table.scan(at_least=1, timeout=60).read_all()["x"].to_pylist()) == {1}
+
+
+def test_copies_answer_when_the_hosts_are_killed(stream: Stream):
+    same_value(stream, 0)
+    with running(stream, stored(stream)):
+        table = connect(stream)["table"]
+        never = connect(stream, offline="never")["table"]
+        assert never.get("a")["x"] == 0
+        assert kill_hosts()
+        assert table.get("a")["x"] == 0
+        assert set(table.scan().read_all()["x"].to_pylist()) == {0}
+        with pytest.raises(NotUpToBoundError, match="no state host of operator table answers"):
+            never.get("a", timeout=0.3)
+        same_value(stream, 1)
+        deadline = time.monotonic() + 60
+        while never.get("a", timeout=60)["x"] != 1:
+            assert time.monotonic() < deadline
+        assert table.get("a")["x"] == 1
+
+
+def test_a_scan_stays_at_its_epoch(stream: Stream):
+    same_value(stream, 0)
+    with running(stream, stored(stream)) as query:
+        table = connect(stream, offline="never")["table"]
+        scan = table.scan()
+        same_value(stream, 1)
+        query.processAllAvailable()
+        assert table.get("a")["x"] == 1
+        assert set(scan.read_all()["x"].to_pylist()) == {0}
+
+
+@pytest.mark.parametrize("offline", ["auto", "only"])
+def test_epochs_that_were_taken_back_are_not_read(stream: Stream, offline: str):
+    for value in range(3):
+        same_value(stream, value)
+    stream.run(stored(stream))
+    table = connect(stream, offline=offline)["table"]
+    assert table.get("a")["x"] == 2
+    options = [f"{k}={v}" for k, v in stream.options.get("storage_options", {}).items()]
+    arguments = ["rewind", stream.address, "--epoch", "2"]
+    for option in options:
+        arguments += ["--storage-option", option]
+    assert main(arguments) == 0
+    # A reader looks for rewinds twice a second. The host still has the state of epoch 2.
+    time.sleep(0.6)
+    assert table.get("a")["x"] == 1
+    assert set(table.scan().read_all()["x"].to_pylist()) == {1}
+    stream.run(stored(stream))
+    assert table.get("a")["x"] == 2
+
+
+def test_the_token_of_a_reader_opens_no_session(stream: Stream):
+    import json
+
+    from holdfast._core import HostClient
+
+    same_value(stream, 0)
+    with running(stream, stored(stream)):
+        files = sorted((stream.root / "readers" / "table" / "0").iterdir())
+        address = json.loads(files[-1].read_bytes())
+        assert files[-1].stat().st_mode & 0o077 == 0
+        client = HostClient.connect(address["socket"], address["token"], 5)
+        with pytest.raises(hf.errors.HoldfastError, match="Open where Read belongs"):
+            client.open_session(json.dumps({"root": stream.address}))
+        assert connect(stream, offline="never")["table"].get("a")["x"] == 0
+
+
+def test_a_table_is_used_in_a_pandas_udf(stream: Stream, spark):
+    stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("a", 3, 3)])
+    with running(stream, stored(stream, on="t", history_retention=DAY)):
+        table = connect(stream)["table"]
+
+        @pandas_udf("int")
+        def value(keys: pd.Series, times: pd.Series) -> pd.Series:
+            return table.get_batch(keys, as_of=times)["x"].to_pandas()
+
+        rows = spark.createDataFrame(
+            [("a", at(2)), ("a", at(5)), ("b", at(5)), ("zz", at(5))], "k string, t timestamp"
+        )
+        found = rows.select("k", value("k", "t").alias("x")).collect()
+        assert [tuple(row) for row in found] == [("a", 1), ("a", 3), ("b", 2), ("zz", None)]
+
+
+def test_readers_of_one_process_are_shared_when_unpickled(stream: Stream):
+    same_value(stream, 0)
+    stream.run(stored(stream))
+    table = connect(stream)["table"]
+    first, second = (pickle.loads(pickle.dumps(table)) for _ in range(2))
+    assert first.get("a") == second.get("a") == {"t": at(0), "x": 0}
+    assert first._connection is second._connection
+
+
+def test_a_processors_store_is_found_in_whatever_partition_it_is(stream: Stream):
+    stream.batch(left=[(key, 1, 1) for key in KEYS])
+    frame = hfs.process(
+        stream.source("left"), Hits(), by="k", schema=OUT, state=stream.state(), name="visits"
+    )
+    with running(stream, frame):
+        table = connect(stream, offline="never")["visits"]
+        assert table.get_batch([*KEYS, "zz"])["value"].to_pylist() == [1] * len(KEYS) + [None]
+        assert table.get("h") == {"value": 1}
+
+
+def test_lookup_adds_the_row_of_each_key(stream: Stream, spark):
+    stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("a", 3, 3)])
+    with running(stream, stored(stream, on="t", history_retention=DAY)):
+        orders = spark.createDataFrame(
+            [(1, "a", at(2)), (2, "a", at(5)), (3, "b", at(1)), (4, None, at(5))],
+            "n int, currency string, t timestamp",
+        )
+        options = stream.options.get("storage_options")
+        asked = {"on": "currency", "columns": ["x"], "storage_options": options}
+        found = hfs.lookup(orders, stream.address, "table", as_of="t", **asked)
+        assert found.columns == ["n", "currency", "t", "x"]
+        assert [(row.n, row.x) for row in found.sort("n").collect()] == [
+            (1, 1),
+            (2, 3),
+            (3, None),
+            (4, None),
+        ]
+        now = hfs.lookup(orders, stream.address, "table", **asked)
+        assert [row.x for row in now.sort("n").collect()] == [3, 3, 2, None]
+        with pytest.raises(ValueError, match="both the frame and the table have a column 'x'"):
+            hfs.lookup(orders.withColumnRenamed("n", "x"), stream.address, "table", **asked)
+        with pytest.raises(ValueError, match="the table's key is \\['k'\\]"):
+            hfs.lookup(orders, stream.address, "table", on=["currency", "t"])
+        with pytest.raises(ValueError, match="the frame has no column 'since'"):
+            hfs.lookup(orders, stream.address, "table", as_of="since", **asked)
+
+
+def test_lookup_in_a_stream_of_another_query(stream: Stream, spark, tmp_path):
+    (tmp_path / "other").mkdir()
+    same_value(stream, 7)
+    with running(stream, stored(stream)):
+        other = Stream(spark, tmp_path / "other")
+        other.batch(left=[("a", 1, 100), ("zz", 2, 200)])
+        left = other.source("left").select("k", F.col("x").alias("n"))
+        found: list[Any] = []
+        joined = hfs.lookup(
+            left,
+            stream.address,
+            "table",
+            on={"k": "k"},
+            columns=["x"],
+            storage_options=stream.options.get("storage_options"),
+        )
+        writer = joined.writeStream.foreachBatch(
+            lambda frame, _: found.extend(map(tuple, frame.collect()))
+        )
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        assert sorted(found) == [("a", 100, 7), ("zz", 200, None)]
