@@ -180,6 +180,15 @@ impl PartitionState {
             inner.rebuilds += 1;
             inner.close();
         }
+        // Settings that may change between two runs decide how long a store retains rows.
+        if inner
+            .open
+            .as_ref()
+            .is_some_and(|open| !open.db.stores().eq(request.stores))
+        {
+            log::info!("{self}: its stores' settings have changed; the database is opened again");
+            inner.close();
+        }
         if inner.open.is_some() {
             return Ok(false);
         }

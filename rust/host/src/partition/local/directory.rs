@@ -36,7 +36,8 @@ impl LocalDirectory {
     /// Locks the first free directory and opens its database.
     ///
     /// `damaged` is called for a database that cannot be opened because of damage. If the database
-    /// is damaged or does not exist, `missing` makes a new one.
+    /// is damaged, does not exist, or is of an operator that was replaced, `missing` makes a new
+    /// one.
     ///
     /// # Errors
     /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are locked;
@@ -75,6 +76,17 @@ impl LocalDirectory {
                     Err(error) if error.kind() == ErrorKind::StoreLocked => {
                         log::info!("{error}");
                         continue;
+                    }
+                    // Another operator of this name opened it, and took no part in any epoch. The
+                    // database has no rows yet.
+                    Err(error)
+                        if error.kind() == ErrorKind::InvalidValue
+                            && request.epoch <= request.first_epoch =>
+                    {
+                        log::info!(
+                            "{}: a new database is made: {error}",
+                            directory.path.display()
+                        );
                     }
                     Err(error) => return Err(error),
                 }

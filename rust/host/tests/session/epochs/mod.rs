@@ -3,6 +3,7 @@
 mod at_least_once;
 mod attempts;
 mod bounded;
+mod changed_settings;
 mod cut_off;
 mod far_future;
 mod heartbeats;

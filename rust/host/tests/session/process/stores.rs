@@ -11,7 +11,7 @@ use holdfast_core::{ErrorKind, Result};
 use holdfast_host::net::call::CallMessage;
 use serde_json::{Value, json};
 
-use super::{ask, bytes, calling, column_text, done, done_empty, operator, put, task, times};
+use super::{ask, bytes, calling, column_text, done, done_empty, ids, operator, put, task, times};
 use crate::support::{Host, Spark, TaskRequest, refused};
 
 #[test]
@@ -144,6 +144,32 @@ fn other_stores_are_refused_under_the_same_name() {
         client.call(&CallMessage::empty().with("method", "rows"))
     }));
     assert!(error.to_string().contains("store hits"), "{error}");
+}
+
+#[test]
+fn stores_may_change_until_their_operator_has_taken_part() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin(0);
+    let mut ended = calling(&task(&spark, 0), host.connect(), &[]);
+    assert_eq!(ids(&mut ended), (vec![], None));
+    drop(ended);
+    let session = json!([{"name": "hits", "kind": "session", "retention": 1000}]);
+    let other = task(&spark, 0)
+        .with("/run_id", "b")
+        .with("/operator", operator(&session));
+    let mut client = calling(&other, host.connect(), &[]);
+    let (keys, values) = (("keys", bytes(&["a"])), ("values", bytes(&["1"])));
+    let more = [("starts", times(&[1])), ("ends", times(&[7]))];
+    ask(
+        &mut client,
+        "hits",
+        "put",
+        &[&[keys, values], &more[..]].concat(),
+    )
+    .unwrap();
+    let time = ask(&mut client, "hits", "time", &[]).unwrap();
+    assert_eq!(time.batch["number"].as_primitive::<Int64Type>().value(0), 7);
+    done(client);
 }
 
 /// An operator with a store of these serdes.

@@ -12,8 +12,9 @@ pub use endpoint::TOKEN;
 pub use host::Host;
 pub use host_process::HostProcess;
 pub use rows::{
-    Joined, Row, batch, deleted, heartbeat, joined, left, matched, right, schema, unmatched,
+    Joined, Row, batch, counted, deleted, heartbeat, joined, left, matched, right, schema,
+    unmatched,
 };
 pub use spark::{QUERY, Spark, damage_tables};
-pub use task::{TaskRequest, TaskResult, refused};
+pub use task::{TaskRequest, TaskResult, count_windows, refused};
 pub use wait::{PATIENCE, wait_until};

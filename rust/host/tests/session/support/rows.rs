@@ -164,6 +164,19 @@ pub fn batch(pid: i32, rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(schema(), columns).unwrap()
 }
 
+/// The start and the count of each window in the output of [`count_windows`](super::count_windows).
+pub fn counted(batches: &[RecordBatch]) -> Vec<(i64, i64)> {
+    let of_batch = |batch: &RecordBatch| {
+        let starts = batch.column(1).as_primitive::<TimestampMicrosecondType>();
+        let counts = batch["rows"].as_primitive::<Int64Type>();
+        let windows = starts.values().iter().zip(counts.values());
+        windows
+            .map(|(start, count)| (*start, *count))
+            .collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(of_batch).collect()
+}
+
 pub fn joined(batch: &RecordBatch) -> Vec<Joined> {
     let ids = batch["id"].as_primitive::<Int64Type>();
     let rates = batch["rate"].as_primitive::<Int64Type>();

@@ -84,7 +84,21 @@ impl TaskRequest {
     }
 
     /// Runs the task to its end, with these batches.
-    pub fn run_records(&self, mut client: Client, batches: &[RecordBatch]) -> Result<TaskResult> {
+    pub fn run_records(&self, client: Client, batches: &[RecordBatch]) -> Result<TaskResult> {
+        let (batches, staged) = self.output(client, batches)?;
+        Ok(TaskResult {
+            rows: batches.iter().flat_map(joined).collect(),
+            batches,
+            staged,
+        })
+    }
+
+    /// Runs the task of any operator to its end, with these batches; returns its output.
+    pub fn output(
+        &self,
+        mut client: Client,
+        batches: &[RecordBatch],
+    ) -> Result<(Vec<RecordBatch>, StageReport)> {
         client.open(&self.request.to_string())?;
         client.push(&batch(self.pid(), &[]))?;
         for rows in batches {
@@ -94,11 +108,7 @@ impl TaskRequest {
         let batches = output.by_ref().collect::<Result<Vec<RecordBatch>>>()?;
         let staged =
             serde_json::from_str(output.staged().expect("acknowledged")).expect("valid JSON");
-        Ok(TaskResult {
-            rows: batches.iter().flat_map(joined).collect(),
-            batches,
-            staged,
-        })
+        Ok((batches, staged))
     }
 }
 
@@ -123,6 +133,16 @@ pub fn operator(how: &str, retention: i64) -> Value {
             {"name": "valid_from", "from": "right_time", "index": 0},
             {"name": "note", "from": "right", "index": 1},
         ],
+    })
+}
+
+/// An operator that counts rows in windows of ten.
+pub fn count_windows(emit: &str, grace: i64) -> Value {
+    json!({
+        "name": "join", "kind": "aggregate", "keys": ["currency"], "left": ["id"],
+        "right": ["rate", "note"], "aggregates": [{"name": "rows", "function": "count"}],
+        "window": {"kind": "hopping", "length": 10, "slide": 10},
+        "timed": true, "grace": grace, "emit": emit,
     })
 }
 

@@ -1,0 +1,90 @@
+//! A query that is started again with other settings, while the host lives on.
+
+use serde_json::Value;
+
+use crate::support::{
+    Host, Spark, TaskRequest, batch, count_windows, counted, left, matched, right,
+};
+
+/// Counts a row at a time; returns the windows that the epoch emits, each with its count.
+fn count(
+    (spark, host): (&Spark, &Host),
+    (run, emit, grace): (&str, &str, i64),
+    epoch: i64,
+    time: i64,
+) -> Vec<(i64, i64)> {
+    count_as(
+        (spark, host),
+        (run, count_windows(emit, grace)),
+        epoch,
+        time,
+    )
+}
+
+/// As [`count`], with this operator.
+fn count_as(
+    (spark, host): (&Spark, &Host),
+    (run, operator): (&str, Value),
+    epoch: i64,
+    time: i64,
+) -> Vec<(i64, i64)> {
+    let task = TaskRequest::new(spark, run, epoch).with("/operator", operator);
+    let rows = [batch(0, &[left("EUR", time, 1)])];
+    let (batches, _) = spark.epoch(epoch, || task.output(host.connect(), &rows).unwrap());
+    counted(&batches)
+}
+
+#[test]
+fn longer_grace_retains_windows_until_they_close() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let at = (&spark, &host);
+    assert_eq!(count(at, ("a", "update", 10), 0, 5), [(0, 1)]);
+    let closes = ("b", "close", 50);
+    assert_eq!(count(at, closes, 1, 100), [(0, 1)], "still open");
+    assert_eq!(count(at, closes, 2, 130), []);
+    assert_eq!(count(at, closes, 3, 170), [(100, 1)]);
+}
+
+#[test]
+fn longer_grace_accepts_late_rows() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let at = (&spark, &host);
+    assert_eq!(count(at, ("a", "update", 10), 0, 5), [(0, 1)]);
+    let longer = ("b", "update", 1_000);
+    assert_eq!(count(at, longer, 1, 100), [(100, 1)]);
+    assert_eq!(count(at, longer, 2, 8), [(0, 2)]);
+    assert_eq!(count(at, longer, 3, 9), [(0, 3)]);
+}
+
+#[test]
+fn stores_in_memory_are_restored_with_the_new_settings() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let count = |run, grace, epoch, time| {
+        let mut operator = count_windows("update", grace);
+        operator["persistent"] = false.into();
+        count_as((&spark, &host), (run, operator), epoch, time)
+    };
+    assert_eq!(count("a", 10, 0, 5), [(0, 1)]);
+    assert_eq!(count("a", 10, 1, 6), [(0, 2)]);
+    assert_eq!(count("b", 1_000, 2, 100), [(100, 1)]);
+    assert_eq!(count("b", 1_000, 3, 8), [(0, 3)]);
+}
+
+#[test]
+fn longer_history_of_an_operator_that_took_no_part_is_kept() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let task = |run: &str, epoch, retention: i64| {
+        TaskRequest::new(&spark, run, epoch).with("/operator/history_retention", retention)
+    };
+    spark.begin(0);
+    let ended = task("a", 0, 10).pushed(host.connect(), &[]).unwrap();
+    spark.wait_for_local(0);
+    drop(ended);
+    let run = |epoch, rows: &[_]| {
+        let done = spark.epoch(epoch, || task("b", epoch, 1_000).run(host.connect(), rows));
+        done.unwrap().rows
+    };
+    assert_eq!(run(0, &[right("EUR", 100, 1)]), []);
+    let late = [right("EUR", 50, 2), left("EUR", 60, 7)];
+    assert_eq!(run(1, &late), [matched(7, 2, 50)]);
+}
