@@ -75,3 +75,11 @@ def test_timers_set_while_others_fire_need_no_extra_page(due: timers.Timers):
         if at < 50:
             due.set("a", at + 1)
     assert due.store.messages == 2, "a page, and that it is the last"  # type: ignore[attr-defined]
+
+
+def test_the_stream_time_is_the_row_that_the_state_host_reads(due: timers.Timers):
+    # The bytes in `rust/host/src/operator/process/timers.rs`.
+    assert timers.TIMER_STORE == "holdfast.timers"
+    for time, stored in ((-1, b"\x7f" + b"\xff" * 7), (5, b"\x80" + b"\0" * 6 + b"\x05")):
+        due.advance(time)
+        assert due.store.get(b"") == stored

@@ -46,6 +46,9 @@ pub struct HeadHeader {
     pub sources_idle_since: Option<i64>,
     /// The epoch's rows.
     pub counts: Counts,
+    /// The operator's stream time after the epoch, in microseconds; none if it waits for no time,
+    /// or has had no row with one.
+    pub stream_time: Option<i64>,
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
     /// Records, in this object and its chunks.
@@ -75,6 +78,7 @@ impl HeadHeader {
         PartitionDecision {
             base: self.base,
             digest: self.digest,
+            stream_time: self.stream_time,
             stream_times: self.stream_times.clone(),
             idle_since: self.idle_since,
             counts: self.counts,

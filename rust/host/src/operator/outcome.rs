@@ -11,4 +11,18 @@ pub struct Outcome {
     pub output: Digest,
     /// The row counts.
     pub counts: Counts,
+    /// The stream time after the epoch, in microseconds, which idle partitions follow. None if the
+    /// operator waits for no time, or has had no row with one.
+    pub stream_time: Option<i64>,
+}
+
+impl Outcome {
+    /// The same outcome with a stream time.
+    #[must_use]
+    pub fn at(self, stream_time: Option<i64>) -> Self {
+        Self {
+            stream_time,
+            ..self
+        }
+    }
 }

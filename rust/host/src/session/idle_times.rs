@@ -76,7 +76,7 @@ fn partition_times(request: &Request, before: Option<&EpochDecision>) -> Vec<Par
     let times = partitions.into_iter().flatten();
     times
         .map(|partition| PartitionTimes {
-            stream_time: partition.stream_times.values().copied().max(),
+            stream_time: partition.stream_time,
             idle_since: partition.idle_since,
         })
         .collect()

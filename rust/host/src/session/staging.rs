@@ -128,6 +128,7 @@ pub fn stage(
         idle_since: idle.partition,
         sources_idle_since: idle.sources,
         counts: outcome.counts,
+        stream_time: outcome.stream_time,
         stream_times,
         records: collected.records,
         chunks,

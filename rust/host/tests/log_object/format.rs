@@ -37,7 +37,8 @@ fn the_header_is_this_json() {
             r#""idle_since":null,"sources_idle_since":null,"#,
             r#""counts":{{"input_rows":3,"output_rows":2,"matched":0,"dropped":0,"late":1,"#,
             r#""expired":0,"ahead":0}},"#,
-            r#""stream_times":{{"rates":1000000}},"records":4,"chunks":[],"far_future":null}}"#
+            r#""stream_time":1000000,"stream_times":{{"rates":1000000}},"records":4,"chunks":[],"#,
+            r#""far_future":null}}"#
         ),
         Digest::of(b"d"),
         Digest::of(b"input"),

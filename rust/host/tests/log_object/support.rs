@@ -29,6 +29,7 @@ pub(crate) fn header(records: u64, digest: Digest) -> HeadHeader {
             late: 1,
             ..Counts::default()
         },
+        stream_time: Some(1_000_000),
         stream_times: BTreeMap::from([("rates".to_owned(), 1_000_000)]),
         records,
         chunks: Vec::new(),

@@ -111,6 +111,7 @@ pub(crate) fn header(operator: &str, partition: i32, run: RunNumber, content: &s
             output_rows: 1,
             ..Counts::default()
         },
+        stream_time: None,
         stream_times: BTreeMap::new(),
         records: 0,
         chunks: Vec::new(),

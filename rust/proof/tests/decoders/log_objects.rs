@@ -66,6 +66,7 @@ fn head<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Vec<u8> {
         idle_since: None,
         sources_idle_since: None,
         counts: Counts::default(),
+        stream_time: None,
         stream_times: BTreeMap::from([("rates".to_owned(), 5)]),
         records: collected.records,
         chunks: Vec::new(),

@@ -115,6 +115,7 @@ fn write(folder: &Path) -> Result<()> {
         idle_since: None,
         sources_idle_since: None,
         counts: Counts::default(),
+        stream_time: None,
         stream_times: BTreeMap::new(),
         records: 0,
         chunks: Vec::new(),

@@ -2,7 +2,8 @@
 
 Both are in a store that the operator adds to the processor's stores. Each timer is a row, whose key
 is the timer's time (8 bytes, in order) followed by the bytes of the timer's key. The row with an
-empty key has the stream time.
+empty key has the stream time, which the state host reads, too
+(`rust/host/src/operator/process/timers.rs`).
 """
 
 from collections.abc import Iterator

@@ -301,6 +301,7 @@ impl Operator for Aggregation {
             input: self.rows.digest(),
             output,
             counts: self.counts,
+            stream_time: clock.now(),
         })
     }
 }

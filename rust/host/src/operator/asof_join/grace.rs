@@ -111,7 +111,7 @@ impl<'r> GraceRun<'r> {
         }
         self.add_waiting(&mut waiting, tx, &later)?;
         waiting.stage(tx, limit, stream_time)?;
-        writer.finish(self.rows, counts)
+        Ok(writer.finish(self.rows, counts)?.at(stream_time))
     }
 
     /// Key and time of a left row that may have to wait.

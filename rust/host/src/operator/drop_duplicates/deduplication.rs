@@ -157,6 +157,7 @@ impl Operator for DropDuplicates {
             }
         }
         newest.store(&seen, tx)?;
-        Ok(writer.finish(&self.rows, self.counts))
+        let stream_time = seen.stream_time(tx).map(|time| time.0);
+        Ok(writer.finish(&self.rows, self.counts).at(stream_time))
     }
 }

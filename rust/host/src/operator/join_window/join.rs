@@ -239,6 +239,7 @@ impl Operator for JoinWindow {
             }
             waiting.stage(tx, limit, input.stream_time)?;
         }
-        writer.finish(&self.rows, counts)
+        let outcome = writer.finish(&self.rows, counts)?;
+        Ok(outcome.at(input.stream_time))
     }
 }

@@ -58,7 +58,7 @@ impl<'a> OutputWriter<'a> {
         self.emit(columns.batch_of_rows(rows, places, &MatchedRight::none())?)
     }
 
-    /// Ends the result. `counts`: all but the output's rows.
+    /// Ends the result, without a stream time. `counts`: all but the output's rows.
     pub fn finish(self, input: &InputRows, counts: Counts) -> Outcome {
         Outcome {
             input: input.digest(),
@@ -67,6 +67,7 @@ impl<'a> OutputWriter<'a> {
                 output_rows: self.rows,
                 ..counts
             },
+            stream_time: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use holdfast_core::{Database, Error, ErrorKind, Result, StoreSpec, Transaction};
 
 use super::calls::ProcessStores;
 use super::spec::ProcessSpec;
+use super::timers;
 use crate::net::call::CallMessage;
 use crate::operator::batch_size::BatchSize;
 use crate::operator::execution::Operator;
@@ -136,6 +137,7 @@ impl Operator for Process {
                         input: self.rows.digest(),
                         output,
                         counts: self.counts,
+                        stream_time: timers::stream_time(db, tx)?,
                     });
                 }
                 _ => match stores.call(tx, &call) {

@@ -38,6 +38,9 @@ pub struct PartitionDecision {
     pub base: Digest,
     /// The epoch's own digest.
     pub digest: Digest,
+    /// The operator's stream time after the epoch, in microseconds, which idle partitions follow.
+    /// None if it waits for no time, or has had no row with one.
+    pub stream_time: Option<i64>,
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
     /// Since when the partition has had no rows, in epoch microseconds; none if it had rows, or if
@@ -60,6 +63,7 @@ impl Default for PartitionDecision {
         Self {
             base: Digest::ZERO,
             digest: Digest::ZERO,
+            stream_time: None,
             stream_times: BTreeMap::new(),
             idle_since: None,
             counts: Counts::default(),
@@ -84,6 +88,7 @@ impl EpochDecision {
         let skip = |before: &PartitionDecision| PartitionDecision {
             base: before.chain(),
             digest: skipped_digest(),
+            stream_time: before.stream_time,
             stream_times: before.stream_times.clone(),
             idle_since: None,
             counts: Counts::default(),
@@ -130,6 +135,7 @@ mod tests {
         let operator = OperatorName::new("rates").expect("a name");
         let partition = PartitionDecision {
             digest: Digest::of(b"x"),
+            stream_time: Some(5),
             stream_times: BTreeMap::from([("rates".to_owned(), 7)]),
             ..PartitionDecision::default()
         };
@@ -150,7 +156,10 @@ mod tests {
         let after = skipped.of(&operator, PartitionId(0)).expect("is named");
         assert_eq!(after.base, partition.chain());
         assert_ne!(after.chain(), after.base);
-        assert_eq!(after.stream_times, partition.stream_times);
+        assert_eq!(
+            (after.stream_time, &after.stream_times),
+            (partition.stream_time, &partition.stream_times)
+        );
         assert_eq!(skipped.of(&operator, PartitionId(1)), None);
         let json = serde_json::to_string(&skipped).expect("serializes");
         let parsed: EpochDecision = serde_json::from_str(&json).expect("parses");

@@ -139,6 +139,7 @@ fn stage(
         idle_since: None,
         sources_idle_since: None,
         counts: Counts::default(),
+        stream_time: None,
         stream_times: BTreeMap::new(),
         records: 1,
         chunks: vec![chunk.to_string()],

@@ -1,24 +1,13 @@
 //! Heartbeats beside a backlog: a partition without rows follows the others, never the clock.
 
-use std::fs;
+use holdfast_host::protocol::Epoch;
 
-use crate::support::{Host, Spark, TaskRequest, heartbeat, left, right, unmatched};
+use crate::support::{
+    HEARTBEAT, Host, Joined, Row, Spark, TaskRequest, batch, count_windows, counted, heartbeat,
+    left, right, unmatched,
+};
 
 const SECOND: i64 = 1_000_000;
-/// The wall clock of the heartbeats, far ahead of the rows.
-const NOW: i64 = 1_000_000 * SECOND;
-
-/// Writes the offsets of an epoch that was planned at `second`, with a source at `offset` and a
-/// heartbeat that follows after a minute.
-fn begin(spark: &Spark, epoch: i64, second: i64, offset: i64) {
-    let text = format!(
-        "v1\n{{\"batchTimestampMs\":{}}}\n{offset}\n{{\"holdfast_heartbeat\":{NOW},\
-         \"idle_after\":{},\"started\":0}}",
-        second * 1_000,
-        60 * SECOND
-    );
-    fs::write(spark.path().join(format!("query/offsets/{epoch}")), text).unwrap();
-}
 
 /// A task of a join whose left rows wait until the stream time is 10 past them.
 fn task(spark: &Spark, partition: i32, epoch: i64) -> TaskRequest {
@@ -27,48 +16,48 @@ fn task(spark: &Spark, partition: i32, epoch: i64) -> TaskRequest {
     task
 }
 
-/// Runs partition 0, without rows, and partition 1, with a row at `time` if there is one; returns
-/// the rows of partition 0.
-fn run(spark: &Spark, host: &Host, epoch: i64, time: Option<i64>) -> Vec<crate::support::Joined> {
-    let task = |partition| task(spark, partition, epoch);
-    let rows: Vec<_> = time.map(|time| right("USD", time, 1)).into_iter().collect();
-    let other = crate::support::batch(1, &rows);
-    task(1)
-        .run_records(host.connect(), &[other, heartbeat(1, NOW)])
-        .unwrap();
-    let done = task(0)
-        .run_records(host.connect(), &[heartbeat(0, NOW)])
-        .unwrap();
+/// Runs two partitions with these rows; returns the results of partition 0.
+fn run(spark: &Spark, host: &Host, epoch: i64, rows: [&[Row]; 2]) -> Vec<Joined> {
+    let mut results = Vec::new();
+    for (partition, rows) in [(1, rows[1]), (0, rows[0])] {
+        let batches = [batch(partition, rows), heartbeat(partition, HEARTBEAT)];
+        let task = task(spark, partition, epoch);
+        let done = task.run_records(host.connect(), &batches).unwrap();
+        results = done.rows;
+    }
     spark.commit(epoch);
-    done.rows
+    results
 }
 
 #[test]
 fn heartbeat_does_not_overtake_a_backlog() {
     let (spark, host) = (Spark::new(), Host::start());
-    begin(&spark, 0, 0, 0);
-    for (partition, row) in [(0, left("EUR", 100, 1)), (1, right("USD", 100, 1))] {
-        task(&spark, partition, 0)
-            .run(host.connect(), &[row])
-            .unwrap();
-    }
-    spark.commit(0);
+    spark.begin_with_heartbeat(0, 0, 0);
+    run(
+        &spark,
+        &host,
+        0,
+        [&[left("EUR", 100, 1)], &[left("USD", 100, 2)]],
+    );
     // The waiting row goes out at the stream time 110.
     for (epoch, second, time) in [(1, 10, 200), (2, 69, 300)] {
-        begin(&spark, epoch, second, epoch);
+        spark.begin_with_heartbeat(epoch, second, epoch);
+        let rows = [left("USD", time, 2)];
         assert_eq!(
-            run(&spark, &host, epoch, Some(time)),
+            run(&spark, &host, epoch, [&[], &rows]),
             [],
             "idle for too short"
         );
     }
-    begin(&spark, 3, 70, 3);
+    spark.begin_with_heartbeat(3, 70, 3);
+    let rows = [left("USD", 400, 2)];
     let expected = [unmatched(1)];
-    assert_eq!(run(&spark, &host, 3, Some(400)), expected, "it follows 300");
-    let decided = spark
-        .open_root()
-        .decisions
-        .recorded(holdfast_host::protocol::Epoch(2));
+    assert_eq!(
+        run(&spark, &host, 3, [&[], &rows]),
+        expected,
+        "it follows 300"
+    );
+    let decided = spark.open_root().decisions.recorded(Epoch(2));
     let decision = decided.unwrap().unwrap();
     let times = decision.operators.values().next().unwrap();
     assert_eq!(
@@ -81,18 +70,61 @@ fn heartbeat_does_not_overtake_a_backlog() {
 #[test]
 fn heartbeat_follows_the_clock_once_no_source_moves() {
     let (spark, host) = (Spark::new(), Host::start());
-    begin(&spark, 0, 0, 0);
-    for (partition, rows) in [(0, vec![left("EUR", 100, 1)]), (1, vec![])] {
-        task(&spark, partition, 0)
-            .run(host.connect(), &rows)
-            .unwrap();
-    }
-    spark.commit(0);
+    spark.begin_with_heartbeat(0, 0, 0);
+    run(&spark, &host, 0, [&[left("EUR", 100, 1)], &[]]);
     // The source stays at its offset.
     for (epoch, second) in [(1, 10), (2, 69)] {
-        begin(&spark, epoch, second, 0);
-        assert_eq!(run(&spark, &host, epoch, None), []);
+        spark.begin_with_heartbeat(epoch, second, 0);
+        assert_eq!(run(&spark, &host, epoch, [&[], &[]]), []);
     }
-    begin(&spark, 3, 80, 0);
-    assert_eq!(run(&spark, &host, 3, None), [unmatched(1)]);
+    spark.begin_with_heartbeat(3, 80, 0);
+    assert_eq!(run(&spark, &host, 3, [&[], &[]]), [unmatched(1)]);
+}
+
+/// Right rows may be far ahead of the left ones.
+#[test]
+fn waiting_rows_follow_the_left_rows_of_other_partitions() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin_with_heartbeat(0, 0, 0);
+    run(
+        &spark,
+        &host,
+        0,
+        [&[left("EUR", 100, 1)], &[left("USD", 105, 2)]],
+    );
+    for (epoch, second) in [(1, 10), (2, 60), (3, 120)] {
+        spark.begin_with_heartbeat(epoch, second, epoch);
+        let rows = [left("USD", 105, 2), right("USD", 500 + epoch, 1)];
+        assert_eq!(run(&spark, &host, epoch, [&[], &rows]), []);
+    }
+    for (epoch, expected) in [(4, vec![]), (5, vec![unmatched(1)])] {
+        spark.begin_with_heartbeat(epoch, 120 + epoch, epoch);
+        let rows = [left("USD", 110, 2)];
+        assert_eq!(run(&spark, &host, epoch, [&[], &rows]), expected);
+    }
+}
+
+/// The newest row of the other partition is 9 after the start of its window.
+#[test]
+fn windows_follow_the_newest_row_of_other_partitions() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let count = |partition, epoch, rows: &[Row]| {
+        let task = TaskRequest::new(&spark, "a", epoch)
+            .partition(partition, 2)
+            .with("/operator", count_windows("close", 5));
+        let batches = [batch(partition, rows), heartbeat(partition, HEARTBEAT)];
+        counted(&task.output(host.connect(), &batches).unwrap().0)
+    };
+    for (epoch, second, time) in [(0, 0, 95), (1, 10, 104), (2, 80, 109), (3, 90, 109)] {
+        spark.begin_with_heartbeat(epoch, second, epoch);
+        count(1, epoch, &[left("USD", time, 2)]);
+        let (rows, expected) = match epoch {
+            0 => (vec![left("EUR", 95, 1)], vec![]),
+            // The window [90, 100) closes at 105.
+            3 => (vec![], vec![(90, 1)]),
+            _ => (vec![], vec![]),
+        };
+        assert_eq!(count(0, epoch, &rows), expected, "epoch {epoch}");
+        spark.commit(epoch);
+    }
 }

@@ -1,6 +1,7 @@
 //! Operators whose code runs in the worker and calls its session.
 
 mod calls;
+mod heartbeats;
 mod stores;
 
 use std::sync::Arc;

@@ -15,6 +15,6 @@ pub use rows::{
     Joined, Row, batch, counted, deleted, heartbeat, joined, left, matched, right, schema,
     unmatched,
 };
-pub use spark::{QUERY, Spark, damage_tables};
+pub use spark::{HEARTBEAT, QUERY, Spark, damage_tables};
 pub use task::{TaskRequest, TaskResult, count_windows, refused};
 pub use wait::{PATIENCE, wait_until};

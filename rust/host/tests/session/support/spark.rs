@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub const QUERY: &str = "query-1";
+/// The time of the heartbeats, far ahead of the rows.
+pub const HEARTBEAT: i64 = 1_000_000_000_000;
 
 /// The S3 server of `scripts/s3`, if it runs.
 struct S3 {
@@ -139,6 +141,17 @@ impl Spark {
             "v1\n{}\n0",
         )
         .unwrap();
+    }
+
+    /// As [`Spark::begin`], for an epoch planned at `second`, with a source at `offset` and
+    /// a heartbeat that is followed after a minute.
+    pub fn begin_with_heartbeat(&self, epoch: i64, second: i64, offset: i64) {
+        let text = format!(
+            "v1\n{{\"batchTimestampMs\":{}}}\n{offset}\n\
+             {{\"holdfast_heartbeat\":{HEARTBEAT},\"idle_after\":60000000,\"started\":0}}",
+            second * 1_000,
+        );
+        std::fs::write(self.path().join(format!("query/offsets/{epoch}")), text).unwrap();
     }
 
     /// Writes an epoch's commit; the sink has its output.
