@@ -38,8 +38,8 @@ pub struct HeadHeader {
     /// The batch timestamp in the task's plan, in epoch milliseconds; none if the plan does not
     /// carry it.
     pub planned_at: Option<i64>,
-    /// Since when the partition has had no rows, in epoch microseconds; none if it had rows, or if
-    /// the query has no heartbeats.
+    /// Since when the partition has had no rows that advance its stream time, in epoch
+    /// microseconds; none if it had some, or if the query has no heartbeats.
     pub idle_since: Option<i64>,
     /// Since when no source but the heartbeats has moved, in epoch microseconds; none if one has,
     /// or if the query has no heartbeats.

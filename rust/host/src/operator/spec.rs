@@ -17,6 +17,11 @@ pub trait OperatorSpec {
     /// The input's columns.
     fn rows(&self) -> &RowsSpec;
 
+    /// Whether only left rows advance the stream time: a partition with new right rows is idle.
+    fn follows_left_rows(&self) -> bool {
+        false
+    }
+
     /// The stores of the operator.
     fn stores(&self) -> Vec<StoreSpec>;
 }

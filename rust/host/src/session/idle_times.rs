@@ -41,12 +41,17 @@ pub fn epoch_times(
         decision = Some(root.decisions.of(*run, previous, request.partitions)?);
         sources = root.spark.offsets(previous)?.map(|file| file.sources);
     }
+    let rows = if request.operator.kind.spec().follows_left_rows() {
+        admission.left_rows()
+    } else {
+        admission.rows()
+    };
     let before = decision.as_deref();
     let own = before.and_then(|before| before.of(&request.operator.name, request.partition));
     let idle = IdleTimes {
         partition: protocol::idle_since(
             own.and_then(|own| own.idle_since),
-            admission.rows() > 0,
+            rows > 0,
             batch_time,
             Some(heartbeats),
         ),

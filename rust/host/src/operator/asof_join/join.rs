@@ -44,6 +44,10 @@ impl OperatorSpec for AsofJoinSpec {
         &self.rows
     }
 
+    fn follows_left_rows(&self) -> bool {
+        true
+    }
+
     fn stores(&self) -> Vec<StoreSpec> {
         let table = StoreKind::versioned(self.history_retention);
         let mut stores = vec![StoreSpec::new(TABLE, table)];

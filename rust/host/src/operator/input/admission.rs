@@ -20,8 +20,9 @@ use crate::protocol::Digest;
 pub struct Admission {
     limit: Option<(i64, FarFutureFile)>,
     heartbeat: Option<i64>,
-    /// How many rows the operator takes.
+    /// How many rows the operator takes, and how many of them are left ones.
     rows: u64,
+    left_rows: u64,
 }
 
 impl Admission {
@@ -49,8 +50,7 @@ impl Admission {
         );
         let latest = self.limit.as_ref().map(|(latest, _)| *latest);
         if latest.is_none() && sides.null_count() == 0 {
-            self.rows += batch.num_rows() as u64;
-            return Ok(batch);
+            return Ok(self.counted(batch));
         }
         let time = |row: usize| times.is_valid(row).then(|| times.value(row));
         let is_far_future = |row: usize| {
@@ -61,8 +61,7 @@ impl Admission {
             .map(|row| Some(is_far_future(row)))
             .collect();
         if sides.null_count() == 0 && far_future.true_count() == 0 {
-            self.rows += batch.num_rows() as u64;
-            return Ok(batch);
+            return Ok(self.counted(batch));
         }
         let beats = (0..batch.num_rows())
             .filter(|row| sides.is_null(*row))
@@ -74,14 +73,26 @@ impl Admission {
         if let Some((_, file)) = self.limit.as_mut().filter(|_| far_future.true_count() > 0) {
             file.push(&filtered(&batch, &far_future)?)?;
         }
-        self.rows += taken.true_count() as u64;
-        filtered(&batch, &taken)
+        filtered(&batch, &taken).map(|batch| self.counted(batch))
+    }
+
+    /// Counts the rows of a batch that the operator takes.
+    fn counted(&mut self, batch: RecordBatch) -> RecordBatch {
+        self.rows += batch.num_rows() as u64;
+        self.left_rows += batch.column(SIDE).as_boolean().true_count() as u64;
+        batch
     }
 
     /// How many rows the operator takes.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// How many left rows the operator takes.
+    #[must_use]
+    pub fn left_rows(&self) -> u64 {
+        self.left_rows
     }
 
     /// The greatest time of a heartbeat.

@@ -43,8 +43,8 @@ pub struct PartitionDecision {
     pub stream_time: Option<i64>,
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
-    /// Since when the partition has had no rows, in epoch microseconds; none if it had rows, or if
-    /// the query has no heartbeats.
+    /// Since when the partition has had no rows that advance its stream time, in epoch
+    /// microseconds; none if it had some, or if the query has no heartbeats.
     pub idle_since: Option<i64>,
     /// The epoch's rows.
     pub counts: Counts,

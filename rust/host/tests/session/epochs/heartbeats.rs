@@ -4,7 +4,7 @@ use holdfast_host::protocol::Epoch;
 
 use crate::support::{
     HEARTBEAT, Host, Joined, Row, Spark, TaskRequest, batch, count_windows, counted, heartbeat,
-    left, right, unmatched,
+    left, matched, right, unmatched,
 };
 
 const SECOND: i64 = 1_000_000;
@@ -101,6 +101,29 @@ fn waiting_rows_follow_the_left_rows_of_other_partitions() {
         spark.begin_with_heartbeat(epoch, 120 + epoch, epoch);
         let rows = [left("USD", 110, 2)];
         assert_eq!(run(&spark, &host, epoch, [&[], &rows]), expected);
+    }
+}
+
+#[test]
+fn waiting_rows_do_not_wait_for_right_rows_to_end() {
+    let (spark, host) = (Spark::new(), Host::start());
+    spark.begin_with_heartbeat(0, 0, 0);
+    run(
+        &spark,
+        &host,
+        0,
+        [&[left("EUR", 100, 1)], &[left("USD", 100, 2)]],
+    );
+    for (epoch, second, expected) in [
+        (1, 10, vec![]),
+        (2, 69, vec![]),
+        (3, 70, vec![matched(1, 3, 97)]),
+    ] {
+        spark.begin_with_heartbeat(epoch, second, epoch);
+        // A right row of the epoch that ends the wait is matched, too.
+        let rates = [right("EUR", 94 + epoch, epoch)];
+        let rows = [left("USD", 200 + epoch, 2)];
+        assert_eq!(run(&spark, &host, epoch, [&rates, &rows]), expected);
     }
 }
 
