@@ -213,6 +213,34 @@ fn write(
     )
 }
 
+/// A change: key, value, time.
+type Change = (Vec<u8>, Option<Vec<u8>>, Timestamp);
+
+fn changes(db: &Database, store: &str, tx: &mut holdfast_core::Transaction) -> Vec<Change> {
+    let mut rows = Vec::new();
+    db.for_each_change(store, tx, &mut |row| {
+        rows.push((
+            row.key.to_vec(),
+            row.value.map(<[u8]>::to_vec),
+            row.timestamp,
+        ));
+        Ok(())
+    })
+    .expect("reads");
+    rows
+}
+
+fn borrowed(changes: &[Change]) -> Vec<VersionRow<'_>> {
+    changes
+        .iter()
+        .map(|(key, value, at)| VersionRow {
+            key,
+            value: value.as_deref(),
+            timestamp: *at,
+        })
+        .collect()
+}
+
 #[test]
 fn applied_changes_give_the_same_contents() {
     let (original, replica) = (db(), db());
@@ -221,25 +249,8 @@ fn applied_changes_give_the_same_contents() {
         write(&original, &mut tx, round).expect("writes");
         let mut copy = replica.begin().expect("begins");
         for store in original.stores() {
-            let mut rows = Vec::new();
-            original
-                .for_each_change(&store.name, &mut tx, &mut |row| {
-                    rows.push((
-                        row.key.to_vec(),
-                        row.value.map(<[u8]>::to_vec),
-                        row.timestamp,
-                    ));
-                    Ok(())
-                })
-                .expect("reads");
-            let rows: Vec<_> = rows
-                .iter()
-                .map(|(key, value, at)| VersionRow {
-                    key,
-                    value: value.as_deref(),
-                    timestamp: *at,
-                })
-                .collect();
+            let changes = changes(&original, &store.name, &mut tx);
+            let rows = borrowed(&changes);
             let time = original.stream_time(&store.name, &tx).expect("there");
             // In two batches: the borders of batches must not matter.
             let (a, b) = rows.split_at(rows.len() / 2);
@@ -263,5 +274,50 @@ fn applied_changes_give_the_same_contents() {
                 .all(|(_, rows, _)| !rows.is_empty()),
             "round {round}"
         );
+    }
+}
+
+/// Rows that expire within their transaction are changes, too: their puts were accepted. The order
+/// of the changes is that of the keys, so a later row comes before an earlier one.
+#[test]
+fn applied_changes_are_the_same_changes() {
+    let db = db();
+    let mut tx = db.begin().expect("begins");
+    for (key, at) in [(b"b", 0), (b"a", 5_000)] {
+        let (key, value, start) = (key.as_slice(), Some(b"v".as_slice()), Timestamp(at));
+        for store in ["window", "stamped_window", "duplicates"] {
+            let put = WindowPut {
+                key,
+                value,
+                start,
+                timestamp: (store == "stamped_window").then_some(start),
+            };
+            let store = db.window(store).expect("there");
+            store.put(&mut tx, put).expect("puts");
+        }
+        let versions = db.versioned("versions").expect("there");
+        versions.put(&mut tx, key, value, start).expect("puts");
+        let session = WindowedKey {
+            key,
+            start,
+            end: start,
+        };
+        let sessions = db.session("session").expect("there");
+        sessions.put(&mut tx, session, value).expect("puts");
+    }
+    for store in [
+        "versions",
+        "window",
+        "stamped_window",
+        "duplicates",
+        "session",
+    ] {
+        let given = changes(&db, store, &mut tx);
+        assert_eq!(given.len(), 2, "{store}");
+        let mut copy = db.begin().expect("begins");
+        let time = db.stream_time(store, &tx).expect("there");
+        db.apply_changes(store, &mut copy, &borrowed(&given), time)
+            .expect("applies");
+        assert_eq!(changes(&db, store, &mut copy), given, "{store}");
     }
 }

@@ -101,6 +101,10 @@ impl StoreEntry {
     pub(super) fn restore(&self, tx: &mut Transaction, records: &[VersionRow<'_>]) -> Result<()> {
         match &self.store {
             Store::Versioned(store, _) => store.restore_in_order(tx, records),
+            Store::Window(store, _) => store.restore_in_order(tx, &self.window_records(records)?),
+            Store::Session(store, _) => {
+                store.restore_in_order(tx, records.iter().map(|row| (row.key, row.value)))
+            }
             _ => self.apply_changes(tx, records),
         }
     }

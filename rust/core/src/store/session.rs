@@ -141,13 +141,33 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Stages sessions from a changelog, in any order. Sessions older than the retention are
-    /// skipped and not counted. A record's key is the session's key, then its end and its start,
-    /// both 8 bytes big-endian, as Kafka Streams writes them.
+    /// Stages sessions that were accepted before, in any order. They are not checked against the
+    /// retention again. A record's key is the session's key, then its end and its start, both 8
+    /// bytes big-endian, as Kafka Streams writes them.
     pub(crate) fn restore<'a>(
         &self,
         tx: &mut Transaction,
         rows: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone,
+    ) -> Result<()> {
+        self.stage_records(tx, rows, |_, _| true)
+    }
+
+    /// As `restore`, for sessions in the order in which they were put. Sessions older than the
+    /// retention are skipped and not counted.
+    pub(crate) fn restore_in_order<'a>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone,
+    ) -> Result<()> {
+        self.stage_records(tx, rows, |tx, end| self.rows.readmit(tx, end))
+    }
+
+    /// Stages the records whose end is admitted.
+    fn stage_records<'a>(
+        &self,
+        tx: &mut Transaction,
+        rows: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone,
+        admits: impl Fn(&Transaction, i64) -> bool,
     ) -> Result<()> {
         if let Some((row, (key, _))) = rows
             .clone()
@@ -167,7 +187,7 @@ impl SessionStore {
         for (n, (key, value)) in rows.enumerate() {
             call.records(n + 1);
             if let Some(session) = parse(key)
-                && self.rows.readmit(tx, session.end.0)
+                && admits(tx, session.end.0)
             {
                 self.stage(tx, session, value, &mut part)?;
             }

@@ -131,15 +131,32 @@ impl WindowStore {
         self.stage(tx, *put, part)
     }
 
-    /// Stages windows from a changelog, in any order. Windows older than the retention are skipped
-    /// and not counted.
-    pub(crate) fn restore<'a>(&self, tx: &mut Transaction, puts: &[WindowPut<'a>]) -> Result<()> {
+    /// Stages windows that were accepted before, in any order. They are not checked against the
+    /// retention again.
+    pub(crate) fn restore(&self, tx: &mut Transaction, puts: &[WindowPut<'_>]) -> Result<()> {
+        self.stage_puts(tx, puts, |_, _| true)
+    }
+
+    /// As `restore`, for windows in the order in which they were put. Windows older than the
+    /// retention are skipped and not counted.
+    pub(crate) fn restore_in_order(
+        &self,
+        tx: &mut Transaction,
+        puts: &[WindowPut<'_>],
+    ) -> Result<()> {
+        self.stage_puts(tx, puts, |tx, put| self.rows.readmit(tx, put.start.0))
+    }
+
+    fn stage_puts(
+        &self,
+        tx: &mut Transaction,
+        puts: &[WindowPut<'_>],
+        admits: impl Fn(&Transaction, &WindowPut<'_>) -> bool,
+    ) -> Result<()> {
         let _call = self.batch_call(Operation::Restore, puts.len());
         let mut part = Vec::new();
         for put in puts {
-            if self.rows.readmit(tx, put.start.0)
-                && (put.value.is_some() || !self.retain_duplicates)
-            {
+            if admits(tx, put) && (put.value.is_some() || !self.retain_duplicates) {
                 self.stage(tx, *put, &mut part)?;
             }
         }

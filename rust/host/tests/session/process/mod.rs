@@ -2,6 +2,7 @@
 
 mod calls;
 mod heartbeats;
+mod repeated;
 mod stores;
 
 use std::sync::Arc;

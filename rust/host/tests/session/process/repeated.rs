@@ -1,0 +1,50 @@
+//! A processor that is not deterministic: later attempts return what the first one staged.
+
+use holdfast_host::host::request::StageReport;
+use holdfast_host::net::call::CallMessage;
+use serde_json::json;
+
+use super::{ask, bytes, calling, done_empty, operator, times};
+use crate::support::{Host, Spark, TaskRequest, left};
+
+/// The store is at time 0 when it accepts "b", and the log has "a" before "b".
+#[test]
+fn rows_that_expire_within_their_epoch_are_repeated() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let stores = json!([
+        {"name": "w", "kind": "window", "retention": 1000, "window_size": 10,
+            "retain_duplicates": false},
+        {"name": "d", "kind": "timestamped_window", "retention": 1000, "window_size": 10,
+            "retain_duplicates": true},
+        {"name": "s", "kind": "session", "retention": 1000},
+    ]);
+    let attempt = |run, number| {
+        let task = TaskRequest::new(&spark, run, 0)
+            .with("/operator", operator(&stores))
+            .with("/operator/deterministic", false)
+            .attempt(number);
+        let mut client = calling(&task, host.connect(), &[left("EUR", 10, 1)]);
+        let answer = client
+            .call(&CallMessage::empty().with("method", "repeated"))
+            .unwrap();
+        let is_repeated: bool = answer.parsed("repeated").unwrap();
+        for (store, other) in [("w", "none"), ("d", "timestamps"), ("s", "ends")] {
+            let mut columns = vec![
+                ("keys", bytes(&["b", "a"])),
+                ("values", bytes(&["1", "2"])),
+                ("starts", times(&[0, 5_000])),
+                (other, times(&[0, 5_000])),
+            ];
+            columns.retain(|(name, _)| *name != "none");
+            if !is_repeated {
+                ask(&mut client, store, "put", &columns).unwrap();
+            }
+        }
+        let staged: StageReport = serde_json::from_str(&done_empty(client).unwrap()).unwrap();
+        (is_repeated, staged.adopted, staged.records)
+    };
+    spark.begin(0);
+    assert_eq!(attempt("a", 1), (false, false, 6));
+    assert_eq!(attempt("a", 2), (true, true, 6));
+    assert_eq!(attempt("b", 3), (true, false, 6), "a newer run");
+}
