@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_array::{Int64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_array::{Float64Array, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use holdfast_core::{Step, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -40,6 +40,36 @@ fn deleted(key: u8, time: i64) -> Row {
 
 fn versioned() -> Value {
     json!({"form": "versioned", "history_retention": RETENTION})
+}
+
+/// A frame (k double, x, t): `k` is the key, and in the frame's order a payload column, too, whose
+/// bits differ between rows of one key.
+#[test]
+fn delete_comes_before_a_value_whatever_the_bits_of_its_key() {
+    let mut request = request(&json!({"form": "timestamped"}));
+    request["left"] = json!(["k", "x"]);
+    request["values"] = json!([1]);
+    let fields = [("k0", DataType::Float64), ("l0", DataType::Float64)];
+    let mut columns = schema(1).fields()[..4].to_vec();
+    columns.extend(fields.map(|(name, data_type)| Arc::new(Field::new(name, data_type, true))));
+    columns.push(Arc::new(Field::new("l1", DataType::Int64, true)));
+    let columns: SchemaRef = Arc::new(Schema::new(columns));
+    for (key, bits) in [
+        (0.0, [0.0, -0.0]),
+        (0.0, [-0.0, 0.0]),
+        (f64::NAN, [f64::NAN, -f64::NAN]),
+        (f64::NAN, [-f64::NAN, f64::NAN]),
+    ] {
+        let fixed = batch_of(&schema(1), &[row(1, 5, 0), row(1, 5, 0)]);
+        let mut rows = fixed.columns()[..4].to_vec();
+        rows.push(Arc::new(Float64Array::from(vec![key; 2])));
+        rows.push(Arc::new(Float64Array::from(bits.to_vec())));
+        rows.push(Arc::new(Int64Array::from(vec![None, Some(5)])));
+        let rows = RecordBatch::try_new(Arc::clone(&columns), rows).unwrap();
+        let job = Job::over(&request, Arc::clone(&columns), 1);
+        job.partition_epoch(0, &rows, None, true);
+        assert_eq!(keys(&job, true), 1, "{bits:?}");
+    }
 }
 
 /// How many versions of each key were current between two times.

@@ -47,7 +47,7 @@ impl InputBatch {
             ));
         }
         let columns = batch.columns();
-        let content = layout.content_codec.encode(&columns[SIDE..])?;
+        let content = layout.content.encode(&batch)?;
         Ok(Self {
             keys: layout.key_codec.encode(&columns[layout.keys.clone()])?,
             hashes: (0..batch.num_rows())

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::columns::{DELETED, FIXED, PID, RowsSpec, SIDE, TIME};
-use super::order_columns::{OrderColumns, SideOrder};
+use super::order_columns::{ContentColumns, OrderColumns, SideOrder};
 use crate::codec::evolving_row::PayloadCodec;
 use crate::codec::key::KeyCodec;
-use crate::codec::row::RowCodec;
 use crate::protocol::Epoch;
 use crate::root::{Column, OperatorMeta, PayloadSchema, StoredOperator};
 
@@ -59,8 +57,8 @@ pub struct InputLayout {
     pub left_codec: PayloadCodec,
     /// The codec of the right payload.
     pub right_codec: PayloadCodec,
-    /// The codec of the whole row without `pid`, for ties and digests.
-    pub(super) content_codec: RowCodec,
+    /// The whole row without `pid`, for ties and digests.
+    pub(super) content: ContentColumns,
     /// The columns that order rows of equal times.
     pub(super) order: OrderColumns,
     fields: Vec<Field>,
@@ -120,7 +118,7 @@ impl InputLayout {
             key_codec: KeyCodec::new(&fields[keys.clone()])?,
             left_codec: PayloadCodec::new(&fields[left.clone()])?,
             right_codec: PayloadCodec::new(&fields[right.clone()])?,
-            content_codec: RowCodec::new(schema.fields()[SIDE..].iter().map(Arc::as_ref))?,
+            content: ContentColumns::new(spec, schema)?,
             time: (!spec.times.is_empty()).then(|| {
                 Column::from(&schema.field(TIME).clone().with_name(spec.times.join(", ")))
             }),

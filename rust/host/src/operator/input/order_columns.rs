@@ -1,15 +1,16 @@
-//! The columns that order rows of equal times (`order_by`).
+//! The columns that order rows of equal times: those of `order_by`, then all.
 
 use std::ops::Range;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema};
 use holdfast_core::{Error, ErrorKind, Result};
 
+use super::columns::{FIXED, RowsSpec, SIDE};
 use crate::codec::float;
 use crate::codec::row::{EncodedRows, RowCodec};
 
-/// The order columns of both sides.
+/// The columns of `order_by`, of both sides.
 pub struct OrderColumns {
     /// Those of left rows.
     pub left: SideOrder,
@@ -60,6 +61,48 @@ impl SideOrder {
         let columns = self.columns.iter();
         let columns: Vec<_> = columns
             .map(|column| float::for_ordering(batch.column(*column)))
+            .collect();
+        self.codec.encode(&columns)
+    }
+}
+
+/// All columns but `pid`, in the order in which rows are compared.
+///
+/// A floating key is payload, too, so that the result has its original bits. Such columns come
+/// last: otherwise the bits of equal keys, as of `0.0` and `-0.0`, would decide before the values.
+pub struct ContentColumns {
+    columns: Vec<usize>,
+    codec: RowCodec,
+}
+
+impl ContentColumns {
+    /// The columns of an input.
+    ///
+    /// # Errors
+    /// `InvalidType` for a type that cannot be encoded.
+    pub fn new(spec: &RowsSpec, schema: &Schema) -> Result<Self> {
+        let payload = FIXED + spec.keys.len();
+        let is_key = |column: &usize| {
+            let name = column.checked_sub(payload).and_then(|n| spec.left.get(n));
+            name.is_some_and(|name| spec.keys.contains(name))
+        };
+        let mut columns: Vec<usize> = (SIDE..schema.fields().len()).collect();
+        columns.sort_by_key(is_key);
+        let fields = columns.iter().map(|column| schema.field(*column));
+        Ok(Self {
+            codec: RowCodec::new(fields)?,
+            columns,
+        })
+    }
+
+    /// Encodes a batch: the order of the bytes is that of the rows.
+    ///
+    /// # Errors
+    /// `Serialization` for rows that cannot be encoded.
+    pub fn encode(&self, batch: &RecordBatch) -> Result<EncodedRows> {
+        let columns = self.columns.iter();
+        let columns: Vec<ArrayRef> = columns
+            .map(|column| ArrayRef::clone(batch.column(*column)))
             .collect();
         self.codec.encode(&columns)
     }
