@@ -15,7 +15,7 @@ use super::functions::{Access, Accumulator, accumulator, check_state_size, user_
 use super::groups::{Assigned, GroupMerge, Groups};
 use super::item_sweep::sweep_items;
 use super::result_output::ResultOutput;
-use super::spec::{AggregateFunction, AggregateSpec, ITEMS, PROGRESS};
+use super::spec::{AggregateFunction, AggregateSpec, GROUPS, ITEMS, PROGRESS};
 use super::window_spec::Window;
 use super::windows::{TimeProgress, WindowClock, open_windows};
 use crate::codec::row::RowCodec;
@@ -276,7 +276,12 @@ impl Operator for Aggregation {
             .concat();
         let state = codec.encode(&columns)?;
         windows.write(access.tx, &groups, &touched, &state)?;
-        if let Some(after) = clock.progress().filter(|after| before != Some(*after)) {
+        let of_groups = db.stream_time(GROUPS, access.tx)?;
+        let retained = of_groups.map_or(i64::MIN, |time| {
+            time.0.saturating_sub(self.spec.group_retention() - 1)
+        });
+        let after = clock.progress(retained);
+        if let Some(after) = after.filter(|after| before != Some(*after)) {
             progress.put(access.tx, STREAM_TIME, Some(&after.encode()))?;
         }
         let mut results = windows.results(&groups, &touched);

@@ -187,16 +187,21 @@ impl AggregateSpec {
         }
     }
 
-    /// The stores: the groups' states, single values of some functions, the stream time.
-    pub fn store_specs(&self) -> Vec<StoreSpec> {
+    /// How far behind its stream time the store of the groups retains them, in microseconds.
+    pub fn group_retention(&self) -> i64 {
         // Windows that are emitted when they close are deleted then, not by a retention.
         let window = self.window.filter(|_| self.emit == Emit::Update);
-        let retention = window.map_or(i64::MAX, |window| {
+        window.map_or(i64::MAX, |window| {
             let needed = self
                 .grace()
                 .map_or(i64::MAX, |grace| window.reach().saturating_add(grace));
             needed.max(self.retention.unwrap_or(0))
-        });
+        })
+    }
+
+    /// The stores: the groups' states, single values of some functions, the stream time.
+    pub fn store_specs(&self) -> Vec<StoreSpec> {
+        let retention = self.group_retention();
         let groups = match self.window {
             None => StoreKind::KeyValue,
             Some(Window::Hopping(window)) => by_time(retention, window.length),

@@ -88,3 +88,25 @@ fn longer_history_of_an_operator_that_took_no_part_is_kept() {
     let late = [right("EUR", 50, 2), left("EUR", 60, 7)];
     assert_eq!(run(1, &late), [matched(7, 2, 50)]);
 }
+
+/// A database that is opened again has expired windows that a replay of the log restores.
+#[test]
+fn closed_windows_are_deleted_in_the_same_way_after_a_replay() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let at = (&spark, &host);
+    assert_eq!(count(at, ("a", "update", 10), 0, 5), [(0, 1)]);
+    assert_eq!(count(at, ("a", "update", 10), 1, 100), [(100, 1)]);
+    // The database has the epoch before, and has expired [0, 10).
+    assert_eq!(count(at, ("a", "update", 10), 2, 101), [(100, 2)]);
+    spark.begin(3);
+    let run = |run, host: &Host| {
+        let task = TaskRequest::new(&spark, run, 3).with("/operator", count_windows("close", 10));
+        let rows = [batch(0, &[left("EUR", 105, 1)])];
+        task.output(host.connect(), &rows).unwrap().1
+    };
+    let first = run("b", &host);
+    host.stop();
+    spark.delete_local();
+    let again = run("c", &Host::start());
+    assert_eq!((first.digest, first.records), (again.digest, again.records));
+}

@@ -6,16 +6,19 @@ use crate::operator::aggregate::window_spec::Emit;
 /// The stream time after an epoch and the last closed end, as they are stored.
 ///
 /// ```text
-/// stream time, 8 bytes big-endian | closed, 8 bytes big-endian | 1 if `is_swept`
+/// stream time, 8 bytes big-endian | closed, 8 bytes | retained, 8 bytes | 1 if `is_swept`
 /// ```
 ///
-/// Older states have the first field only, or the first two.
+/// Older states have the first field only, or some of the first ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeProgress {
     /// The greatest time so far.
     pub time: i64,
     /// The last end that is closed; the least number if none is closed.
     closed: Option<i64>,
+    /// The earliest time of a group that no copy of the state has expired, whichever settings each
+    /// epoch had.
+    retained: Option<i64>,
     /// Whether the store has no closed windows: they were emitted when they closed, and deleted.
     is_swept: bool,
 }
@@ -31,13 +34,14 @@ impl TimeProgress {
         Some(Self {
             time: number(bytes)?,
             closed: bytes.get(8..).and_then(number),
-            is_swept: bytes.get(16) == Some(&1),
+            retained: bytes.get(16..).and_then(number),
+            is_swept: bytes.get(24) == Some(&1),
         })
     }
 
     /// The bytes to store.
     pub fn encode(self) -> Vec<u8> {
-        let numbers = [Some(self.time), self.closed]
+        let numbers = [Some(self.time), self.closed, self.retained]
             .into_iter()
             .flatten()
             .flat_map(i64::to_be_bytes);
@@ -61,6 +65,8 @@ pub struct WindowClock {
     is_closed: i64,
     /// Whether windows were closed between two epochs because the grace has changed.
     has_skipped: bool,
+    /// The earliest time of a group that the store has before the epoch.
+    retained: Option<i64>,
     /// Whether the store may still have windows that were closed before the epoch. They must be
     /// deleted.
     sweeps: bool,
@@ -84,6 +90,7 @@ impl WindowClock {
         let has_skipped = before
             .and_then(|before| before.closed)
             .is_some_and(|closed| closed < was_closed);
+        let retained = before.and_then(|before| before.retained);
         let sweeps = spec.emit == Emit::Close && before.is_some_and(|before| !before.is_swept);
         let before = before.map(|before| before.time);
         Self {
@@ -93,6 +100,7 @@ impl WindowClock {
             was_closed,
             is_closed,
             has_skipped,
+            retained,
             sweeps,
             emit: spec.emit,
             last: spec.last,
@@ -126,6 +134,14 @@ impl WindowClock {
         self.sweeps
     }
 
+    /// The earliest time of the groups that are deleted if the clock sweeps.
+    ///
+    /// Groups before it may be in one copy of the state and have expired in another. If their
+    /// deletes were in the log, two attempts would differ.
+    pub fn swept_from(&self) -> i64 {
+        self.retained.unwrap_or(i64::MIN)
+    }
+
     /// Whether a window is closed after the epoch.
     pub fn is_closed(&self, end: i64) -> bool {
         self.last || end <= self.is_closed
@@ -157,11 +173,13 @@ impl WindowClock {
         self.now
     }
 
-    /// The progress to store after the epoch.
-    pub fn progress(&self) -> Option<TimeProgress> {
+    /// The progress to store after the epoch. `retained`: the earliest time of a group that the
+    /// store retains after the epoch under the present settings.
+    pub fn progress(&self, retained: i64) -> Option<TimeProgress> {
         self.now.map(|time| TimeProgress {
             time,
             closed: Some(self.is_closed),
+            retained: self.retained.max(Some(retained)),
             is_swept: self.emit == Emit::Close,
         })
     }
@@ -185,7 +203,7 @@ mod tests {
     #[test]
     fn a_changed_grace_neither_closes_silently_nor_reopens() {
         let stored = clock("close", 60, &[], 100)
-            .progress()
+            .progress(7)
             .expect("a time")
             .encode();
         // Ends 41 to 90 were open: they close in the epoch with the shorter grace, even if the
@@ -200,7 +218,7 @@ mod tests {
             (true, false, Some((41, 90)))
         );
         assert!(shorter.is_finished(90) && !shorter.is_closed(91));
-        let stored = shorter.progress().expect("a time").encode();
+        let stored = shorter.progress(7).expect("a time").encode();
         let longer = clock("close", 60, &stored, 120);
         assert_eq!(
             (
@@ -213,14 +231,14 @@ mod tests {
         // Windows that were emitted with every row need no last result.
         let update = clock("update", 0, &stored, 100);
         assert!(update.was_closed(100) && update.has_skipped() && !longer.has_skipped());
-        let stored = update.progress().expect("a time").encode();
+        let stored = update.progress(7).expect("a time").encode();
         assert!(!clock("update", 0, &stored, 120).has_skipped(), "once");
     }
 
     #[test]
     fn closed_windows_are_swept_once_when_emit_changes_to_close() {
         let first = clock("update", 10, &[], 100)
-            .progress()
+            .progress(7)
             .expect("a time")
             .encode();
         let closes = clock("close", 10, &first, 100);
@@ -229,14 +247,26 @@ mod tests {
                 && clock("close", 10, &first[..8], 100).sweeps()
                 && !clock("update", 10, &first, 100).sweeps()
         );
-        let stored = closes.progress().expect("a time").encode();
+        let stored = closes.progress(7).expect("a time").encode();
         assert!(!clock("close", 10, &stored, 120).sweeps());
         let back = clock("update", 10, &stored, 120)
-            .progress()
+            .progress(7)
             .expect("a time")
             .encode();
         assert!(clock("close", 10, &back, 120).sweeps());
-        assert_eq!((first.len(), stored.len(), back.len()), (16, 17, 16));
+        assert_eq!((first.len(), stored.len(), back.len()), (24, 25, 24));
+    }
+
+    #[test]
+    fn sweep_begins_with_what_every_epoch_has_retained() {
+        let progress = |before: &[u8], retained| {
+            let progress = clock("update", 10, before, 100).progress(retained);
+            progress.expect("a time").encode()
+        };
+        let longer = progress(&progress(&[], 81), -900);
+        assert_eq!(clock("close", 10, &longer, 100).swept_from(), 81);
+        let shorter = progress(&longer, 90);
+        assert_eq!(clock("close", 10, &shorter, 100).swept_from(), 90);
     }
 
     #[test]

@@ -73,13 +73,11 @@ impl Windows for HoppingWindows {
     }
 
     fn sweep(&self, tx: &mut Transaction) -> Result<()> {
-        window_store::sweep(
-            &self.store,
-            tx,
-            self.clock
-                .closed_before()
-                .saturating_sub(self.window.length),
-        )
+        let last = self
+            .clock
+            .closed_before()
+            .saturating_sub(self.window.length);
+        window_store::sweep(&self.store, tx, (self.clock.swept_from(), last))
     }
 
     fn add_stored(

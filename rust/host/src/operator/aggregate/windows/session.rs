@@ -220,7 +220,7 @@ impl Windows for SessionWindows {
         let all = SessionQuery {
             key_from: None,
             key_to: None,
-            earliest_end: Timestamp::MIN,
+            earliest_end: Timestamp(self.clock.swept_from()),
             latest_start: Timestamp::MAX,
             reverse: false,
         };

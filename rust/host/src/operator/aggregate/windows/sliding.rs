@@ -120,14 +120,9 @@ impl Windows for SlidingWindows {
     }
 
     fn sweep(&self, tx: &mut Transaction) -> Result<()> {
-        window_store::sweep(
-            &self.store,
-            tx,
-            self.clock
-                .closed_before()
-                .saturating_sub(self.length)
-                .saturating_sub(2),
-        )
+        let closed = self.clock.closed_before();
+        let last = closed.saturating_sub(self.length).saturating_sub(2);
+        window_store::sweep(&self.store, tx, (self.clock.swept_from(), last))
     }
 
     fn add_stored(

@@ -64,9 +64,12 @@ pub fn write(
     store.put_batch(tx, deletes.chain(puts))
 }
 
-/// Deletes the stored windows that start at or before `last`, in batches.
-pub fn sweep(store: &WindowStore, tx: &mut Transaction, last: i64) -> Result<()> {
-    let mut scan = store.fetch_range(tx, None, None, Timestamp::MIN, Timestamp(last), false)?;
+/// Deletes the stored windows that start between two times, both included, in batches.
+pub fn sweep(store: &WindowStore, tx: &mut Transaction, (first, last): (i64, i64)) -> Result<()> {
+    if first > last {
+        return Ok(());
+    }
+    let mut scan = store.fetch_range(tx, None, None, Timestamp(first), Timestamp(last), false)?;
     loop {
         let mut found: Vec<(Vec<u8>, Timestamp)> = Vec::new();
         scan.for_each(&mut |window, _| {
