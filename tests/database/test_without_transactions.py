@@ -143,6 +143,22 @@ def test_a_close_after_uncommitted_direct_writes_is_an_unclean_stop(tmp_path):
         assert (unchanged.get(b"k"), unchanged.committed_offset(("log", 0))) == (b"1", 7)
 
 
+@pytest.mark.parametrize("rows", [4, 40_000], ids=["memory", "spilled"])
+def test_a_restore_of_another_store_does_not_commit_direct_writes(tmp_path, rows):
+    spills = {"transaction_mechanism": hf.TransactionMechanism.SECONDARY_STORE}
+    with opened(tmp_path / "db", **spills) as db:
+        db["direct"].put(b"k", b"5")
+        db.commit({("log", 0): 5})
+        db["direct"].put(b"k", b"6")
+        keys = pa.array([b"%08d" % number for number in range(rows)])
+        values = pa.array([b"v" * 100] * rows)
+        db.restore_batch("staged", keys, values, None, {("log", 0): 7})
+    with opened(tmp_path / "db", **spills) as db:
+        assert db["direct"].get(b"k") is None
+        assert db["direct"].committed_offset(("log", 0)) is None
+        assert db["staged"].committed_offset(("log", 0)) == 7
+
+
 def test_a_close_after_uncommitted_direct_writes_is_clean_without_offsets(tmp_path):
     for value in (b"1", b"2"):
         with opened(tmp_path / "db") as db:

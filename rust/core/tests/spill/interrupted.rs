@@ -7,7 +7,7 @@ use crate::support::{
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
     Commit, Database, DatabaseOptions, Durability, ErrorKind, Offset, OffsetChange, Position,
-    StoreKind, StoreSpec, Timestamp, TransactionMechanism, WindowPut, WindowedKey,
+    StoreKind, StoreSpec, Timestamp, TransactionMechanism, VersionRow, WindowPut, WindowedKey,
 };
 
 /// An interrupted commit is rolled back before its commit file is written, and completed by the
@@ -114,6 +114,50 @@ fn database_refuses_work_until_an_interrupted_commit_is_completed() {
     assert_eq!(db.recover().unwrap(), [(partition(), Offset(1))]);
     assert_ne!(committed(&db), old);
     db.checkpoint(&dir.path().join("copy")).unwrap();
+}
+
+/// A restore commits the offsets of its own store, so writes that bypassed the transaction of
+/// another store are still uncommitted after it.
+#[test]
+fn restore_that_spills_does_not_commit_writes_of_other_stores() {
+    let _turn = turn();
+    for (interrupted, rolled_back) in [(false, false), (true, true), (true, false)] {
+        let what = format!("interrupted: {interrupted}, rolled back: {rolled_back}");
+        let dir = directory();
+        let db = open(dir.path(), 0);
+        let put_direct = |value: &[u8]| {
+            db.write(|tx| db.key_value("direct")?.put(tx, b"k", Some(value)))
+                .unwrap();
+        };
+        put_direct(b"5");
+        db.commit(at(5)).unwrap();
+        put_direct(b"6");
+        if interrupted {
+            Failpoint::BetweenIngests.arm(Action::Error, 0);
+        }
+        let row = |key| VersionRow {
+            key,
+            value: Some(b"v"),
+            timestamp: Timestamp(0),
+        };
+        let restored = db.restore("kv", &[row(b"a"), row(b"b")], at(7), &Position::default());
+        assert_eq!(restored.is_err(), interrupted, "{what}");
+        assert!(!interrupted || Failpoint::disarm(), "{what}: not passed");
+        if rolled_back {
+            db.rollback().unwrap();
+        }
+        db.close().unwrap();
+        let db = open(dir.path(), 0);
+        let direct = db.key_value("direct").unwrap();
+        let found = direct.get(&mut db.begin().unwrap(), b"k", |value| value.is_some());
+        assert!(!found.unwrap(), "{what}");
+        assert_eq!(db.store_offset("direct", &partition()).unwrap(), None);
+        assert_eq!(rows(&db, &mut db.begin().unwrap()).len(), 2, "{what}");
+        assert_eq!(
+            db.store_offset("kv", &partition()).unwrap(),
+            Some(Offset(7))
+        );
+    }
 }
 
 #[test]

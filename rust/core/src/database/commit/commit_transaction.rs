@@ -4,7 +4,7 @@ use crate::database::database::Database;
 use crate::database::rows::keys;
 use crate::database::stores::StoreEntry;
 use crate::database::transactions::committed::{Committed, NextCommit};
-use crate::database::transactions::writer::Writer;
+use crate::database::transactions::writer::{SpilledCommit, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::OffsetChange;
 use crate::transaction::{Batch, Transaction};
@@ -124,7 +124,11 @@ impl Database {
             position,
         };
         match spilled {
-            Some(rows) => self.commit_spilled(writer, &rows, batch, next)?,
+            Some(rows) => {
+                let id = self.rocks.last_write() + 1;
+                let commit = SpilledCommit::new(id, next, store.is_none());
+                self.commit_spilled(writer, &rows, batch, commit)?;
+            }
             None => self.write_and_publish(&mut batch, next)?,
         }
         self.counts.commits.add(started.elapsed());

@@ -12,7 +12,6 @@
 use super::commit_file::{self, CommitFile, FamilyFiles};
 use crate::database::database::Database;
 use crate::database::rows::keys;
-use crate::database::transactions::committed::NextCommit;
 use crate::database::transactions::writer::{SpilledCommit, Writer};
 use crate::error::{Error, Result};
 use crate::failpoint::Failpoint;
@@ -35,10 +34,10 @@ impl Database {
         writer: &mut Writer,
         rows: &SpilledRows,
         batch: Batch,
-        next: NextCommit,
+        commit: SpilledCommit,
     ) -> Result<()> {
-        let id = self.rocks.last_write() + 1;
-        writer.start_commit(SpilledCommit::new(id, next), self.path())?;
+        let id = commit.id;
+        writer.start_commit(commit, self.path())?;
         let written = self.write_commit(id, rows, batch);
         written.and_then(|()| self.finish(writer)).map_err(|error| {
             writer.interrupt_commit(&error);
@@ -105,7 +104,9 @@ impl Database {
             let next = commit.next.clone();
             let states = next.states.clone();
             self.publish(next, 0)?;
-            self.stores.note_committed();
+            if commit.of_all_stores {
+                self.stores.note_committed();
+            }
             self.views.lock().flushed(states);
             Failpoint::BeforeCommitFileRemoval.pass()?;
         }

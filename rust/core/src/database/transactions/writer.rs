@@ -34,15 +34,18 @@ enum WriterState {
 pub(in crate::database) struct SpilledCommit {
     pub(in crate::database) id: u64,
     pub(in crate::database) next: NextCommit,
+    /// Whether it commits the offsets of all stores; a restore commits those of one.
+    pub(in crate::database) of_all_stores: bool,
     /// Why it was interrupted.
     why: String,
 }
 
 impl SpilledCommit {
-    pub(in crate::database) fn new(id: u64, next: NextCommit) -> Self {
+    pub(in crate::database) fn new(id: u64, next: NextCommit, of_all_stores: bool) -> Self {
         Self {
             id,
             next,
+            of_all_stores,
             why: "the reason is unknown".to_owned(),
         }
     }
