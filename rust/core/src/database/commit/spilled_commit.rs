@@ -125,6 +125,9 @@ fn roll_forward(
 ) -> Result<()> {
     let done = |stored: Option<&[u8]>| stored == Some(&file.header.id.to_be_bytes());
     if rocks.get(metadata, keys::SPILLED_KEY, &*rocks.snapshot()?, done)? {
+        // If the write returned an error, its number is not known yet. The next commit must not use
+        // it again: its own files would count as ingested.
+        rocks.find_last_write()?;
         // Without a log the batch may still be in memory.
         return rocks.flush(true);
     }
