@@ -175,6 +175,8 @@ class Database:
         """
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
         """Returns the figures of the database, and those of each store by its name."""
+    def flush(self) -> None:
+        """Writes the last commit to files."""
     def close(self) -> None:
         """Flushes and closes; further calls do nothing."""
 

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from failing_core import fail_next_commit, mend
 from two_step_store import LOG, TwoStepStore, apply, opened
 
 import holdfast as hf
@@ -13,29 +14,6 @@ from holdfast import ProcessingGuarantee
 from processes import running
 
 ONCE, AT_LEAST_ONCE = ProcessingGuarantee.EXACTLY_ONCE, ProcessingGuarantee.AT_LEAST_ONCE
-
-
-class FailingCore:
-    """The extension's database, whose next commit fails before or after its write."""
-
-    def __init__(self, core, *, after: bool) -> None:
-        self.core, self.after = core, after
-
-    def __getattr__(self, name: str):
-        return getattr(self.core, name)
-
-    def commit(self, *args) -> None:
-        if self.after:
-            self.core.commit(*args)
-        raise OSError("the disk is full")
-
-
-def fail_next_commit(db: hf.Database, *, after: bool = False) -> None:
-    db._user_stores._core = FailingCore(db._core, after=after)
-
-
-def mend(db: hf.Database) -> None:
-    db._user_stores._core = db._core
 
 
 def states(db: hf.Database) -> tuple[int, int, int | None]:
@@ -294,45 +272,3 @@ def test_a_database_that_can_lose_its_commit_refuses_one_under_exactly_once(tmp_
         opened(tmp_path / "db", durability=hf.Durability.CHANGELOG)
     with pytest.raises(ValueError, match=r"store totals.*in memory"):
         hf.open(None, [TwoStepStore("totals")])
-
-
-class Simple:
-    """A store that is not transactional and manages its offsets, at most one commit ahead."""
-
-    name, persistent, transactional, manages_offsets = "simple", True, False, True
-
-    def __init__(self) -> None:
-        self.offset: int | None = None
-
-    def init(self, db: hf.Database) -> None:
-        self.file = db.directory("simple") / "offset"
-        self.offset = int(self.file.read_text()) if self.file.exists() else None
-
-    def commit(self, changelog_offsets) -> None:
-        self.offset = changelog_offsets[LOG]
-        self.file.write_text(str(self.offset))
-
-    def committed_offset(self, partition) -> int | None:
-        return self.offset if partition == LOG else None
-
-    def close(self) -> None:
-        pass
-
-
-def test_one_without_transactions_that_is_ahead_is_refused_under_exactly_once(tmp_path):
-    db = opened(tmp_path / "db", Simple())
-    db.commit({LOG: 1})
-    fail_next_commit(db)
-    with pytest.raises(OSError, match="full"):
-        db.commit({LOG: 2})
-    mend(db)
-    for _ in range(2):
-        with pytest.raises(hf.errors.StateMismatchError, match=r"store simple.*not transactional"):
-            db.rollback()
-        with pytest.raises(hf.errors.HoldfastError, match="store simple"):
-            db.commit({LOG: 2})
-    db.close()
-    with pytest.raises(hf.errors.StateMismatchError, match=r"store simple: it is at offset 2.* 1,"):
-        opened(tmp_path / "db", Simple())
-    with opened(tmp_path / "db", Simple(), guarantee=AT_LEAST_ONCE) as db:
-        assert db.committed_offset(LOG) == 1

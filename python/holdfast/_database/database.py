@@ -160,8 +160,10 @@ class Database(AbstractContextManager["Database"]):
         Raises `ValueError` for invalid offsets, before anything is changed. If a user store does
         not manage its offsets, they are written to a text file, and a topic that is empty or
         contains white space is invalid, too. Under exactly-once a database with a transactional
-        user store must move an offset in each commit. Raises `HoldfastError` after a write or a
-        commit that failed, until `rollback`.
+        user store must move an offset in each commit, and the first commit of a partition raises
+        `StateMismatchError` if a user store without transactions has an offset of it and the
+        database has a smaller one or none. Raises `HoldfastError` after a write or a commit that
+        failed, until `rollback`.
         """
         self._user_stores.commit(changelog_offsets, offset_rows(changelog_offsets))
 

@@ -13,7 +13,7 @@ from holdfast._user_store.protocol import TransactionalUserStore
 from holdfast.errors import StateMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from holdfast._user_store.protocol import UserStateStore
@@ -41,6 +41,7 @@ class AttachedStore:
         self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE
         self._offsets: dict[TopicPartition, int] = {}
         self._has_begun = False
+        self._is_closed = False
         # A commit or a rollback has begun, and the database has not ended it.
         self._needs_rollback = False
         # The store has committed, and the database has not.
@@ -79,6 +80,11 @@ class AttachedStore:
     def keeps_file(self) -> bool:
         """Whether the store's offsets are in a text file."""
         return self._file is not None
+
+    @property
+    def recorded_partitions(self) -> list[TopicPartition]:
+        """The partitions of the offsets that the database keeps for the store."""
+        return list(self._offsets)
 
     @property
     def must_move_offsets(self) -> bool:
@@ -123,7 +129,7 @@ class AttachedStore:
             else:
                 self._offsets[TopicPartition(*partition)] = offset
         if not self._exactly_once:
-            self._write()
+            self.write_offsets()
 
     def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Drops the uncommitted writes of a store that can do it, and recovers it."""
@@ -153,17 +159,22 @@ class AttachedStore:
             )
         self._needs_rollback = self._is_ahead = False
 
-    def check_not_ahead(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def check_not_ahead(
+        self,
+        partitions: Iterable[TopicPartition],
+        database_offset: Callable[[TopicPartition], int | None],
+    ) -> None:
         """Raises `StateMismatchError` under exactly-once if the store is ahead of its database."""
         if self._transactional is not None or not self._exactly_once:
             return
-        for partition, offset in offsets.items():
-            own = self.committed_offset(partition)
-            if own is not None and own > offset:
+        for partition in partitions:
+            own, offset = self.committed_offset(partition), database_offset(partition)
+            if own is not None and (offset is None or own > offset):
                 raise StateMismatchError(
                     f"store {self.store.name}: it is at offset {own} of {partition.topic} "
-                    f"partition {partition.partition}, and its database at {offset}, so records "
-                    f"would be applied to it twice; make it transactional, {_WAYS_OUT}"
+                    f"partition {partition.partition}, and its database at "
+                    f"{'no offset' if offset is None else offset}, so records would be applied to "
+                    f"it twice; make it transactional, {_WAYS_OUT}"
                 )
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
@@ -173,17 +184,23 @@ class AttachedStore:
         return self._offsets.get(TopicPartition(*partition))
 
     def close(self) -> None:
-        """Closes the store and writes its offsets to disk.
+        """Closes the store; `write_offsets` follows if `gets_file` is true."""
+        self.store.close()
+        self._is_closed = True
+
+    @property
+    def gets_file(self) -> bool:
+        """Whether the closed store gets a checkpoint file.
 
         If `begin` was not called, the checkpoint file of the last stop is not changed. Under
         exactly-once, a store that needs a rollback gets no checkpoint file: the next open then
         discards the store's files.
         """
-        self.store.close()
-        if self._has_begun and not (self._needs_rollback and self._exactly_once):
-            self._write()
+        clean = self._is_closed and not (self._needs_rollback and self._exactly_once)
+        return self._file is not None and self._has_begun and clean
 
-    def _write(self) -> None:
+    def write_offsets(self) -> None:
+        """Writes the checkpoint file of a store that has one."""
         if self._file is not None:
             checkpoint_file.write(self._file, self._offsets)
 

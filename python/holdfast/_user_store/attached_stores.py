@@ -9,7 +9,7 @@ from holdfast._offsets import TopicPartition
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from holdfast import _core
     from holdfast._user_store.attached import AttachedStore
@@ -52,12 +52,13 @@ class AttachedStores:
                 attached.store.init(db)
                 initialised.append(attached)
                 attached.recover(self._decided)
-                attached.check_not_ahead(self._decided)
+                partitions = [*self._decided, *attached.recorded_partitions]
+                attached.check_not_ahead(partitions, self._offset)
             # Only after all stores are open: if one fails, the last stop still counts as clean.
             for attached in self._stores.values():
                 attached.begin()
         except BaseException as error:
-            for closing in _each(initialised, lambda attached: attached.close()):
+            for closing in self._close(initialised):
                 error.add_note(f"and then: {closing!r}")
             raise
 
@@ -69,8 +70,9 @@ class AttachedStores:
         """Commits the stores, then the database.
 
         Before any store commits, raises `HoldfastError` for a store that needs a rollback,
-        `ValueError` for a commit that moves no offset although a store needs it, and what a commit
-        of the database would raise.
+        `ValueError` for a commit that moves no offset although a store needs it, what a commit of
+        the database would raise, and under exactly-once `StateMismatchError` for a store that is
+        ahead of the database in a partition of which the database has had no commit.
         """
         if not self._stores:
             self._core.commit(rows, None)
@@ -89,6 +91,11 @@ class AttachedStores:
                 f"{self._must_move} tell commits apart by their offsets; give the offsets that "
                 "the writes have reached"
             )
+        # A store that manages its offsets does not list its partitions, so `init` has not checked
+        # those that the record does not have.
+        new = [partition for partition in decided if partition not in self._decided]
+        for attached in self._stores.values():
+            attached.check_not_ahead(new, self._offset)
         for attached in self._stores.values():
             attached.commit(changelog_offsets)
         self._core.commit(rows, _record(decided))
@@ -109,8 +116,8 @@ class AttachedStores:
         )
 
     def close(self) -> list[BaseException]:
-        """Closes all stores and returns the errors."""
-        return _each(self._stores.values(), lambda attached: attached.close())
+        """Closes all stores, writes their checkpoint files, and returns the errors."""
+        return self._close(self._stores.values())
 
     def least_offset(self, partition: tuple[str, int], found: int | None) -> int | None:
         """Returns the least of the stores' committed offsets and `found`; None if one has none."""
@@ -123,6 +130,29 @@ class AttachedStores:
     def uncommitted_bytes(self) -> int:
         """The memory of the stores' uncommitted writes."""
         return sum(attached.uncommitted_bytes for attached in self._stores.values())
+
+    def _close(self, stores: Collection[AttachedStore]) -> list[BaseException]:
+        errors = _each(stores, lambda attached: attached.close())
+        with_file = [attached for attached in stores if attached.gets_file]
+        if not with_file:
+            return errors
+        # Without a log, the last commits may be in memory only: a checkpoint file with their
+        # offsets would put the store ahead of its database. The close of the database flushes, too,
+        # but unlocks the directory: the next open could then miss the file.
+        try:
+            self._core.flush()
+        except Exception as error:  # noqa: BLE001  # the caller raises it, after all calls
+            return [*errors, error]
+        return [*errors, *_each(with_file, lambda attached: attached.write_offsets())]
+
+    def _offset(self, partition: TopicPartition) -> int | None:
+        """Returns the offset of the database's last commit, None without one.
+
+        The engine's own offset counts for a partition that the record does not have: the database
+        may have been restored.
+        """
+        found = self._decided.get(partition)
+        return self._core.committed_offset(*partition) if found is None else found
 
     def _read(self) -> dict[TopicPartition, int]:
         """Returns the offsets of the database's last commit.

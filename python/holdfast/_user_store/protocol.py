@@ -31,7 +31,9 @@ class UserStateStore(Protocol):
     other store may outlive `Database.rollback`, as those of a built-in store with
     `transactional=False` do. If such a store has a method `rollback`, the database calls it. Under
     exactly-once `Database.rollback` and `open` raise `StateMismatchError` if such a store has
-    committed what its database has not.
+    committed what its database has not. If the store manages its offsets, `open` checks only the
+    partitions of which the database has offsets, and `Database.commit` checks a partition at its
+    first commit.
 
     A persistent store that does not manage its offsets (`manages_offsets` False) has them in the
     file `.checkpoint_<name>` of the database's directory; the database logs one warning about it.

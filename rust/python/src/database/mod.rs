@@ -361,6 +361,10 @@ impl Database {
         Ok((figures(py, metrics.figures)?, stores))
     }
 
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |open| open.db().flush(true))
+    }
+
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, OpenDatabase::close)
     }

@@ -1,0 +1,30 @@
+"""A database whose next commit fails, for tests of its user stores."""
+
+from __future__ import annotations
+
+import holdfast as hf
+
+
+class FailingCore:
+    """The extension's database, whose next commit fails before or after its write."""
+
+    def __init__(self, core, *, after: bool) -> None:
+        self.core, self.after = core, after
+
+    def __getattr__(self, name: str):
+        return getattr(self.core, name)
+
+    def commit(self, *args) -> None:
+        if self.after:
+            self.core.commit(*args)
+        raise OSError("the disk is full")
+
+
+def fail_next_commit(db: hf.Database, *, after: bool = False) -> None:
+    """Makes the next commit of the database fail."""
+    db._user_stores._core = FailingCore(db._core, after=after)
+
+
+def mend(db: hf.Database) -> None:
+    """Undoes `fail_next_commit`."""
+    db._user_stores._core = db._core

@@ -1,0 +1,121 @@
+"""User stores without transactions that have committed more than their database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from failing_core import fail_next_commit, mend
+from one_step_store import OneStepStore
+from two_step_store import opened
+
+import holdfast as hf
+from holdfast import ProcessingGuarantee
+from processes import running
+
+AT_LEAST_ONCE = ProcessingGuarantee.AT_LEAST_ONCE
+LOG, OTHER = ("log", 0), ("other", 0)
+
+
+def test_one_that_is_ahead_is_refused_under_exactly_once(tmp_path):
+    db = opened(tmp_path / "db", OneStepStore())
+    db.commit({LOG: 1})
+    fail_next_commit(db)
+    with pytest.raises(OSError, match="full"):
+        db.commit({LOG: 2})
+    mend(db)
+    for _ in range(2):
+        with pytest.raises(hf.errors.StateMismatchError, match=r"store simple.*not transactional"):
+            db.rollback()
+        with pytest.raises(hf.errors.HoldfastError, match="store simple"):
+            db.commit({LOG: 2})
+    db.close()
+    with pytest.raises(hf.errors.StateMismatchError, match=r"store simple: it is at offset 2.* 1,"):
+        opened(tmp_path / "db", OneStepStore())
+    with opened(tmp_path / "db", OneStepStore(), guarantee=AT_LEAST_ONCE) as db:
+        assert db.committed_offset(LOG) == 1
+
+
+@pytest.mark.parametrize("earlier", [[], [OTHER]], ids=["first", "first of its partition"])
+def test_one_that_is_ahead_after_a_first_commit_is_refused_under_exactly_once(tmp_path, earlier):
+    db = opened(tmp_path / "db", OneStepStore())
+    for partition in earlier:
+        db.commit({partition: 1})
+    fail_next_commit(db)
+    db["simple"].sum = 5
+    with pytest.raises(OSError, match="full"):
+        db.commit({LOG: 1})
+    db.close()
+    with opened(tmp_path / "db", OneStepStore()) as db:
+        assert db.committed_offset(LOG) is None
+        db["kv"].put(b"sum", b"5")
+        db["simple"].sum += 5
+        for _ in range(2):
+            with pytest.raises(
+                hf.errors.StateMismatchError, match=r"store simple: it is at offset 1.*no offset"
+            ):
+                db.commit({LOG: 1})
+            db.rollback()
+        db.commit({OTHER: 2})
+        assert db["kv"].get(b"sum") is None
+    with opened(tmp_path / "db", OneStepStore(), guarantee=AT_LEAST_ONCE) as db:
+        db.commit({LOG: 1})
+
+
+def test_one_at_the_offset_of_its_restored_database_is_accepted(tmp_path):
+    with opened(tmp_path / "db", OneStepStore()) as db:
+        keys, values = pa.array([b"sum"]), pa.array([b"5"])
+        db.restore_batch("kv", keys, values, None, {LOG: 7})
+        db["simple"].restore(5, {LOG: 7})
+        db.commit({LOG: 8})
+    with opened(tmp_path / "db", OneStepStore()) as db:
+        assert db.committed_offset(LOG) == 8
+    with opened(tmp_path / "other", OneStepStore()) as db:
+        db.restore_batch("kv", keys, values, None, {LOG: 7})
+        db["simple"].restore(5, {LOG: 8})
+        with pytest.raises(hf.errors.StateMismatchError, match=r"it is at offset 8.* 7,"):
+            db.commit({LOG: 9})
+
+
+def test_a_checkpoint_file_with_offsets_that_its_database_lacks_is_refused(tmp_path):
+    opened(tmp_path / "db", OneStepStore(manages_offsets=False)).close()
+    (tmp_path / "db" / ".checkpoint_simple").write_text("0\n1\nlog 0 100\n")
+    with pytest.raises(
+        hf.errors.StateMismatchError, match=r"store simple: it is at offset 100.*no offset"
+    ):
+        opened(tmp_path / "db", OneStepStore(manages_offsets=False))
+
+
+STOPPED = """
+sys.path.insert(0, sys.argv[2])
+from one_step_store import OneStepStore
+from two_step_store import opened
+
+class Core:
+    def __init__(self, core):
+        self.core = core
+    def __getattr__(self, name):
+        if name == sys.argv[3]:
+            os._exit(9)
+        return getattr(self.core, name)
+
+db = opened(sys.argv[1], OneStepStore(manages_offsets=False), durability=hf.Durability.CHANGELOG)
+db["kv"].put(b"sum", b"5")
+db["simple"].sum = 5
+db.commit({("log", 0): 100})
+db._core = db._user_stores._core = Core(db._core)
+db.close()
+"""
+
+
+@pytest.mark.parametrize("step", ["flush", "close"])
+def test_a_kill_during_a_close_does_not_leave_the_store_ahead_of_its_database(tmp_path, step):
+    with running(STOPPED, tmp_path / "db", Path(__file__).parent, step) as process:
+        process.communicate(timeout=60)
+    assert process.returncode == 9
+    store = OneStepStore(manages_offsets=False)
+    with opened(tmp_path / "db", store, durability=hf.Durability.CHANGELOG) as db:
+        at = db.store_offset("kv", LOG)
+        assert db.store_offset("simple", LOG) == at
+        assert store.sum == int(db["kv"].get(b"sum") or b"0") == (5 if at == 100 else 0)
