@@ -280,7 +280,8 @@ class Database(AbstractContextManager["Database"]):
 
         Files are hard-linked if the file system supports it. Folders above the directory are
         created. The copy of a store without transactions may be newer than the last commit, so it
-        opens as after an unclean stop. User stores are not copied.
+        opens as after an unclean stop. User stores are not copied. Do not copy the files of an open
+        database in another way: the copies would be of different moments.
 
         Raises `ValueError` for a directory that exists or is below a file,
         `UnsupportedOperationError` for a database in memory, `HoldfastError` after a commit that

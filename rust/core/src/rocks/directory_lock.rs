@@ -2,22 +2,22 @@
 //!
 //! RocksDB locks a directory when it opens it. An open of Holdfast must read, check and repair
 //! files before that, and the files of an open database are never complete. So Holdfast has a lock
-//! of its own: a record lock on the file `HOLDER`. RocksDB's lock has the same properties: a forked
-//! child does not inherit it, and the kernel drops it when its process ends. A lock by `flock`
-//! would be inherited, and a child that outlives its parent would keep the directory locked.
+//! of its own, on the file `HOLDER`. RocksDB's is a record lock, which a process loses when it
+//! closes *any* descriptor of the file, as a program does that copies its own directory file by
+//! file. The lock on `HOLDER` is of one descriptor. The kernel drops it when the process ends, also
+//! if a forked child lives on (`file_lock.rs`).
 //!
-//! A process never conflicts with its own record locks, and it drops them when it closes *any*
-//! descriptor of the file. So a table has the directories that this process holds, and no other
-//! code opens the file.
+//! A table has the directories that this process holds: without it, a deleted `HOLDER` would let a
+//! second database of the process open the directory.
 
+mod file_lock;
+
+use self::file_lock::FileLock;
 use super::failure::io_failure;
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
-use rustix::fs::{FlockOperation, fcntl_lock};
-use rustix::io::Errno;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file with the id of the process that has the directory open. A directory of Holdfast has it
@@ -27,9 +27,6 @@ pub(crate) const HOLDER: &str = "HOLDER";
 /// A directory that this process holds.
 struct Held {
     path: PathBuf,
-    /// The device and the inode of its `HOLDER`: a directory has several paths if it is mounted
-    /// more than once.
-    holder: (u64, u64),
     /// The process that took it: a forked child inherits the table.
     pid: u32,
 }
@@ -38,9 +35,8 @@ static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 /// A directory that no other process, and no other database of this process, can lock.
 pub(crate) struct DirectoryLock {
-    /// Closed first: a close drops all locks of this process on the file, so no other thread may
-    /// have locked it again by then.
-    _holder: File,
+    /// Released first: a thread that finds the directory free in the table can lock it.
+    _holder: FileLock,
     entry: TableEntry,
 }
 
@@ -54,34 +50,17 @@ impl Drop for TableEntry {
 }
 
 impl TableEntry {
-    /// Opens the directory's `HOLDER` and adds the directory to the table.
-    ///
-    /// The table is locked meanwhile: no other thread has this file open between the check and the
-    /// open. A file that is held is not opened, since its close would drop the lock.
-    fn add(path: &Path, name: &Path, pid: u32) -> Result<(Self, File)> {
-        let not_writable = |e: std::io::Error| not_writable(name, &e);
-        let id = |file: &Metadata| (file.dev(), file.ino());
+    /// Adds a directory to the table.
+    fn add(path: &Path, pid: u32) -> Result<Self> {
         let mut table = HELD.lock();
-        let found = std::fs::metadata(name).ok().map(|file| id(&file));
-        if let Some(held) = table
-            .iter()
-            .find(|held| held.path == path || Some(held.holder) == found)
-        {
+        if let Some(held) = table.iter().find(|held| held.path == path) {
             return Err(locked(path, &held.pid.to_string()));
         }
-        let holder = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(name)
-            .map_err(not_writable)?;
         table.push(Held {
             path: path.to_owned(),
-            holder: id(&holder.metadata().map_err(not_writable)?),
             pid,
         });
-        Ok((Self(path.to_owned()), holder))
+        Ok(Self(path.to_owned()))
     }
 }
 
@@ -98,18 +77,16 @@ impl DirectoryLock {
     pub(crate) fn acquire(path: &Path) -> Result<Self> {
         let pid = std::process::id();
         let name = path.join(HOLDER);
-        let (entry, mut holder) = TableEntry::add(path, &name, pid)?;
-        match fcntl_lock(&holder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::AGAIN | Errno::ACCESS) => {
-                let mut other = String::new();
-                let read = holder.read_to_string(&mut other);
-                let known = read.is_ok() && !other.is_empty();
-                return Err(locked(path, if known { &other } else { "unknown" }));
-            }
-            Err(e) => return Err(not_writable(&name, &e.into())),
+        let not_writable = |e| io_failure("locking the directory", &name, &e);
+        let entry = TableEntry::add(path, pid)?;
+        let mut holder = FileLock::open(&name).map_err(not_writable)?;
+        if !holder.try_lock().map_err(not_writable)? {
+            let mut other = String::new();
+            let read = holder.file.read_to_string(&mut other);
+            let known = read.is_ok() && !other.is_empty();
+            return Err(locked(path, if known { &other } else { "unknown" }));
         }
-        write_holder(&mut holder, pid, path).map_err(|e| not_writable(&name, &e))?;
+        write_holder(&mut holder.file, pid, path).map_err(not_writable)?;
         Ok(Self {
             _holder: holder,
             entry,
@@ -131,10 +108,6 @@ fn write_holder(holder: &mut File, pid: u32, path: &Path) -> std::io::Result<()>
         File::open(path)?.sync_all()?;
     }
     Ok(())
-}
-
-fn not_writable(name: &Path, e: &std::io::Error) -> Error {
-    io_failure("locking the directory", name, e)
 }
 
 fn locked(path: &Path, holder: &str) -> Error {

@@ -1,9 +1,10 @@
 //! RocksDB: the only folder that imports its crate.
 //!
-//! `unsafe` is allowed only in this folder, for one reason. The RocksDB crate's snapshots and
+//! `unsafe` is allowed only in this folder, for two reasons. The RocksDB crate's snapshots and
 //! iterators borrow the database. Holdfast's share its ownership, so a transaction or a scan can be
 //! sent to another thread and outlive the call that made it. `rocks_db.rs` explains why a close is
-//! safe.
+//! safe. And a forked child must give up the directory locks of its parent
+//! (`directory_lock/file_lock.rs`).
 //!
 //! Errors of RocksDB become `StoreCorrupted` or `Io`, and `InvalidValue` for an unknown option
 //! (`failure.rs`). Every call on a closed database fails with `StoreClosed`.
