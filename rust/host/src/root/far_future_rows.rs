@@ -209,6 +209,7 @@ mod tests {
             idle_since: None,
             sources_idle_since: None,
             counts: Counts::default(),
+            stream_time: None,
             stream_times: BTreeMap::new(),
             records: 0,
             chunks: Vec::new(),
