@@ -126,6 +126,9 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
 
 def _values(columns: "pyarrow.Schema", key: Any, argument: str) -> list[Any]:
     names = columns.names
+    if len(names) == 1 and arrow().types.is_struct(columns.field(0).type):
+        # The dict is the value of the only column.
+        return [key]
     if isinstance(key, Mapping):
         unknown = [name for name in key if name not in names]
         if unknown:

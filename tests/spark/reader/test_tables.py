@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from processors import OUT, Hits
+from processors import OUT, EveryKind, Hits
 from pyspark.sql import functions as F
 from streams import KEYS, Stream, at, seconds
 
@@ -329,6 +329,58 @@ def test_a_processors_stores_are_tables(stream: Stream):
     assert table.get("a") == {"value": 2}
     assert table.get_batch(["b", "zz"])["value"].to_pylist() == [1, None]
     assert sorted(table.scan().read_all()["key"].to_pylist()) == ["a", "b"]
+
+
+def micros(number: int) -> datetime:
+    return datetime(1970, 1, 1, 0, 0, 0, number, tzinfo=UTC)
+
+
+def test_every_kind_of_a_processors_store_is_read(stream: Stream):
+    stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("a", 3, 3)])
+    frame = hfs.process(
+        stream.source("left"), EveryKind(), by="k", schema=OUT, state=stream.state(), name="kinds"
+    )
+    stream.run(frame)
+    tables = connect(stream)["kinds"]
+    kinds = {name: table.kind for name, table in tables.items()}
+    assert kinds == {
+        "kv": "key_value",
+        "raw": "key_value",
+        "rows": "key_value",
+        "ts": "timestamped_key_value",
+        "v": "versioned",
+        "w": "window",
+        "many": "window",
+        "tw": "timestamped_window",
+        "s": "session",
+    }
+    assert tables["kv"].get_batch(["a", "b", "c"])["value"].to_pylist() == [3, 2, None]
+    assert tables["raw"].get(b"a") == {"value": b"3"}
+    assert tables["rows"].get({"k": "a", "n": 3}) == {"value": '{"value":3}'}
+    assert tables["ts"].get("a") == {"timestamp": micros(30), "value": 3}
+    assert tables["v"].get("a", as_of=29) == {
+        "valid_from": micros(10),
+        "valid_to": micros(30),
+        "value": 1,
+    }
+    assert tables["v"].versions("a").read_all()["value"].to_pylist() == [1, 3]
+    window = {"window_start": micros(10), "window_end": micros(20)}
+    assert tables["w"].fetch("a", 10) == {**window, "value": 1}
+    assert tables["tw"].fetch("a", 10) == {**window, "timestamp": micros(11), "value": 1}
+    assert tables["tw"].fetch("a", 11) is None
+    both = tables["w"].fetch_batch(["a", "b"], [30, 10])
+    assert both["value"].to_pylist() == [3, None]
+    assert sorted(tables["w"].scan(prefix="a").read_all()["value"].to_pylist()) == [1, 3]
+    assert sorted(tables["many"].scan().read_all()["value"].to_pylist()) == [b"1", b"2", b"3"]
+    assert tables["s"].fetch("b", 20, 25) == {"start": micros(20), "end": micros(25), "value": 2}
+    assert sorted(tables["s"].scan(time_from=21, time_to=30).read_all()["value"].to_pylist()) == [
+        2,
+        3,
+    ]
+    with pytest.raises(ValueError, match="give start and end"):
+        tables["s"].fetch("b", 20)
+    with pytest.raises(UnsupportedOperationError, match="fetch a range"):
+        tables["many"].fetch(b"a", 10)
 
 
 def test_tables_print_as_a_table(stream: Stream):

@@ -106,6 +106,27 @@ class Keeping:
         return []
 
 
+class EveryKind:
+    """Puts each row into a store of each kind, at its time in whole seconds, in microseconds."""
+
+    stores = tuple(BUILDERS)
+
+    def process(self, batch, ctx):
+        for row in batch.to_pylist():
+            key, value = row["k"], row["x"]
+            time = row["x"] * 10
+            ctx["kv"].put(key, value)
+            ctx["raw"].put(key.encode(), str(value).encode())
+            ctx["rows"].put({"k": key, "n": value}, {"value": value})
+            ctx["ts"].put(key, value, time)
+            ctx["v"].put(key, value, time)
+            ctx["w"].put(key, value, time)
+            ctx["many"].put(key.encode(), str(value).encode(), time)
+            ctx["tw"].put(key, value, time, time + 1)
+            ctx["s"].put(hf.WindowedKey(key, time, time + 5), value)
+        return []
+
+
 class Sums:
     """Sums `x` by key with batch calls."""
 
