@@ -49,10 +49,11 @@ impl From<Error> for SessionError {
     }
 }
 
-/// Serves one connection to its end. A panic of the session becomes its error.
-pub fn serve(stream: Stream, host: &Arc<Host>, token: &str) {
+/// Serves one connection to its end, and calls `is_reader` if the peer is a reader. A panic of the
+/// session becomes its error.
+pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, is_reader: &dyn Fn()) {
     let result = catch_unwind(AssertUnwindSafe(|| {
-        ServerConnection::new(stream.try_clone()?)?.run(host, token)
+        ServerConnection::new(stream.try_clone()?)?.run(host, token, is_reader)
     }));
     let error = match result {
         Ok(Ok(())) => return,
@@ -122,8 +123,14 @@ impl ServerConnection {
         })
     }
 
-    fn run(&mut self, host: &Arc<Host>, token: &str) -> Result<(), SessionError> {
+    fn run(
+        &mut self,
+        host: &Arc<Host>,
+        token: &str,
+        is_reader: &dyn Fn(),
+    ) -> Result<(), SessionError> {
         if self.greet(host, token)? == Right::Read {
+            is_reader();
             return self.serve_reads(host);
         }
         let mut session = self.open(host)?;

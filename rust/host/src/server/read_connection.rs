@@ -11,7 +11,7 @@ use crate::host::{Host, OpenView};
 use crate::net::batch_stream::SendError;
 use crate::net::call::CallMessage;
 use crate::net::message::{self, MessageKind};
-use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest};
+use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest, ReadTarget};
 use crate::net::socket::Stream;
 use crate::tables::ReadCall;
 
@@ -60,7 +60,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
                     let text = format!("a reader holds {MAX_VIEWS} views: close its open scans");
                     return Err(Error::new(ErrorKind::InvalidState, text).into());
                 }
-                let Some(open) = self.host.read_view(&target)? else {
+                let Some(open) = self.view(&target) else {
                     return self.send(&ReadAnswer::Absent, None);
                 };
                 self.last_view += 1;
@@ -86,11 +86,27 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
                 target,
                 store,
                 call,
-            } => match self.host.read_view(&target)? {
+            } => match self.view(&target) {
                 Some(mut open) => self.send_rows(&mut open, &store, &call, &message.batch),
                 None => self.send(&ReadAnswer::Absent, None),
             },
         }
+    }
+
+    /// Returns a view of a partition; none if this host cannot answer.
+    ///
+    /// If a newer run has begun, or if the epoch cannot be applied, the reader's own copy shows
+    /// what the state is, or why it cannot be read.
+    fn view(&self, target: &ReadTarget) -> Option<OpenView> {
+        self.host.read_view(target).unwrap_or_else(|error| {
+            let ReadTarget {
+                operator,
+                partition,
+                ..
+            } = target;
+            log::debug!("operator {operator}, partition {partition}: not read here: {error}");
+            None
+        })
     }
 
     /// Sends the rows of a read. Each batch is sent once the next one is known, so that the last

@@ -1,6 +1,6 @@
-//! The sessions that a host serves, each in its own thread.
+//! The connections that a host serves, each in its own thread: sessions and readers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::net::socket::Stream;
 use crate::server::connection;
 
-/// The open sessions, with their streams, which are shut down when the host ends.
+/// The open connections, with their streams, which are shut down when the host ends.
 #[derive(Default, Clone)]
 pub struct Sessions {
     streams: Arc<Mutex<SessionStreams>>,
@@ -24,6 +24,29 @@ pub struct Sessions {
 struct SessionStreams {
     last_number: u64,
     by_number: HashMap<u64, Stream>,
+    /// The connections of readers: they do not delay the end of an idle host.
+    readers: HashSet<u64>,
+}
+
+/// A connection among those that a host serves.
+struct OpenConnection {
+    sessions: Sessions,
+    number: u64,
+}
+
+impl OpenConnection {
+    /// Notes that the peer is a reader.
+    fn is_reader(&self) {
+        self.sessions.streams.lock().readers.insert(self.number);
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        let mut streams = self.sessions.streams.lock();
+        streams.by_number.remove(&self.number);
+        streams.readers.remove(&self.number);
+    }
 }
 
 impl Sessions {
@@ -49,27 +72,29 @@ impl Sessions {
             streams.by_number.insert(number, handle);
             number
         };
-        let (host, token, sessions) = (Arc::clone(host), token.to_owned(), self.clone());
+        let open = OpenConnection {
+            sessions: self.clone(),
+            number,
+        };
+        let (host, token) = (Arc::clone(host), token.to_owned());
         let work = move || {
-            connection::serve(stream, &host, &token);
-            // The thread drops its reference to the host before it removes the session: when no
+            connection::serve(stream, &host, &token, &|| open.is_reader());
+            // The thread drops its reference to the host before it removes the connection: when no
             // session is left, the host can close its databases.
             drop(host);
-            sessions.streams.lock().by_number.remove(&number);
+            drop(open);
         };
         thread::Builder::new()
             .name(format!("session-{number}"))
             .spawn(work)
             .map(drop)
-            .map_err(|error| {
-                self.streams.lock().by_number.remove(&number);
-                failed(&error)
-            })
+            .map_err(|error| failed(&error))
     }
 
     /// Whether a session is open.
     pub fn any(&self) -> bool {
-        !self.streams.lock().by_number.is_empty()
+        let streams = self.streams.lock();
+        streams.by_number.len() > streams.readers.len()
     }
 
     /// Closes all connections, which ends their sessions.
