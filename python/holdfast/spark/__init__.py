@@ -28,7 +28,6 @@ from holdfast._progress import EpochProgress, OperatorProgress
 from holdfast._time import Duration
 from holdfast.spark.foreach_batch import foreach_batch
 from holdfast.spark.heartbeat import heartbeat
-from holdfast.spark.lookup import lookup
 from holdfast.spark.materialized import Materialized
 from holdfast.spark.operators.aggregate import aggregate
 from holdfast.spark.operators.aggregator import Aggregator
@@ -36,6 +35,7 @@ from holdfast.spark.operators.drop_duplicates import drop_duplicates
 from holdfast.spark.operators.join_asof import join_asof
 from holdfast.spark.operators.join_table import join_table
 from holdfast.spark.operators.join_window import join_window
+from holdfast.spark.operators.lookup import lookup
 from holdfast.spark.operators.materialize import materialize
 from holdfast.spark.operators.process import Processor, process
 from holdfast.spark.state import State
