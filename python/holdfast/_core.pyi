@@ -637,7 +637,10 @@ class StateReader:
     def get(
         self, table: tuple[str, str], read: str, keys: Any, source: _ReadSource
     ) -> tuple[ArrowBatch, int]:
-        """Returns a row for each key, in order, and the epoch. `read`: a `ReadCall` as JSON."""
+        """Returns a row for each key, in order, and the epoch. `read`: a `ReadCall` as JSON.
+
+        The last column, `holdfast.found`, says which keys were found.
+        """
     def scan(
         self,
         table: tuple[str, str],

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.dataset
 
+_FOUND: Final = "holdfast.found"
 _WINDOWED: Final = ("window", "timestamped_window", "session")
 
 
@@ -315,10 +316,10 @@ class StateTable:
         call: dict[str, Any],
         source: ReadSource,
     ) -> dict[str, Any] | None:
-        found = self._many(batch, call, source).to_pylist()[0]
-        row = {name: value for name, value in found.items() if name not in self._key}
-        if all(value is None for value in row.values()):
+        found = self._rows(batch, call, source).to_pylist()[0]
+        if not found.pop(_FOUND):
             return None
+        row = {name: value for name, value in found.items() if name not in self._key}
         if columns is None:
             return row
         unknown = [name for name in columns if name not in found]
@@ -332,6 +333,15 @@ class StateTable:
         call: dict[str, Any],
         source: ReadSource,
     ) -> "pyarrow.Table":
+        return self._rows(batch, call, source).drop_columns([_FOUND])
+
+    def _rows(
+        self,
+        batch: "pyarrow.RecordBatch",
+        call: dict[str, Any],
+        source: ReadSource,
+    ) -> "pyarrow.Table":
+        """Returns a row for each key, with a last column that says whether it was found."""
         table, read = (self._operator, self._store), json.dumps(call)
         found, _ = self._connection.core.get(table, read, batch, self._connection.source(source))
         return arrow().Table.from_batches([arrow().record_batch(found)])

@@ -54,6 +54,15 @@ impl StateReader {
     }
 }
 
+impl Drop for StateReader {
+    fn drop(&mut self) {
+        // A forked child must not delete its parent's copies.
+        if self.process.check().is_err() {
+            std::mem::forget(self.reader.get_mut().take());
+        }
+    }
+}
+
 fn closed() -> Error {
     Error::new(
         ErrorKind::StoreClosed,

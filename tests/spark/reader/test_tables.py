@@ -313,7 +313,15 @@ def test_sessions_of_an_aggregate_have_start_and_end(stream: Stream):
     )
     rows = stream.run(frame)[0]
     table = connect(stream)["sessions"]
-    found = [tuple(row.values()) for row in table.scan().read_all().to_pylist()]
+    rows_found = table.scan().read_all().to_pylist()
+    for row in rows_found:
+        assert (
+            table.fetch(row["k"], row["window_start"], row["window_end"])["total"] == row["total"]
+        )
+    ends = {row["window_end"] for row in rows_found}
+    later = table.scan(time_from=min(ends), time_to=at(1000)).read_all()
+    assert later.num_rows == len(rows_found)
+    found = [tuple(row.values()) for row in rows_found]
     emitted = [(row[0], row[1].astimezone(UTC), row[2].astimezone(UTC), row[3]) for row in rows]
     assert sorted(found) == sorted(emitted)
 
@@ -381,6 +389,80 @@ def test_every_kind_of_a_processors_store_is_read(stream: Stream):
         tables["s"].fetch("b", 20)
     with pytest.raises(UnsupportedOperationError, match="fetch a range"):
         tables["many"].fetch(b"a", 10)
+
+
+def test_a_bound_of_text_is_exact(stream: Stream):
+    stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("banana", 3, 3)])
+    frame = hfs.process(
+        stream.source("left"), Hits(), by="k", schema=OUT, state=stream.state(), name="visits"
+    )
+    stream.run(frame)
+    table = connect(stream)["visits"]
+    assert sorted(table.scan(end="b").read_all()["key"].to_pylist()) == ["a", "b"]
+    assert sorted(table.scan(start="b", end="b").read_all()["key"].to_pylist()) == ["b"]
+    assert sorted(table.scan(prefix="b").read_all()["key"].to_pylist()) == ["b", "banana"]
+
+
+def test_a_group_whose_result_is_null_is_found(stream: Stream):
+    stream.batch(left=[("a", 1, None)])
+    frame = hfs.aggregate(
+        stream.source("left"),
+        by="k",
+        aggs={"total": ("sum", "x")},
+        state=stream.state(),
+        name="groups",
+    )
+    stream.run(frame)
+    table = connect(stream)["groups"]
+    assert table.get("a") == {"total": None}
+    assert table.get("b") is None
+
+
+def test_a_null_moment_finds_nothing(stream: Stream):
+    stream.batch(left=[("a", 1, 1)])
+    stream.run(stored(stream, on="t", history_retention=DAY))
+    table = connect(stream)["table"]
+    moments = pa.array([at(2), None], pa.timestamp("us", "UTC"))
+    assert table.get_batch(["a", "a"], as_of=moments)["x"].to_pylist() == [1, None]
+    assert table.get_batch([], offline="only").num_rows == 0
+
+
+def test_a_changed_retention_is_that_of_the_newest_start(stream: Stream):
+    def windows(**options: Any):
+        return hfs.aggregate(
+            stream.source("left"),
+            by="k",
+            on="t",
+            window=hfs.window("10 seconds"),
+            aggs={"n": "count"},
+            state=stream.state(),
+            name="windows",
+            **options,
+        )
+
+    stream.batch(left=[("a", 5, 1)])
+    stream.run(windows(retention="20 seconds"))
+    stream.batch(left=[("a", 100, 2)])
+    stream.batch(left=[("a", 150, 3)])
+    stream.run(windows(retention="1 hour"))
+    starts = connect(stream)["windows"].scan().read_all()["window_start"].to_pylist()
+    assert at(100) in starts
+    assert at(150) in starts
+
+
+def test_columns_that_move_and_appear_are_read_by_name(stream: Stream):
+    stream.batch(left=[(key, 1, 1) for key in KEYS])
+    frame = stream.source("left")
+    stream.run(hfs.materialize(frame, by="k", name="table", state=stream.state()))
+    table = connect(stream)["table"]
+    assert table.get_batch(list(KEYS))["x"].to_pylist() == [1] * len(KEYS)
+    stream.batch(left=[("a", 2, 2)])
+    moved = frame.select("k", F.lit(7).alias("y"), "x", "t")
+    stream.run(hfs.materialize(moved, by="k", name="table", state=stream.state()))
+    found = table.get_batch(list(KEYS))
+    assert found["x"].to_pylist() == [2, *[1] * (len(KEYS) - 1)]
+    renewed = connect(stream)["table"].get("a")
+    assert renewed == {"y": 7, "x": 2, "t": at(2)}
 
 
 def test_tables_print_as_a_table(stream: Stream):

@@ -47,9 +47,12 @@ JOIN = {
 
 
 class Host:
-    """A state host. Its executor is this process, or the process id `executor`."""
+    """A state host. Its executor is this process, or the process id `executor`.
 
-    def __init__(self, folder: Path, executor: int | None = None) -> None:
+    It ends after `idle` seconds without a session.
+    """
+
+    def __init__(self, folder: Path, executor: int | None = None, *, idle: int = 600) -> None:
         self.socket, token = folder / "host.sock", folder / "token"
         self.token = secrets.token_hex(16)
         token.touch(mode=0o600)
@@ -64,7 +67,7 @@ class Host:
             "--token-file",
             str(token),
         ]
-        command += ["--executor-pid", str(executor or os.getpid()), "--idle-seconds", "600"]
+        command += ["--executor-pid", str(executor or os.getpid()), "--idle-seconds", str(idle)]
         path = os.pathsep.join(
             filter(None, (str(Path(hfs.__file__).parents[2]), os.environ.get("PYTHONPATH")))
         )

@@ -106,14 +106,18 @@ impl OpenPartitions {
         partition: PartitionId,
     ) -> Option<Arc<PartitionState>> {
         let partitions = self.partitions.lock();
-        let mut of_operator = partitions
+        let of_operator = partitions
             .iter()
             .filter(|(key, _)| key.operator == *operator && key.partition == partition)
-            .map(|(_, open)| &open.state);
-        let is_of_root = |state: &&Arc<PartitionState>| {
-            state.root().identity.first_id().as_deref() == Some(root_id)
+            .map(|(_, open)| open);
+        let is_of_root = |open: &&OpenPartition| {
+            open.state.root().identity.first_id().as_deref() == Some(root_id)
         };
-        of_operator.find(is_of_root).map(Arc::clone)
+        // One that an earlier start used with another `local_dir` may still be open.
+        let newest = of_operator
+            .filter(is_of_root)
+            .max_by_key(|open| open.last_used);
+        newest.map(|open| Arc::clone(&open.state))
     }
 
     /// Removes the partition, if it is open.

@@ -49,7 +49,7 @@ impl OperatorRequest {
     /// What the root records of the operator.
     pub fn meta(&self, operator: &dyn Operator, first_epoch: Epoch) -> OperatorMeta {
         let mut meta = operator.meta(first_epoch);
-        meta.stores = self.stores().iter().map(StoredStore::from).collect();
+        meta.payload.stores = self.stores().iter().map(StoredStore::from).collect();
         if !self.persistent {
             meta.settings
                 .insert("persistent".to_owned(), self.persistent.into());

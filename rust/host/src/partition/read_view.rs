@@ -1,7 +1,7 @@
 //! A reader's view of a partition on its host.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_core::{Database, Result, Transaction};
 
@@ -14,6 +14,9 @@ use crate::root::{PreviousEpoch, RanSince};
 /// How long a reader waits for a session that opens its view. A session that restores takes longer,
 /// and the reader asks elsewhere.
 const BUSY: Duration = Duration::from_millis(500);
+
+/// How often an object store is asked whether Spark has committed an epoch.
+const ASKED_AGAIN: Duration = Duration::from_millis(500);
 
 /// The newest final epoch of a partition.
 pub struct ReadView {
@@ -59,24 +62,31 @@ impl PartitionState {
             return Ok(None);
         };
         let db = Arc::clone(&open.db);
-        let Some(applied) = self.applied(&db)? else {
-            // The operator's first epoch is not final.
-            if served.epoch == served.first_epoch && self.root.spark.is_committed(served.epoch)? {
-                self.apply_served(inner, served)?;
-                return self.final_view(inner, served);
-            }
-            return Ok(None);
-        };
-        if applied.next() == served.epoch && self.root.spark.is_committed(served.epoch)? {
+        let next = self.applied(&db)?.map_or(served.first_epoch, Epoch::next);
+        if next == served.epoch && self.is_committed(inner, served.epoch)? {
             self.apply_served(inner, served)?;
         }
+        let Some(epoch) = self.applied(&db)? else {
+            // The operator's first epoch is not final.
+            return Ok(None);
+        };
         Ok(Some(ReadView {
             transaction: db.begin()?,
-            epoch: self.applied(&db)?.unwrap_or(applied),
+            epoch,
             chain: position::chain(&db)?,
             run: served.run,
             db,
         }))
+    }
+
+    /// Whether Spark has committed an epoch; in an object store it is asked twice a second.
+    fn is_committed(&self, inner: &mut PartitionInner, epoch: Epoch) -> Result<bool> {
+        let is_recent = |asked: &Instant| asked.elapsed() < ASKED_AGAIN;
+        if !self.root.is_local() && inner.commit_asked.as_ref().is_some_and(is_recent) {
+            return Ok(false);
+        }
+        inner.commit_asked = Some(Instant::now());
+        self.root.spark.is_committed(epoch)
     }
 
     fn apply_served(&self, inner: &mut PartitionInner, served: &ServedEpoch) -> Result<()> {

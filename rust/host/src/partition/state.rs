@@ -47,6 +47,8 @@ pub struct PartitionInner {
     pub(super) lookahead_run: Option<RunNumber>,
     /// The epoch of the last session.
     pub(super) served: Option<ServedEpoch>,
+    /// When a reader last asked whether Spark has committed it.
+    pub(super) commit_asked: Option<Instant>,
 }
 
 impl PartitionState {

@@ -43,6 +43,20 @@ impl From<io::Error> for ReadFailure {
     }
 }
 
+/// A host that is slow is not asked again: it would do the same work again.
+fn slow(error: io::Error) -> ReadFailure {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let text = format!(
+                "the state host sent no rows for {} s: ask for fewer keys, or for a smaller range",
+                SLOW_ROWS.as_secs()
+            );
+            ReadFailure::Failed(Error::new(ErrorKind::Io, text))
+        }
+        _ => error.into(),
+    }
+}
+
 impl From<Error> for ReadFailure {
     fn from(error: Error) -> Self {
         // The host has closed the database: the partition has moved, or the host ends.
@@ -185,7 +199,7 @@ impl HostConnection {
     }
 
     fn receive(&mut self) -> FromHost<(ReadAnswer, RecordBatch)> {
-        let received = message::receive(&mut self.reader, MAX_PAYLOAD)?;
+        let received = message::receive(&mut self.reader, MAX_PAYLOAD).map_err(slow)?;
         let (kind, payload) = received
             .ok_or_else(|| ReadFailure::Elsewhere("the host closed the connection".to_owned()))?;
         match kind {

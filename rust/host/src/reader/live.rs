@@ -137,32 +137,38 @@ impl LiveHosts {
         operator: &OperatorName,
         partition: PartitionId,
     ) -> Result<bool> {
-        let Some(address) = self.address(operator, partition)? else {
+        let Some(address) = self.address(operator, partition) else {
             return Ok(false);
         };
         let target = self.target(operator, partition);
-        if !pinned.connections.contains_key(&address.token) {
-            // An idle connection may be of a host that has ended since.
-            let Some(connection) = failed(HostConnection::connect(&address))? else {
-                self.forget(operator, partition);
-                return Ok(false);
-            };
-            pinned.connections.insert(address.token.clone(), connection);
-        }
-        let Some(connection) = pinned.connections.get_mut(&address.token) else {
-            return Ok(false);
-        };
-        if let Some(old) = pinned.views.remove(&partition) {
-            failed(connection.unpin(old.view))?;
-        }
-        let answered = failed(connection.pin(&target))?;
-        let Some(Some((view, at))) = answered else {
-            if answered.is_none() {
-                pinned.connections.remove(&address.token);
+        let old = pinned.views.remove(&partition);
+        let pin = |connection: &mut HostConnection| {
+            if let Some(old) = old.as_ref().filter(|old| old.host == address.token) {
+                connection.unpin(old.view)?;
             }
+            connection.pin(&target)
+        };
+        let known = pinned.connections.remove(&address.token);
+        let is_new = known.is_none();
+        let known = known.or_else(|| self.take_idle(&address));
+        let mut answered = None;
+        if let Some(mut connection) = known {
+            let pinned = failed(pin(&mut connection))?;
+            answered = pinned.map(|pinned| (connection, pinned));
+        }
+        // An idle connection may have ended.
+        if answered.is_none() && is_new {
+            let fresh = HostConnection::connect(&address).and_then(|mut connection| {
+                let pinned = connection.pin(&target)?;
+                Ok((connection, pinned))
+            });
+            answered = failed(fresh)?;
+        }
+        let Some((connection, Some((view, at)))) = answered else {
             self.forget(operator, partition);
             return Ok(false);
         };
+        pinned.connections.insert(address.token.clone(), connection);
         if !self.is_decided(operator, partition, at)? {
             self.forget(operator, partition);
             return Ok(false);
@@ -187,13 +193,16 @@ impl LiveHosts {
         partition: PartitionId,
         mut request: impl FnMut(&mut HostConnection) -> std::result::Result<Option<T>, ReadFailure>,
     ) -> Result<Option<T>> {
-        let Some(address) = self.address(operator, partition)? else {
+        let Some(address) = self.address(operator, partition) else {
             return Ok(None);
         };
         if let Some(mut connection) = self.take_idle(&address) {
             match request(&mut connection) {
                 Ok(answer) => {
                     self.give_back(&address, connection);
+                    if answer.is_none() {
+                        self.forget(operator, partition);
+                    }
                     return Ok(answer);
                 }
                 Err(ReadFailure::Failed(error)) => return Err(error),
@@ -242,16 +251,22 @@ impl LiveHosts {
         &self,
         operator: &OperatorName,
         partition: PartitionId,
-    ) -> Result<Option<Arc<ReaderAddress>>> {
+    ) -> Option<Arc<ReaderAddress>> {
         let key = (operator.clone(), partition);
         if let Some(known) = self.addresses.lock().get(&key)
             && known.since.elapsed() < BELIEVED
         {
-            return Ok(known.address.clone());
+            return known.address.clone();
         }
-        let address = self.root.readers.newest(operator, partition)?.map(Arc::new);
+        // Another user may read the root, and not the tokens of its hosts.
+        let newest = self.root.readers.newest(operator, partition);
+        let newest = newest.unwrap_or_else(|error| {
+            log::info!("operator {operator}, partition {partition}: no host is asked: {error}");
+            None
+        });
+        let address = newest.map(Arc::new);
         self.remember(key, address.clone());
-        Ok(address)
+        address
     }
 
     /// Does not ask the host of a partition again for a while.

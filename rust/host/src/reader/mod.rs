@@ -3,15 +3,15 @@
 //! A [`StateReader`] finds the newest final epoch (`epochs.rs`), the tables (`table_catalog.rs`)
 //! and the partition of each key (`partitioning.rs`). It asks the state hosts that serve the
 //! partitions (`live.rs`). If none answers, it reads from copies of its own that it makes from
-//! snapshots and log (`replica.rs`), and moves them on with each new epoch.
+//! snapshots and log (`copies/`), and moves them on with each new epoch.
 
+mod copies;
 mod epochs;
+mod get;
 mod host_connection;
 mod live;
 mod partitioning;
 mod read_from;
-mod replica;
-mod replicas;
 mod routing;
 mod row_stream;
 mod state_reader;

@@ -8,6 +8,9 @@ use crate::codec::float;
 use crate::protocol::PartitionId;
 use crate::tables::{ReadCall, ReadRows, StateTable};
 
+/// The most keys of one request: a host holds the rows of a request in memory.
+const MAX_KEYS: usize = 10_000;
+
 /// The partitions of a root.
 pub struct Routing {
     /// How many there are.
@@ -19,7 +22,8 @@ impl Routing {
         (0..i32::try_from(self.partitions).unwrap_or(i32::MAX)).map(PartitionId)
     }
 
-    /// The partitions that keys are asked of, each with the rows of its keys.
+    /// The partitions that keys are asked of, each with the rows of its keys,
+    /// at most [`MAX_KEYS`].
     ///
     /// # Errors
     /// As [`partitions_of`].
@@ -39,7 +43,13 @@ impl Routing {
             };
             (partition, rows.clone().filter(is_there).collect::<Vec<_>>())
         });
-        Ok(asked.filter(|(_, rows)| !rows.is_empty()).collect())
+        let chunks = asked.flat_map(|(partition, rows)| {
+            let chunks = rows.chunks(MAX_KEYS).map(<[u64]>::to_vec);
+            chunks
+                .map(move |rows| (partition, rows))
+                .collect::<Vec<_>>()
+        });
+        Ok(chunks.collect())
     }
 
     /// The partition of each row of keys; none if the keys do not choose it.

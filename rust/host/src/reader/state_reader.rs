@@ -2,25 +2,23 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use arrow_array::{RecordBatch, UInt64Array};
-use arrow_select::interleave::interleave_record_batch;
-use arrow_select::take::take_record_batch;
+use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
 
+use super::copies::{ReplicaSource, ReplicaView, Replicas, SharedReplica};
 use super::epochs::FinalEpochs;
 use super::host_connection::ReadFailure;
 use super::live::{LiveHosts, PinnedViews};
-use super::read_from::{Offline, ReadFrom, RowsAtEpoch};
-use super::replica::{ReplicaSource, ReplicaView};
-use super::replicas::{Replicas, SharedReplica};
+use super::read_from::{Offline, ReadFrom};
 use super::routing::Routing;
 use super::row_stream::RowStream;
 use super::table_catalog::{NamedTable, TableCatalog, TableDescription};
 use crate::protocol::{Epoch, PartitionId};
 use crate::root::{Root, StorageOptions};
-use crate::tables::{EmitRows, ReadCall, ReadRows};
+use crate::tables::{EmitRows, ReadCall};
 
 /// How long a reader without copies waits before it asks the hosts again.
 const RETRY: Duration = Duration::from_millis(50);
@@ -29,17 +27,19 @@ const RETRY: Duration = Duration::from_millis(50);
 ///
 /// It never writes to the root. All reads of one call are of one epoch.
 pub struct StateReader {
-    root: Arc<Root>,
+    pub(super) root: Arc<Root>,
     query_id: String,
-    routing: Routing,
-    epochs: Arc<FinalEpochs>,
-    catalog: TableCatalog,
+    pub(super) routing: Routing,
+    pub(super) epochs: Arc<FinalEpochs>,
+    pub(super) catalog: TableCatalog,
     replicas: Replicas,
-    hosts: Arc<LiveHosts>,
+    pub(super) hosts: Arc<LiveHosts>,
+    /// The newest epoch that was read.
+    seen: AtomicI64,
 }
 
 /// Where the rows of a read come from: all of one epoch.
-enum ReadSource {
+pub(super) enum ReadSource {
     Hosts(PinnedViews),
     Copies(Epoch),
 }
@@ -64,8 +64,9 @@ impl StateReader {
         Ok(Arc::new(Self {
             epochs,
             hosts: Arc::new(hosts),
+            seen: AtomicI64::new(i64::MIN),
             catalog: TableCatalog::new(Arc::clone(&root)),
-            replicas: Replicas::new(cache_dir)?,
+            replicas: Replicas::new(cache_dir),
             root,
             query_id,
             routing: Routing { partitions },
@@ -93,51 +94,6 @@ impl StateReader {
         self.epochs.newest()
     }
 
-    /// Reads one row for each row of `keys`, in their order: nulls where there is none.
-    ///
-    /// # Errors
-    /// `StateMismatch` or `InvalidValue` for an operator, a table or a column that does not exist;
-    /// `InvalidType` for keys of other types than the table's; `NotUpToBound` if the epoch is not
-    /// reached in time; `Restore` if the root does not hold the epoch's state.
-    pub fn get(
-        &self,
-        (operator, store): (&str, &str),
-        call: &ReadCall,
-        keys: &RecordBatch,
-        from: ReadFrom,
-    ) -> Result<RowsAtEpoch> {
-        let call = ReadCall {
-            rows: ReadRows::Get,
-            ..call.clone()
-        };
-        let known = self.catalog.named(operator, store)?;
-        let asked = self.routing.asked(&known.table, keys)?;
-        if let [(partition, _)] = asked.as_slice()
-            && known.table.key().routes()
-            && let Some(found) = self.get_of_one(&known, *partition, &call, keys, from)?
-        {
-            return Ok(found);
-        }
-        let partitions: Vec<PartitionId> = asked.iter().map(|(partition, _)| *partition).collect();
-        let mut source = self.source(&known, &partitions, from)?;
-        loop {
-            match self.get_from(&mut source, &known, &asked, &call, keys) {
-                Ok(found) => {
-                    if let ReadSource::Hosts(views) = source {
-                        views.release();
-                    }
-                    return Ok(found);
-                }
-                Err(ReadFailure::Failed(error)) => return Err(error),
-                // A host has ended during the read. All rows are read again, of one epoch.
-                Err(ReadFailure::Elsewhere(why)) => {
-                    log::debug!("a reader reads again: {why}");
-                    source = self.source(&known, &partitions, from)?;
-                }
-            }
-        }
-    }
-
     /// Scans rows of all partitions, one partition after the other: within one, rows come in the
     /// order of the keys, or in the order of time in a window or session table.
     ///
@@ -145,7 +101,7 @@ impl StateReader {
     /// until the stream is dropped.
     ///
     /// # Errors
-    /// As [`StateReader::get`].
+    /// As `StateReader::get`.
     pub fn scan(
         self: &Arc<Self>,
         (operator, store): (&str, &str),
@@ -162,6 +118,7 @@ impl StateReader {
         let mut source = self.source(&known, &partitions, from)?;
         // Read after the epoch: it has all columns that the epoch's rows have.
         let known = self.catalog.renewed(known)?;
+        let call = known.explicit(&call, call.rows);
         let schema = known.table.schema_of(&call)?;
         let (reader, epoch) = (Arc::clone(self), source.epoch());
         RowStream::start(schema, epoch, move |emit| {
@@ -197,82 +154,22 @@ impl StateReader {
         })
     }
 
-    /// Reads keys of one partition from its host with one request; none if the host cannot answer.
-    fn get_of_one(
-        &self,
-        known: &NamedTable,
-        partition: PartitionId,
-        call: &ReadCall,
-        keys: &RecordBatch,
-        from: ReadFrom,
-    ) -> Result<Option<RowsAtEpoch>> {
-        if from.offline == Offline::Only || from.exactly.is_some() {
-            return Ok(None);
+    /// Whether no earlier read of this reader was of a newer epoch. A host that lags behind is not
+    /// believed. After a rewind the newest final epoch is an older one.
+    pub(super) fn is_newest_seen(&self, epoch: Epoch) -> Result<bool> {
+        let seen = self.seen.fetch_max(epoch.0, Ordering::Relaxed);
+        if epoch.0 >= seen {
+            return Ok(true);
         }
-        if let Some(bound) = from.at_least {
-            self.epochs.newest_at_least(bound, from.timeout)?;
+        let is_newest = self.epochs.newest()?.is_none_or(|newest| newest <= epoch);
+        if is_newest {
+            self.seen.store(epoch.0, Ordering::Relaxed);
         }
-        let named = (known.table.store(), call);
-        let found = self.hosts.newest(&known.operator, partition, named, keys)?;
-        Ok(found.and_then(|(epoch, rows)| {
-            let rows = rows.into_iter().next()?;
-            from.at_least
-                .is_none_or(|bound| bound <= epoch)
-                .then_some(RowsAtEpoch { rows, epoch })
-        }))
-    }
-
-    fn get_from(
-        &self,
-        source: &mut ReadSource,
-        known: &NamedTable,
-        asked: &[(PartitionId, Vec<u64>)],
-        call: &ReadCall,
-        keys: &RecordBatch,
-    ) -> std::result::Result<RowsAtEpoch, ReadFailure> {
-        let epoch = source.epoch();
-        let mut batches: Vec<RecordBatch> = Vec::new();
-        // Where each row's answer is: which batch, which row of it.
-        let mut answers: Vec<Option<(usize, usize)>> = vec![None; keys.num_rows()];
-        for (partition, rows) in asked {
-            let of_partition = take_record_batch(keys, &UInt64Array::from(rows.clone()))
-                .map_err(|error| ReadFailure::Failed(not_assembled(&error)))?;
-            let mut found = Vec::new();
-            self.read(
-                source,
-                known,
-                *partition,
-                call,
-                &of_partition,
-                &mut |batch| {
-                    found.push(batch);
-                    Ok(())
-                },
-            )?;
-            for batch in found {
-                for (n, row) in rows.iter().enumerate().take(batch.num_rows()) {
-                    let answer = &mut answers[usize::try_from(*row).unwrap_or(usize::MAX)];
-                    // A table whose keys do not choose the partition: another one may have it.
-                    if answer.is_none() || known.table.is_found(&batch, n) {
-                        *answer = Some((batches.len(), n));
-                    }
-                }
-                batches.push(batch);
-            }
-        }
-        let rows = if batches.is_empty() {
-            RecordBatch::new_empty(known.table.schema_of(call)?)
-        } else {
-            let answers: Vec<(usize, usize)> = answers.into_iter().flatten().collect();
-            let batches: Vec<&RecordBatch> = batches.iter().collect();
-            interleave_record_batch(&batches, &answers)
-                .map_err(|error| ReadFailure::Failed(not_assembled(&error)))?
-        };
-        Ok(RowsAtEpoch { rows, epoch })
+        Ok(is_newest)
     }
 
     /// Reads rows of one partition.
-    fn read(
+    pub(super) fn read(
         &self,
         source: &mut ReadSource,
         known: &NamedTable,
@@ -298,7 +195,7 @@ impl StateReader {
     }
 
     /// Finds where the rows of partitions are read, and at which epoch.
-    fn source(
+    pub(super) fn source(
         &self,
         known: &NamedTable,
         partitions: &[PartitionId],
@@ -316,7 +213,7 @@ impl StateReader {
             {
                 let fits = match from.exactly {
                     Some(epoch) => views.epoch() == epoch,
-                    None => views.epoch() >= least,
+                    None => views.epoch() >= least && self.is_newest_seen(views.epoch())?,
                 };
                 if fits {
                     return Ok(ReadSource::Hosts(views));
@@ -367,17 +264,10 @@ impl StateReader {
 }
 
 impl ReadSource {
-    fn epoch(&self) -> Epoch {
+    pub(super) fn epoch(&self) -> Epoch {
         match self {
             Self::Hosts(views) => views.epoch(),
             Self::Copies(epoch) => *epoch,
         }
     }
-}
-
-fn not_assembled(error: &arrow_schema::ArrowError) -> Error {
-    Error::new(
-        ErrorKind::Serialization,
-        format!("the rows of a read cannot be assembled: {error}"),
-    )
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::protocol::{Epoch, OperatorName};
 use crate::root::Root;
-use crate::tables::{StateTable, operator_tables};
+use crate::tables::{ReadCall, ReadRows, StateTable, operator_tables};
 
 /// A table, as a list of tables shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +52,22 @@ pub struct NamedTable {
     pub table: Arc<StateTable>,
 }
 
+impl NamedTable {
+    /// The call with explicit columns: a host may have read the table at another start of the
+    /// query, with others or in another order.
+    pub fn explicit(&self, call: &ReadCall, rows: ReadRows) -> ReadCall {
+        let names = || {
+            let fields = self.table.schema().fields().iter();
+            fields.map(|field| field.name().clone()).collect()
+        };
+        ReadCall {
+            rows,
+            columns: Some(call.columns.clone().unwrap_or_else(names)),
+            ..call.clone()
+        }
+    }
+}
+
 /// The tables of a root.
 pub struct TableCatalog {
     root: Arc<Root>,
@@ -80,7 +96,13 @@ impl TableCatalog {
         let found = Arc::new(OperatorTables {
             kind: recorded.meta.kind.clone(),
             first_epoch: recorded.meta.first_epoch,
-            stores: recorded.meta.stores.iter().map(StoreSpec::from).collect(),
+            stores: recorded
+                .payloads
+                .last()
+                .into_iter()
+                .flat_map(|payload| &payload.stores)
+                .map(StoreSpec::from)
+                .collect(),
             tables: tables.into_iter().map(Arc::new).collect(),
         });
         self.operators

@@ -163,6 +163,12 @@ impl Root {
         self.objects.path()
     }
 
+    /// Whether the root is on a local disk.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.objects.is_local()
+    }
+
     /// The error for a broken rule of the protocol; its message names this root.
     pub fn violation(&self, violation: impl Into<Violation>) -> Error {
         self.objects.violation(violation)

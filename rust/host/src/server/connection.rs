@@ -16,7 +16,7 @@ use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
 use crate::net::message::{self, MessageKind};
 use crate::net::socket::Stream;
 use crate::operator::Worker;
-use crate::server::read_connection::{ReadConnection, limit_writes};
+use crate::server::read_connection::{ReadConnection, limit_waits};
 use crate::session::{Routed, Session};
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -49,11 +49,11 @@ impl From<Error> for SessionError {
     }
 }
 
-/// Serves one connection to its end, and calls `is_reader` if the peer is a reader. A panic of the
+/// Serves one connection to its end, and calls `is_worker` if the peer is a worker. A panic of the
 /// session becomes its error.
-pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, is_reader: &dyn Fn()) {
+pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, is_worker: &dyn Fn()) {
     let result = catch_unwind(AssertUnwindSafe(|| {
-        ServerConnection::new(stream.try_clone()?)?.run(host, token, is_reader)
+        ServerConnection::new(stream.try_clone()?)?.run(host, token, is_worker)
     }));
     let error = match result {
         Ok(Ok(())) => return,
@@ -127,12 +127,12 @@ impl ServerConnection {
         &mut self,
         host: &Arc<Host>,
         token: &str,
-        is_reader: &dyn Fn(),
+        is_worker: &dyn Fn(),
     ) -> Result<(), SessionError> {
         if self.greet(host, token)? == Right::Read {
-            is_reader();
             return self.serve_reads(host);
         }
+        is_worker();
         let mut session = self.open(host)?;
         let mut batches = BatchReceiver::default();
         loop {
@@ -175,7 +175,7 @@ impl ServerConnection {
 
     /// Answers a reader until it disconnects.
     fn serve_reads(&mut self, host: &Arc<Host>) -> Result<(), SessionError> {
-        limit_writes(self.reader.get_ref())?;
+        limit_waits(self.reader.get_ref())?;
         let mut reads = ReadConnection::new(host, &mut self.writer);
         while let Some((kind, payload)) = message::receive(&mut self.reader, MAX_PAYLOAD)? {
             if kind != MessageKind::Read {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind};
@@ -191,10 +192,15 @@ impl From<Error> for ReadError {
     }
 }
 
-/// How long a reader may take to accept rows; a slower one is disconnected, and its views end.
+/// How long a reader may take to accept rows, or to ask again. Then it is disconnected, and its
+/// views end: they keep rows on the disk that later epochs have replaced.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Limits how long the host waits for a reader.
 ///
 /// # Errors
 /// The operating system's.
-pub fn limit_writes(stream: &Stream) -> io::Result<()> {
-    stream.set_write_timeout(Some(std::time::Duration::from_secs(60)))
+pub fn limit_waits(stream: &Stream) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))
 }

@@ -24,8 +24,8 @@ pub struct Sessions {
 struct SessionStreams {
     last_number: u64,
     by_number: HashMap<u64, Stream>,
-    /// The connections of readers: they do not delay the end of an idle host.
-    readers: HashSet<u64>,
+    /// The connections of workers. Those of readers do not delay the end of an idle host.
+    workers: HashSet<u64>,
 }
 
 /// A connection among those that a host serves.
@@ -35,9 +35,9 @@ struct OpenConnection {
 }
 
 impl OpenConnection {
-    /// Notes that the peer is a reader.
-    fn is_reader(&self) {
-        self.sessions.streams.lock().readers.insert(self.number);
+    /// Notes that the peer is a worker.
+    fn is_worker(&self) {
+        self.sessions.streams.lock().workers.insert(self.number);
     }
 }
 
@@ -45,7 +45,7 @@ impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut streams = self.sessions.streams.lock();
         streams.by_number.remove(&self.number);
-        streams.readers.remove(&self.number);
+        streams.workers.remove(&self.number);
     }
 }
 
@@ -78,7 +78,7 @@ impl Sessions {
         };
         let (host, token) = (Arc::clone(host), token.to_owned());
         let work = move || {
-            connection::serve(stream, &host, &token, &|| open.is_reader());
+            connection::serve(stream, &host, &token, &|| open.is_worker());
             // The thread drops its reference to the host before it removes the connection: when no
             // session is left, the host can close its databases.
             drop(host);
@@ -93,8 +93,7 @@ impl Sessions {
 
     /// Whether a session is open.
     pub fn any(&self) -> bool {
-        let streams = self.streams.lock();
-        streams.by_number.len() > streams.readers.len()
+        !self.streams.lock().workers.is_empty()
     }
 
     /// Closes all connections, which ends their sessions.

@@ -18,4 +18,4 @@ mod value_form;
 pub use key_form::KeyForm;
 pub use operator_tables::operator_tables;
 pub use read_call::{ReadCall, ReadRows};
-pub use state_table::{EmitRows, StateTable};
+pub use state_table::{EmitRows, FOUND, StateTable};

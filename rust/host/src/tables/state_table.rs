@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 
 use super::key_form::KeyForm;
 use super::key_range::KeyRange;
 use super::read_call::{ReadCall, ReadRows};
-use super::store_handle::{Moments, StoreHandle, TableScan, without_versions};
+use super::store_handle::{Moments, StoreHandle, TableScan, TimeSpan, without_versions};
 use super::stored_rows::StoredRows;
-use super::time_column::{TimeColumn, TimeOf, micros, time_columns};
+use super::time_column::{TimeColumn, TimeOf, micros, moments_of, time_columns};
 use super::value_form::ValueForm;
 
 /// A table of an operator.
@@ -23,6 +23,10 @@ pub struct StateTable {
     value: ValueForm,
     schema: SchemaRef,
 }
+
+/// The last column of a read of keys: whether the key was found. A row that was found may have
+/// nulls in all its columns.
+pub const FOUND: &str = "holdfast.found";
 
 /// A function that takes the batches of a read, in order.
 pub type EmitRows<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
@@ -143,14 +147,6 @@ impl StateTable {
         self.times.iter().map(|time| time.time.name.as_str())
     }
 
-    /// Whether a row of a read of keys was found: its times or its value are not all null.
-    pub fn is_found(&self, batch: &RecordBatch, row: usize) -> bool {
-        let schema = batch.schema();
-        let is_key = |name: &str| self.key.fields().iter().any(|field| field.name() == name);
-        let mut columns = schema.fields().iter().zip(batch.columns());
-        columns.any(|(field, column)| !is_key(field.name()) && column.is_valid(row))
-    }
-
     /// Returns the columns of a read's result.
     ///
     /// # Errors
@@ -174,6 +170,15 @@ impl StateTable {
         Ok(Arc::new(Schema::new(fields)))
     }
 
+    /// The result of a read of no keys.
+    ///
+    /// # Errors
+    /// As [`StateTable::schema_of`].
+    pub fn empty_get(&self, call: &ReadCall) -> Result<RecordBatch> {
+        let rows = RecordBatch::new_empty(self.schema_of(call)?);
+        with_found(rows, BooleanArray::from(Vec::<bool>::new()))
+    }
+
     /// Reads rows of a view of a partition's database, and passes them to `emit` in batches.
     ///
     /// # Errors
@@ -195,17 +200,26 @@ impl StateTable {
             return Err(without_versions());
         }
         if call.rows == ReadRows::Get {
-            let keys = self.key.encode(batch)?;
+            let mut keys = self.key.encode(batch)?;
+            // A null moment finds nothing.
+            if is_versioned && let Some(as_of) = batch.columns().get(self.key.fields().len()) {
+                let asked = keys.iter_mut().enumerate();
+                asked
+                    .filter(|(row, _)| as_of.is_null(*row))
+                    .for_each(|(_, key)| *key = None);
+            }
             let rows = store.get(tx, &keys, &self.moments(call, batch)?)?;
             let keys = batch.columns().iter().take(self.key.fields().len());
-            return emit(self.columns((db, tx), &schema, &rows, Some(keys.cloned().collect()))?);
+            let found = BooleanArray::from_iter(rows.values().map(|value| Some(value.is_some())));
+            let columns = self.columns((db, tx), &schema, &rows, Some(keys.cloned().collect()))?;
+            return emit(with_found(columns, found)?);
         }
         let range = self.range(call.rows, batch)?;
         let mut scan: TableScan = match call.rows {
             ReadRows::VersionsOfKey | ReadRows::Versions => {
                 store.versions(tx, range, call.span())?
             }
-            _ => store.scan(tx, range, call.as_of, call.span())?,
+            _ => store.scan(tx, range, call.as_of, self.span(call))?,
         };
         let mut left = call.limit.map_or(usize::MAX, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
@@ -221,6 +235,20 @@ impl StateTable {
                 return Ok(());
             }
         }
+    }
+
+    /// What is added to a stored session's end, where it is shown.
+    fn end_offset(&self) -> i64 {
+        self.times.get(1).map_or(0, |end| end.time.plus)
+    }
+
+    /// The times that a scan is limited to, as they are stored.
+    fn span(&self, call: &ReadCall) -> TimeSpan {
+        let mut span = call.span();
+        if matches!(self.kind, StoreKind::Session { .. }) {
+            span.from = span.from.map(|from| from.saturating_sub(self.end_offset()));
+        }
+        span
     }
 
     /// The range of keys that a scan asks for.
@@ -248,15 +276,16 @@ impl StateTable {
                 lower: Some(bound(0)?),
                 ..KeyRange::default()
             },
+            // A bound of the key's first columns includes all keys that have them.
             ReadRows::To => KeyRange {
                 upper: Some(bound(0)?),
-                includes_longer: true,
+                includes_longer: batch.num_columns() < self.key.fields().len(),
                 lower: None,
             },
             ReadRows::Between => KeyRange {
                 lower: Some(bound(0)?),
                 upper: Some(bound(1)?),
-                includes_longer: true,
+                includes_longer: batch.num_columns() < self.key.fields().len(),
             },
         })
     }
@@ -277,7 +306,7 @@ impl StateTable {
             StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Moments::default(),
             StoreKind::Versioned { .. } => Moments {
                 as_of: match batch.columns().get(first) {
-                    Some(column) => Some(micros(column, "as_of")?),
+                    Some(column) => Some(moments_of(column)?),
                     None => call.as_of.map(|at| vec![at; rows]),
                 },
                 ..Moments::default()
@@ -288,7 +317,10 @@ impl StateTable {
             },
             StoreKind::Session { .. } => Moments {
                 starts: column(0, "a session's start")?,
-                ends: column(1, "a session's end")?,
+                ends: column(1, "a session's end")?
+                    .into_iter()
+                    .map(|end| end.saturating_sub(self.end_offset()))
+                    .collect(),
                 as_of: None,
             },
         })
@@ -340,4 +372,17 @@ impl StateTable {
             Error::new(ErrorKind::Serialization, text)
         })
     }
+}
+
+/// Adds the column that says which keys were found.
+fn with_found(rows: RecordBatch, found: BooleanArray) -> Result<RecordBatch> {
+    let schema = rows.schema();
+    let field = Arc::new(Field::new(FOUND, DataType::Boolean, false));
+    let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([field]).collect();
+    let mut columns = rows.columns().to_vec();
+    columns.push(Arc::new(found));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| {
+        let text = format!("the rows of a read cannot be assembled: {error}");
+        Error::new(ErrorKind::Serialization, text)
+    })
 }

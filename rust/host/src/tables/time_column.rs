@@ -21,7 +21,7 @@ pub struct TimeOf {
     pub name: String,
     time: fn(&RowTimes) -> Option<i64>,
     /// What is added to it.
-    plus: i64,
+    pub plus: i64,
 }
 
 impl TimeOf {
@@ -74,7 +74,26 @@ pub fn time_columns(kind: &StoreKind, time: Option<&Field>) -> Vec<TimeOf> {
 }
 
 /// The epoch microseconds of a column of times.
+///
+/// # Errors
+/// `InvalidType` for a column of another type, `InvalidValue` for a null.
 pub fn micros(column: &ArrayRef, what: &str) -> Result<Vec<i64>> {
+    if column.null_count() > 0 {
+        let text = format!("{what} is null in a row");
+        return Err(Error::new(ErrorKind::InvalidValue, text));
+    }
+    values(column, what)
+}
+
+/// As [`micros`], for moments of a read; a null is any time.
+///
+/// # Errors
+/// `InvalidType` for a column of another type.
+pub fn moments_of(column: &ArrayRef) -> Result<Vec<i64>> {
+    values(column, "as_of")
+}
+
+fn values(column: &ArrayRef, what: &str) -> Result<Vec<i64>> {
     let values = match column.data_type() {
         DataType::Timestamp(TimeUnit::Microsecond, _) => column
             .as_primitive::<TimestampMicrosecondType>()
@@ -86,9 +105,5 @@ pub fn micros(column: &ArrayRef, what: &str) -> Result<Vec<i64>> {
             return Err(Error::new(ErrorKind::InvalidType, text));
         }
     };
-    if column.null_count() > 0 {
-        let text = format!("{what} is null in a row");
-        return Err(Error::new(ErrorKind::InvalidValue, text));
-    }
     Ok(values)
 }

@@ -33,7 +33,6 @@ pub(crate) fn operator() -> OperatorMeta {
             ..PayloadSchema::default()
         },
         settings: BTreeMap::from([("history_retention".to_owned(), 7.into())]),
-        stores: Vec::new(),
         first_epoch: Epoch(3),
     }
 }
@@ -161,9 +160,10 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     assert_eq!(version(1, &[&rate]), (0, 1));
     assert_eq!(version(2, &[&rate, &source]), (1, 2));
     assert_eq!(version(3, &[&source]), (2, 3));
-    // The old code again, and the order alone.
-    assert_eq!(version(4, &[&rate]), (0, 3));
-    assert_eq!(version(5, &[&source, &rate]), (3, 4));
+    // The old code again, and the order alone. The newest version is the one in use.
+    assert_eq!(version(4, &[&rate]), (3, 4));
+    assert_eq!(version(4, &[&rate]), (3, 4));
+    assert_eq!(version(5, &[&source, &rate]), (4, 5));
     // A dropped column may return only with the type that stored rows have.
     let changed = with(vec![column("rate", DataType::Utf8)]);
     refused(

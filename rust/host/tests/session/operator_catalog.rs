@@ -25,7 +25,6 @@ fn keeps(right: Vec<Column>) -> OperatorMeta {
             ..PayloadSchema::default()
         },
         settings: BTreeMap::new(),
-        stores: Vec::new(),
         first_epoch: Epoch(0),
     }
 }

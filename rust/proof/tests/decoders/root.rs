@@ -62,9 +62,9 @@ fn operator(first_epoch: Epoch) -> OperatorMeta {
             left,
             right: Vec::new(),
             serdes: BTreeMap::from([("hits".to_owned(), serdes)]),
+            stores: Vec::new(),
         },
         settings: BTreeMap::new(),
-        stores: Vec::new(),
         first_epoch,
     }
 }

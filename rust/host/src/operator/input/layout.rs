@@ -169,10 +169,10 @@ impl InputLayout {
                 left: side(sides.left, &self.left),
                 right: side(sides.right, &self.right),
                 serdes: BTreeMap::new(),
+                // The request knows them (`OperatorRequest::meta`).
+                stores: Vec::new(),
             },
             settings,
-            // The request knows them (`OperatorRequest::meta`).
-            stores: Vec::new(),
             first_epoch,
         }
     }

@@ -195,20 +195,17 @@ impl OperatorCatalog {
             let next = u16::try_from(payloads.len())
                 .map_err(|_| differs("its columns have changed 65,535 times".to_owned()))?;
             let file = names::operator_payload(name, next);
-            let known = payloads.iter().position(|payload| *payload == meta.payload);
-            match (
-                self.objects.get_json(&file)?,
-                known.and_then(|known| u16::try_from(known).ok()),
-            ) {
+            let is_newest = payloads.last() == Some(&meta.payload);
+            match (self.objects.get_json(&file)?, is_newest) {
                 (Some(payload), _) => payloads.push(payload),
-                (None, Some(version)) => {
+                (None, true) => {
                     return Ok(StoredOperator {
                         first_epoch: first.first_epoch,
+                        version: next - 1,
                         payloads,
-                        version,
                     });
                 }
-                (None, None) => {
+                (None, false) => {
                     let changed = payloads
                         .iter()
                         .find_map(|stored| difference::of_payload(stored, &meta.payload));

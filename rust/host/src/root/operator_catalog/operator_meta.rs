@@ -10,7 +10,8 @@ use super::stored_store::StoredStore;
 use crate::codec::column::Column;
 use crate::protocol::Epoch;
 
-/// The payload columns of an operator's stored rows, and the serdes of a processor's stores.
+/// What may change between two starts: the payload columns of an operator's stored rows, the serdes
+/// of a processor's stores, and settings of stores. The newest version is the one in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadSchema {
     /// Columns of the left side, or of the only one.
@@ -23,6 +24,10 @@ pub struct PayloadSchema {
     /// an older version of Holdfast wrote.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub serdes: BTreeMap<String, StoreSerdes>,
+    /// The operator's stores, with which a reader opens a copy. Settings that must not change are
+    /// in [`OperatorMeta::settings`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stores: Vec<StoredStore>,
 }
 
 /// What an operator stores.
@@ -44,8 +49,6 @@ pub struct OperatorMeta {
     pub payload: PayloadSchema,
     /// Settings that the state depends on (`history_retention`, …).
     pub settings: BTreeMap<String, Value>,
-    /// The operator's stores; recorded, but not compared.
-    pub stores: Vec<StoredStore>,
     /// The epoch in which the operator first took part; recorded, but not compared.
     pub first_epoch: Epoch,
 }

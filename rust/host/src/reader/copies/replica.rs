@@ -9,7 +9,7 @@ use holdfast_core::{
 
 use crate::partition::{DecidedEpoch, position};
 use crate::protocol::{Digest, Epoch, EpochDecision, OperatorName, PartitionDecision, PartitionId};
-use crate::root::{Root, SnapshotTransfer};
+use crate::root::{Root, SnapshotId, SnapshotTransfer};
 
 /// What a replica is a copy of.
 #[derive(Clone)]
@@ -169,9 +169,18 @@ fn restore(
                 );
             }
         };
-        match source.root.snapshots.fetch(id, directory, &progress) {
-            Ok(_) => return Database::open(directory, &source.stores, options.clone()),
-            Err(error) if error.kind() == ErrorKind::Restore => {
+        let fetched = source.root.snapshots.fetch(id, directory, &progress);
+        let opened = fetched
+            .and_then(|_| Database::open(directory, &source.stores, options.clone()))
+            .and_then(|db| check(source, db, id));
+        match opened {
+            Ok(db) => return Ok(db),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Restore | ErrorKind::StoreCorrupted | ErrorKind::StateMismatch
+                ) =>
+            {
                 log::warn!("the snapshot of epoch {} cannot be used: {error}", id.epoch);
             }
             Err(error) => return Err(error),
@@ -179,6 +188,19 @@ fn restore(
     }
     Database::destroy(directory)?;
     Database::open(directory, &source.stores, options)
+}
+
+/// Checks that a snapshot is what its name says.
+fn check(source: &ReplicaSource, db: Arc<Database>, id: &SnapshotId) -> Result<Arc<Database>> {
+    let applied = position::applied(&db, source.partition)?;
+    if applied == Some(id.epoch) && position::chain(&db)? == id.chain {
+        return Ok(db);
+    }
+    db.close()?;
+    Err(Error::new(
+        ErrorKind::Restore,
+        "it holds another state than its name says",
+    ))
 }
 
 fn closed() -> Error {

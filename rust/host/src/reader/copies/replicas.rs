@@ -1,0 +1,124 @@
+//! The replicas of a reader, in a folder that is removed with it.
+
+use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use holdfast_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use super::replica::{Decide, Replica, ReplicaSource, ReplicaView};
+use crate::protocol::{Epoch, OperatorName, PartitionId};
+
+/// The beginning of a folder's name; the process follows.
+const PREFIX: &str = "holdfast-reader-";
+
+/// A replica that calls share.
+pub type SharedReplica = Arc<Mutex<Replica>>;
+
+/// A replica's operator and partition.
+type ReplicaKey = (OperatorName, PartitionId);
+
+/// The replicas of a reader.
+pub struct Replicas {
+    /// Dropped before the folder: each deletes its own copy.
+    shared: Mutex<HashMap<ReplicaKey, SharedReplica>>,
+    /// None until the first copy is made.
+    folder: Mutex<Option<TempDir>>,
+    parent: PathBuf,
+    made: AtomicU64,
+}
+
+impl Replicas {
+    /// No replicas yet. Their folder is made below `cache_dir`; none: the temporary folder.
+    pub fn new(cache_dir: Option<&Path>) -> Self {
+        Self {
+            shared: Mutex::default(),
+            folder: Mutex::default(),
+            parent: cache_dir.map_or_else(std::env::temp_dir, Path::to_owned),
+            made: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns a view of a partition at an epoch, and what keeps it open.
+    ///
+    /// Calls share the newest copy of a partition. An older epoch is read from a copy of its own.
+    ///
+    /// # Errors
+    /// Those of [`Replica::view`].
+    pub fn view(
+        &self,
+        source: ReplicaSource,
+        epoch: Epoch,
+        decide: &Decide<'_>,
+    ) -> Result<(ReplicaView, SharedReplica)> {
+        let key = (source.operator.clone(), source.partition);
+        let replica = {
+            let mut shared = self.shared.lock();
+            match shared.get(&key) {
+                Some(replica) => Arc::clone(replica),
+                None => {
+                    let replica = self.make(source.clone())?;
+                    Arc::clone(shared.entry(key).or_insert(replica))
+                }
+            }
+        };
+        {
+            let mut shared = replica.lock();
+            if shared.applied()?.is_none_or(|applied| applied <= epoch) {
+                let view = shared.view(epoch, decide)?;
+                drop(shared);
+                return Ok((view, replica));
+            }
+        }
+        let replica = self.make(source)?;
+        let view = replica.lock().view(epoch, decide)?;
+        Ok((view, replica))
+    }
+
+    fn make(&self, source: ReplicaSource) -> Result<SharedReplica> {
+        let mut folder = self.folder.lock();
+        let folder = match &mut *folder {
+            Some(folder) => folder,
+            none => none.insert(self.make_folder()?),
+        };
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let directory = folder.path().join(number.to_string());
+        Ok(Arc::new(Mutex::new(Replica::new(source, directory))))
+    }
+
+    fn make_folder(&self) -> Result<TempDir> {
+        self.remove_left_behind();
+        let made = tempfile::Builder::new()
+            .prefix(&format!("{PREFIX}{}-", std::process::id()))
+            .permissions(std::fs::Permissions::from_mode(0o700))
+            .tempdir_in(&self.parent);
+        made.map_err(|error| {
+            let text = format!(
+                "the folder of a reader's copies cannot be made ({error}): give another cache_dir"
+            );
+            Error::new(ErrorKind::Io, text).path(&self.parent)
+        })
+    }
+
+    /// Removes the folders of readers whose process has ended without closing them, as Spark's
+    /// Python workers do.
+    fn remove_left_behind(&self) {
+        let entries = std::fs::read_dir(&self.parent).into_iter().flatten();
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let process = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+            if let Some((process, _)) = process
+                && !Path::new("/proc").join(process).exists()
+                && let Err(error) = std::fs::remove_dir_all(entry.path())
+            {
+                log::debug!("{}: {error}", entry.path().display());
+            }
+        }
+    }
+}

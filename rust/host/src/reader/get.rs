@@ -1,0 +1,184 @@
+//! Reads of many keys.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{RecordBatch, UInt64Array};
+use arrow_select::interleave::interleave_record_batch;
+use arrow_select::take::take_record_batch;
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::host_connection::ReadFailure;
+use super::read_from::{Offline, ReadFrom, RowsAtEpoch};
+use super::state_reader::{ReadSource, StateReader};
+use super::table_catalog::NamedTable;
+use crate::protocol::PartitionId;
+use crate::tables::{FOUND, ReadCall, ReadRows};
+
+/// How often keys are read if hosts end meanwhile.
+const ATTEMPTS: usize = 3;
+
+impl StateReader {
+    /// Reads one row for each row of `keys`, in their order: nulls where there is none. The last
+    /// column, [`FOUND`], says where there is one.
+    ///
+    /// # Errors
+    /// `StateMismatch` or `InvalidValue` for an operator, a table or a column that does not exist;
+    /// `InvalidType` for keys of other types than the table's; `NotUpToBound` if the epoch is not
+    /// reached in time; `Restore` if the root does not hold the epoch's state.
+    pub fn get(
+        &self,
+        (operator, store): (&str, &str),
+        call: &ReadCall,
+        keys: &RecordBatch,
+        from: ReadFrom,
+    ) -> Result<RowsAtEpoch> {
+        let known = self.catalog.named(operator, store)?;
+        let found = self.get_known(&known, call, keys, from);
+        let may_be_old = |error: &Error| {
+            matches!(
+                error.kind(),
+                ErrorKind::Serialization | ErrorKind::InvalidValue | ErrorKind::InvalidType
+            )
+        };
+        match found {
+            // The query was started with other columns since the table was last read.
+            Err(error) if may_be_old(&error) => {
+                let schema = Arc::clone(known.table.schema());
+                let renewed = self.catalog.renewed(known)?;
+                if *renewed.table.schema() == schema {
+                    return Err(error);
+                }
+                self.get_known(&renewed, call, keys, from)
+            }
+            found => found,
+        }
+    }
+
+    fn get_known(
+        &self,
+        known: &NamedTable,
+        call: &ReadCall,
+        keys: &RecordBatch,
+        from: ReadFrom,
+    ) -> Result<RowsAtEpoch> {
+        let call = known.explicit(call, ReadRows::Get);
+        let asked = self.routing.asked(&known.table, keys)?;
+        if let [(partition, _)] = asked.as_slice()
+            && known.table.key().routes()
+            && let Some(found) = self.get_of_one(known, *partition, &call, keys, from)?
+        {
+            return Ok(found);
+        }
+        let mut partitions: Vec<PartitionId> =
+            asked.iter().map(|(partition, _)| *partition).collect();
+        partitions.dedup();
+        for _ in 0..ATTEMPTS {
+            let mut source = self.source(known, &partitions, from)?;
+            match self.get_from(&mut source, known, &asked, &call, keys) {
+                Ok(found) => {
+                    if let ReadSource::Hosts(views) = source {
+                        views.release();
+                    }
+                    return Ok(found);
+                }
+                Err(ReadFailure::Failed(error)) => return Err(error),
+                // A host has ended during the read. All rows are read again, of one epoch.
+                Err(ReadFailure::Elsewhere(why)) => log::debug!("a reader reads again: {why}"),
+            }
+        }
+        let text = format!("state hosts have ended {ATTEMPTS} times during the read: read again");
+        Err(Error::new(ErrorKind::InvalidState, text).path(self.root.path()))
+    }
+
+    /// Reads keys of one partition from its host with one request; none if the host cannot answer.
+    fn get_of_one(
+        &self,
+        known: &NamedTable,
+        partition: PartitionId,
+        call: &ReadCall,
+        keys: &RecordBatch,
+        from: ReadFrom,
+    ) -> Result<Option<RowsAtEpoch>> {
+        if from.offline == Offline::Only || from.exactly.is_some() {
+            return Ok(None);
+        }
+        if let Some(bound) = from.at_least {
+            self.epochs.newest_at_least(bound, from.timeout)?;
+        }
+        let named = (known.table.store(), call);
+        let found = self.hosts.newest(&known.operator, partition, named, keys)?;
+        let Some((epoch, rows)) = found else {
+            return Ok(None);
+        };
+        if from.at_least.is_some_and(|bound| epoch < bound) || !self.is_newest_seen(epoch)? {
+            return Ok(None);
+        }
+        Ok(rows
+            .into_iter()
+            .next()
+            .map(|rows| RowsAtEpoch { rows, epoch }))
+    }
+
+    fn get_from(
+        &self,
+        source: &mut ReadSource,
+        known: &NamedTable,
+        asked: &[(PartitionId, Vec<u64>)],
+        call: &ReadCall,
+        keys: &RecordBatch,
+    ) -> std::result::Result<RowsAtEpoch, ReadFailure> {
+        let epoch = source.epoch();
+        let mut batches: Vec<RecordBatch> = Vec::new();
+        // Where each row's answer is: which batch, which row of it.
+        let mut answers: Vec<Option<(usize, usize)>> = vec![None; keys.num_rows()];
+        for (partition, rows) in asked {
+            let of_partition = take_record_batch(keys, &UInt64Array::from(rows.clone()))
+                .map_err(|error| ReadFailure::Failed(not_assembled(&error)))?;
+            let mut found = Vec::new();
+            self.read(
+                source,
+                known,
+                *partition,
+                call,
+                &of_partition,
+                &mut |batch| {
+                    found.push(batch);
+                    Ok(())
+                },
+            )?;
+            for batch in found {
+                for (n, row) in rows.iter().enumerate().take(batch.num_rows()) {
+                    let answer = &mut answers[usize::try_from(*row).unwrap_or(usize::MAX)];
+                    // A table whose keys do not choose the partition: another one may have it.
+                    if answer.is_none() || is_found(&batch, n) {
+                        *answer = Some((batches.len(), n));
+                    }
+                }
+                batches.push(batch);
+            }
+        }
+        let rows = if batches.is_empty() {
+            known.table.empty_get(call)?
+        } else {
+            let answers: Vec<(usize, usize)> = answers.into_iter().flatten().collect();
+            let batches: Vec<&RecordBatch> = batches.iter().collect();
+            interleave_record_batch(&batches, &answers)
+                .map_err(|error| ReadFailure::Failed(not_assembled(&error)))?
+        };
+        Ok(RowsAtEpoch { rows, epoch })
+    }
+}
+
+/// Whether the key of a row was found.
+fn is_found(batch: &RecordBatch, row: usize) -> bool {
+    let found = batch.column_by_name(FOUND);
+    found.is_some_and(|found| found.as_boolean().value(row))
+}
+
+fn not_assembled(error: &arrow_schema::ArrowError) -> Error {
+    Error::new(
+        ErrorKind::Serialization,
+        format!("the rows of a read cannot be assembled: {error}"),
+    )
+}
