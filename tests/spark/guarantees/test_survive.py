@@ -222,7 +222,7 @@ def refused(query: Query, *words: str, others_stage: bool = False) -> None:
     for word in words:
         assert word in str(refusal.value)
     after = sorted(query.root.glob("log/*/*"))
-    newest = max(path.parent.name for path in after)
+    newest = max((path.parent.name for path in after), default="")
     added = {
         path
         for path in after
@@ -323,9 +323,13 @@ def test_a_damaged_newest_snapshot_is_survived(query: Query, damage: Callable[[P
     def snapshots() -> list[tuple[Path, list[Path]]]:
         """The folder of each partition with its snapshots, newest first."""
         folders = query.root.glob("snapshots/*/*")
-        # A name with a # belongs to a put in progress.
+
+        def is_snapshot(file: Path) -> bool:
+            # A name with a # belongs to a put in progress.
+            return "#" not in file.name and file.suffix != ".removal"
+
         return [
-            (folder, sorted((f for f in folder.glob("*.*") if "#" not in f.name), reverse=True))
+            (folder, sorted(filter(is_snapshot, folder.glob("*.*")), reverse=True))
             for folder in folders
         ]
 
@@ -347,7 +351,9 @@ def test_a_damaged_newest_snapshot_is_survived(query: Query, damage: Callable[[P
         ]
         assert tables
         for file in tables:
-            damage(folder / "files" / f"{file['digest']}-{file['bytes']}")
+            # The term of the owner that put it follows.
+            (stored,) = (folder / "files").glob(f"{file['digest']}-{file['bytes']}.*")
+            damage(stored)
     query.arrive(1)
     query.run()
     query.check()
