@@ -16,8 +16,8 @@ pub struct TimeProgress {
     pub time: i64,
     /// The last end that is closed; the least number if none is closed.
     closed: Option<i64>,
-    /// The earliest time of a group that no copy of the state has expired, whichever settings each
-    /// epoch had.
+    /// The earliest time of a group that every copy of the state still has, also if the settings
+    /// have changed between epochs.
     retained: Option<i64>,
     /// Whether the store has no closed windows: they were emitted when they closed, and deleted.
     is_swept: bool,
