@@ -148,22 +148,8 @@ impl LiveHosts {
             }
             connection.pin(&target)
         };
-        let known = pinned.connections.remove(&address.token);
-        let is_new = known.is_none();
-        let known = known.or_else(|| self.take_idle(&address));
-        let mut answered = None;
-        if let Some(mut connection) = known {
-            let pinned = failed(pin(&mut connection))?;
-            answered = pinned.map(|pinned| (connection, pinned));
-        }
-        // An idle connection may have ended.
-        if answered.is_none() && is_new {
-            let fresh = HostConnection::connect(&address).and_then(|mut connection| {
-                let pinned = connection.pin(&target)?;
-                Ok((connection, pinned))
-            });
-            answered = failed(fresh)?;
-        }
+        let held = pinned.connections.remove(&address.token);
+        let answered = self.exchange(&address, held, pin)?;
         let Some((connection, Some((view, at)))) = answered else {
             self.forget(operator, partition);
             return Ok(false);
@@ -185,42 +171,49 @@ impl LiveHosts {
         Ok(true)
     }
 
-    /// Asks the host of a partition; a connection that was idle may have ended, so a new one is
-    /// tried, too.
+    /// Asks the host of a partition; none if it cannot answer.
     fn ask<T>(
         &self,
         operator: &OperatorName,
         partition: PartitionId,
-        mut request: impl FnMut(&mut HostConnection) -> std::result::Result<Option<T>, ReadFailure>,
+        request: impl FnMut(&mut HostConnection) -> std::result::Result<Option<T>, ReadFailure>,
     ) -> Result<Option<T>> {
         let Some(address) = self.address(operator, partition) else {
             return Ok(None);
         };
-        if let Some(mut connection) = self.take_idle(&address) {
-            match request(&mut connection) {
-                Ok(answer) => {
-                    self.give_back(&address, connection);
-                    if answer.is_none() {
-                        self.forget(operator, partition);
-                    }
-                    return Ok(answer);
-                }
-                Err(ReadFailure::Failed(error)) => return Err(error),
-                Err(ReadFailure::Elsewhere(why)) => {
-                    log::debug!("an idle connection of a reader has ended: {why}");
-                }
-            }
-        }
-        let answered = HostConnection::connect(&address).and_then(|mut connection| {
-            let answer = request(&mut connection)?;
-            self.give_back(&address, connection);
-            Ok(answer)
+        let answer = self.exchange(&address, None, request)?;
+        let answer = answer.and_then(|(connection, answer)| {
+            self.give_back(&address.token, connection);
+            answer
         });
-        let answer = failed(answered)?.flatten();
         if answer.is_none() {
             self.forget(operator, partition);
         }
         Ok(answer)
+    }
+
+    /// Sends a request to a host on a connection that is held, on an idle one, or on a new one.
+    /// Returns the connection with the answer; none if the host is gone.
+    fn exchange<T>(
+        &self,
+        address: &ReaderAddress,
+        held: Option<HostConnection>,
+        mut request: impl FnMut(&mut HostConnection) -> std::result::Result<T, ReadFailure>,
+    ) -> Result<Option<(HostConnection, T)>> {
+        let is_held = held.is_some();
+        if let Some(mut connection) = held.or_else(|| self.take_idle(address)) {
+            if let Some(answer) = failed(request(&mut connection))? {
+                return Ok(Some((connection, answer)));
+            }
+            // The views of a held connection have ended with it. An idle one may have ended before.
+            if is_held {
+                return Ok(None);
+            }
+        }
+        failed(HostConnection::connect(address).and_then(|mut connection| {
+            let answer = request(&mut connection)?;
+            Ok((connection, answer))
+        }))
     }
 
     /// Whether a view is of what the root says that the epoch is. A host that stalled during a
@@ -286,9 +279,10 @@ impl LiveHosts {
         self.idle.lock().get_mut(&address.token)?.pop()
     }
 
-    fn give_back(&self, address: &ReaderAddress, connection: HostConnection) {
+    /// Keeps a connection for the next read; `host` is the host's token.
+    fn give_back(&self, host: &str, connection: HostConnection) {
         let mut idle = self.idle.lock();
-        let of_host = idle.entry(address.token.clone()).or_default();
+        let of_host = idle.entry(host.to_owned()).or_default();
         if of_host.len() < IDLE {
             of_host.push(connection);
         }
@@ -327,12 +321,8 @@ impl PinnedViews {
                 self.connections.remove(&view.host);
             }
         }
-        let mut idle = self.hosts.idle.lock();
         for (host, connection) in self.connections.drain() {
-            let of_host = idle.entry(host).or_default();
-            if of_host.len() < IDLE {
-                of_host.push(connection);
-            }
+            self.hosts.give_back(&host, connection);
         }
     }
 }
