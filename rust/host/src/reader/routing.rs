@@ -1,5 +1,7 @@
 //! Which partitions a read asks.
 
+use std::collections::BTreeMap;
+
 use arrow_array::{ArrayRef, RecordBatch};
 use holdfast_core::Result;
 
@@ -32,22 +34,22 @@ impl Routing {
         table: &StateTable,
         keys: &RecordBatch,
     ) -> Result<Vec<(PartitionId, Vec<u64>)>> {
-        let places = self.places(table, keys)?;
         let rows = 0..keys.num_rows() as u64;
-        let asked = self.all_partitions().map(|partition| {
-            let is_there = |row: &u64| {
-                let row = usize::try_from(*row).unwrap_or(usize::MAX);
-                places
-                    .as_ref()
-                    .is_none_or(|places| places.get(row) == Some(&partition))
-            };
-            (partition, rows.clone().filter(is_there).collect::<Vec<_>>())
-        });
-        let chunks = asked.flat_map(|(partition, rows)| {
-            let chunks = rows.chunks(MAX_KEYS).map(<[u64]>::to_vec);
-            chunks
-                .map(move |rows| (partition, rows))
-                .collect::<Vec<_>>()
+        let mut asked: BTreeMap<PartitionId, Vec<u64>> = BTreeMap::new();
+        match self.places(table, keys)? {
+            Some(places) => {
+                for (partition, row) in places.into_iter().zip(rows) {
+                    asked.entry(partition).or_default().push(row);
+                }
+            }
+            None => {
+                let all = self.all_partitions();
+                asked.extend(all.map(|partition| (partition, rows.clone().collect())));
+            }
+        }
+        let chunks = asked.iter().flat_map(|(partition, rows)| {
+            let chunks = rows.chunks(MAX_KEYS);
+            chunks.map(|rows| (*partition, rows.to_vec()))
         });
         Ok(chunks.collect())
     }
