@@ -628,11 +628,11 @@ class StateReader:
         """Returns how many partitions the state has."""
     def epoch(self) -> int | None:
         """Returns the newest final epoch; None before the first."""
-    def tables(self) -> list[tuple[str, str, str, str, list[str], list[str], ArrowBatch]]:
+    def tables(self) -> list[tuple[str, str, str, str, list[str], ArrowBatch]]:
         """Returns the tables, by operator.
 
-        Each is: operator, its kind, store, its kind, the key's columns, the columns with times, and
-        a batch without rows that has all columns.
+        Each is: operator, its kind, store, its kind, the key's columns, and a batch without rows
+        that has all columns.
         """
     def get(
         self, table: tuple[str, str], read: str, keys: Any, source: _ReadSource
@@ -642,12 +642,7 @@ class StateReader:
         The last column, `holdfast.found`, says which keys were found.
         """
     def scan(
-        self,
-        table: tuple[str, str],
-        read: str,
-        bounds: Any,
-        source: _ReadSource,
-        partition: int | None,
+        self, table: tuple[str, str], read: str, bounds: Any, source: _ReadSource
     ) -> tuple[ArrowReader, int]:
         """Returns the rows of a scan, and the epoch."""
     def close(self) -> None:

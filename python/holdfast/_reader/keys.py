@@ -108,9 +108,7 @@ def _is_column(value: Any) -> bool:
 def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array":
     pa = arrow()
     try:
-        if isinstance(values, pa.ChunkedArray):
-            values = values.combine_chunks()
-        elif hasattr(values, "__arrow_c_array__"):
+        if hasattr(values, "__arrow_c_array__"):
             values = pa.array(values)
         elif hasattr(values, "dtype") and hasattr(values, "iloc"):
             values = pa.Array.from_pandas(values)

@@ -45,7 +45,6 @@ class StateTable:
         store: str,
         kind: str,
         key: Sequence[str],
-        times: Sequence[str],
         schema: "pyarrow.Schema",
     ) -> None:
         self._connection: Final = connection
@@ -54,7 +53,6 @@ class StateTable:
         self._store: Final = store
         self._kind: Final = kind
         self._key: Final = tuple(key)
-        self._times: Final = tuple(times)
         self._schema: Final = schema
 
     @property
@@ -351,12 +349,9 @@ class StateTable:
         call: dict[str, Any],
         bounds: "pyarrow.RecordBatch",
         source: ReadSource,
-        partition: int | None = None,
     ) -> "pyarrow.RecordBatchReader":
         table, read = (self._operator, self._store), json.dumps(call)
-        rows, _ = self._connection.core.scan(
-            table, read, bounds, self._connection.source(source), partition
-        )
+        rows, _ = self._connection.core.scan(table, read, bounds, self._connection.source(source))
         return arrow().RecordBatchReader.from_stream(rows)
 
     def _refuse_as_of(self) -> None:
@@ -391,10 +386,9 @@ def list_tables(connection: Connection) -> list[StateTable]:
             store=store,
             kind=kind,
             key=key,
-            times=times,
             schema=arrow().schema(columns),
         )
-        for operator, operator_kind, store, kind, key, times, columns in connection.core.tables()
+        for operator, operator_kind, store, kind, key, columns in connection.core.tables()
     ]
 
 

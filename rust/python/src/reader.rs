@@ -5,7 +5,7 @@ use crate::process::Process;
 use crate::run::{run, run_attached};
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
-use holdfast_host::protocol::{Epoch, PartitionId};
+use holdfast_host::protocol::Epoch;
 use holdfast_host::reader::{self, Offline, ReadFrom};
 use holdfast_host::root::StorageOptions;
 use holdfast_host::tables::ReadCall;
@@ -17,17 +17,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A table of a list: operator, its kind, store, its kind, columns of the key, columns of the
-/// times, and a batch without rows that has the columns.
-type ListedTable = (
-    String,
-    String,
-    String,
-    String,
-    Vec<String>,
-    Vec<String>,
-    ArrowBatch,
-);
+/// A table of a list: operator, its kind, store, its kind, columns of the key, and a batch without
+/// rows that has the columns.
+type ListedTable = (String, String, String, String, Vec<String>, ArrowBatch);
 
 /// What to read as Python gives it: the epoch exactly, at least, how long to wait in seconds, and
 /// whether to read copies.
@@ -138,7 +130,6 @@ impl StateReader {
                 table.store,
                 table.kind.to_owned(),
                 table.key,
-                table.times,
                 ArrowBatch::new(RecordBatch::new_empty(table.schema)),
             )
         });
@@ -170,13 +161,11 @@ impl StateReader {
         read: &str,
         bounds: PyRecordBatch,
         source: FromArguments,
-        partition: Option<i32>,
     ) -> PyResult<(ArrowReader, i64)> {
         let (call, from) = (call(py, read)?, read_from(py, source)?);
         let bounds = bounds.into_inner();
         let stream = self.with(py, move |reader| {
-            let only = partition.map(PartitionId);
-            reader.scan((&table.0, &table.1), call, bounds, from, only)
+            reader.scan((&table.0, &table.1), call, bounds, from)
         })?;
         let epoch = stream.epoch().0;
         let schema = Arc::clone(stream.schema());

@@ -97,8 +97,8 @@ impl StateReader {
     /// Scans rows of all partitions, one partition after the other: within one, rows come in the
     /// order of the keys, or in the order of time in a window or session table.
     ///
-    /// `batch`: the bounds that the call names. `only`: one partition. The epoch stays the same
-    /// until the stream is dropped.
+    /// `batch`: the bounds that the call names. The epoch stays the same until the stream is
+    /// dropped.
     ///
     /// # Errors
     /// As `StateReader::get`.
@@ -108,13 +108,9 @@ impl StateReader {
         call: ReadCall,
         batch: RecordBatch,
         from: ReadFrom,
-        only: Option<PartitionId>,
     ) -> Result<RowStream> {
         let known = self.catalog.named(operator, store)?;
-        let partitions: Vec<PartitionId> = match only {
-            Some(partition) => vec![partition],
-            None => self.routing.of_bounds(&known.table, &call, &batch)?,
-        };
+        let partitions = self.routing.of_bounds(&known.table, &call, &batch)?;
         let mut source = self.source(&known, &partitions, from)?;
         // Read after the epoch: it has all columns that the epoch's rows have.
         let known = self.catalog.renewed(known)?;

@@ -24,8 +24,6 @@ pub struct TableDescription {
     pub kind: &'static str,
     /// The names of the key's columns.
     pub key: Vec<String>,
-    /// The names of the columns with a row's times.
-    pub times: Vec<String>,
     /// All columns of a row.
     pub schema: SchemaRef,
 }
@@ -88,21 +86,22 @@ impl TableCatalog {
     /// # Errors
     /// `StateMismatch` if there is no such operator; `Restore` for one that cannot be read.
     pub fn read(&self, operator: &OperatorName) -> Result<Arc<OperatorTables>> {
-        if !self.root.operators.names()?.contains(operator) {
-            return Err(self.unknown(operator)?);
-        }
-        let recorded = self.root.operators.recorded(operator)?;
+        let recorded = match self.root.operators.recorded(operator) {
+            Err(error) => {
+                let names = self.root.operators.names()?;
+                return Err(if names.contains(operator) {
+                    error
+                } else {
+                    self.unknown(operator, &names)
+                });
+            }
+            Ok(recorded) => recorded,
+        };
         let tables = operator_tables(&recorded)?;
         let found = Arc::new(OperatorTables {
             kind: recorded.meta.kind.clone(),
             first_epoch: recorded.meta.first_epoch,
-            stores: recorded
-                .payloads
-                .last()
-                .into_iter()
-                .flat_map(|payload| &payload.stores)
-                .map(StoreSpec::from)
-                .collect(),
+            stores: recorded.stores().iter().map(StoreSpec::from).collect(),
             tables: tables.into_iter().map(Arc::new).collect(),
         });
         self.operators
@@ -170,7 +169,6 @@ impl TableCatalog {
                     .iter()
                     .map(|field| field.name().clone())
                     .collect(),
-                times: table.time_names().map(str::to_owned).collect(),
                 schema: Arc::clone(table.schema()),
             };
             descriptions.extend(operator.tables.iter().map(of_table));
@@ -178,17 +176,11 @@ impl TableCatalog {
         Ok(descriptions)
     }
 
-    fn unknown(&self, operator: &OperatorName) -> Result<Error> {
-        let mut names: Vec<String> = self
-            .root
-            .operators
-            .names()?
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+    fn unknown(&self, operator: &OperatorName, names: &[OperatorName]) -> Error {
+        let mut names: Vec<String> = names.iter().map(ToString::to_string).collect();
         names.sort_unstable();
         let text = format!("there is no operator {operator}; the root has {names:?}");
-        Ok(Error::new(ErrorKind::StateMismatch, text).path(self.root.path()))
+        Error::new(ErrorKind::StateMismatch, text).path(self.root.path())
     }
 }
 

@@ -30,9 +30,7 @@ enum Side {
 /// # Errors
 /// `Restore` for a column's type that cannot be read, `Serialization` for a serde's description.
 pub fn operator_tables(operator: &RecordedOperator) -> Result<Vec<StateTable>> {
-    let stores = operator.payloads.last().into_iter();
-    let stores = stores.flat_map(|payload| &payload.stores);
-    let tables = stores.map(|store| {
+    let tables = operator.stores().iter().map(|store| {
         let table = match (operator.meta.kind.as_str(), store.name.as_str()) {
             ("process", name) if name.starts_with(OWN_STORE) => return Ok(None),
             ("process", _) => process_table(operator, store)?,

@@ -142,11 +142,6 @@ impl StateTable {
         &self.key
     }
 
-    /// The names of the columns with the row's times.
-    pub fn time_names(&self) -> impl Iterator<Item = &str> {
-        self.times.iter().map(|time| time.time.name.as_str())
-    }
-
     /// Returns the columns of a read's result.
     ///
     /// # Errors

@@ -72,3 +72,12 @@ pub struct RecordedOperator {
     /// Its payload columns, by version.
     pub payloads: Vec<PayloadSchema>,
 }
+
+impl RecordedOperator {
+    /// The operator's stores, as the newest start of the query described them.
+    pub fn stores(&self) -> &[StoredStore] {
+        self.payloads
+            .last()
+            .map_or(&[], |payload| payload.stores.as_slice())
+    }
+}
