@@ -609,8 +609,15 @@ class HostOutput:
     def staged(self) -> str | None:
         """Returns the host's answer about the stage (JSON), once the iterator has ended."""
 
-_ReadSource: TypeAlias = tuple[int | None, int | None, float, str]
-"""Of a read: exactly this epoch, at least this one, how many seconds to wait, `offline`."""
+class _ReadSource(TypedDict):
+    """Which state to read, and who answers."""
+
+    epoch: int | None
+    at_least: int | None
+    timeout: float
+    offline: str
+    isolation_level: str | None
+    stale_ok: bool
 
 @final
 class StateReader:
@@ -634,17 +641,17 @@ class StateReader:
         Each is: operator, its kind, store, its kind, the key's columns, and a batch without rows
         that has all columns.
         """
-    def get(
-        self, table: tuple[str, str], read: str, keys: Any, source: _ReadSource
-    ) -> tuple[ArrowBatch, int]:
-        """Returns a row for each key, in order, and the epoch. `read`: a `ReadCall` as JSON.
+    def get(self, table: tuple[str, str], read: str, keys: Any, source: _ReadSource) -> ArrowBatch:
+        """Returns a row for each key, in order. `read`: a `ReadCall` as JSON.
 
-        The last column, `holdfast.found`, says which keys were found.
+        The schema's metadata says which state the rows are of: `holdfast.epoch`,
+        `holdfast.isolation_level`, `holdfast.behind`. The last column, `holdfast.found`, says which
+        keys were found.
         """
     def scan(
         self, table: tuple[str, str], read: str, bounds: Any, source: _ReadSource
-    ) -> tuple[ArrowReader, int]:
-        """Returns the rows of a scan, and the epoch."""
+    ) -> ArrowReader:
+        """Returns the rows of a scan, with the metadata of `get`."""
     def close(self) -> None:
         """Removes the reader's copies. Open scans go on."""
 

@@ -5,6 +5,7 @@ from os import getpid
 from typing import Any, Final
 
 from holdfast import _core
+from holdfast._options import IsolationLevel, check_choice
 from holdfast._reader.arrow import arrow
 from holdfast._reader.read_source import Offline, ReadSource
 
@@ -32,17 +33,22 @@ class Connection:
         options = tuple(self._storage_options.items())
         return _shared, (self.root, options, self._offline, self._cache_dir)
 
-    def source(self, source: ReadSource) -> tuple[int | None, int | None, float, str]:
+    def source(self, source: ReadSource) -> "_core._ReadSource":
         """Returns the options of a read as the extension takes them."""
         unknown = source.keys() - ReadSource.__annotations__.keys()
         if unknown:
             raise TypeError(f"{min(unknown)!r} is no option of a read")
-        return (
-            source.get("epoch"),
-            source.get("at_least"),
-            source.get("timeout", _TIMEOUT),
-            source.get("offline") or self._offline,
-        )
+        level = source.get("isolation_level")
+        if level is not None:
+            check_choice("isolation_level", level, IsolationLevel)
+        return {
+            "epoch": source.get("epoch"),
+            "at_least": source.get("at_least"),
+            "timeout": source.get("timeout", _TIMEOUT),
+            "offline": source.get("offline") or self._offline,
+            "isolation_level": level and level.value,
+            "stale_ok": source.get("stale_ok", False),
+        }
 
 
 def _shared(

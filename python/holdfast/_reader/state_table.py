@@ -341,7 +341,7 @@ class StateTable:
     ) -> "pyarrow.Table":
         """Returns a row for each key, with a last column that says whether it was found."""
         table, read = (self._operator, self._store), json.dumps(call)
-        found, _ = self._connection.core.get(table, read, batch, self._connection.source(source))
+        found = self._connection.core.get(table, read, batch, self._connection.source(source))
         return arrow().Table.from_batches([arrow().record_batch(found)])
 
     def _scan(
@@ -351,7 +351,7 @@ class StateTable:
         source: ReadSource,
     ) -> "pyarrow.RecordBatchReader":
         table, read = (self._operator, self._store), json.dumps(call)
-        rows, _ = self._connection.core.scan(table, read, bounds, self._connection.source(source))
+        rows = self._connection.core.scan(table, read, bounds, self._connection.source(source))
         return arrow().RecordBatchReader.from_stream(rows)
 
     def _refuse_as_of(self) -> None:

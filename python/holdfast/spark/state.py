@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from holdfast import _core
-from holdfast._options import IsolationLevel, rocksdb_option_rows
+from holdfast._options import IsolationLevel, check_choice, rocksdb_option_rows
 from holdfast._progress import EpochProgress, read_progress
 from holdfast._requirements import check_java
 from holdfast._time import Duration, duration_micros
@@ -55,12 +55,13 @@ class State:
     the first ones (`docs/spark/exactly-once.md`). The guarantee may change between two starts of
     the query.
 
-    `default_isolation_level` is refused: readers (`holdfast.connect`) read final epochs only.
+    `default_isolation_level` is the level of readers (`holdfast.connect`) that name none, by
+    default `READ_COMMITTED`: they read final epochs only. It may change between two starts.
 
     Raises `ValueError` or `TypeError` naming the argument, `RequirementError` if no session is
     started and there is no Java 17 or newer to start one, `HoldfastError` if the root cannot be
-    written, and `UnsupportedOperationError` for addresses of other kinds, for an object store
-    without conditional puts and for a `default_isolation_level`.
+    written, and `UnsupportedOperationError` for addresses of other kinds and for an object store
+    without conditional puts.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class State:
         memory: str = "512m",
         uncommitted_max_bytes: int = 64 << 20,
         processing_guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once",
-        default_isolation_level: IsolationLevel | None = None,
+        default_isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         retain_epochs: int = 100,
         snapshot_interval: Duration = "5 minutes",
         flush_interval: Duration = "30 seconds",
@@ -87,16 +88,7 @@ class State:
                 f"processing_guarantee={processing_guarantee!r}: there are 'exactly_once' and "
                 "'at_least_once'"
             )
-        if not isinstance(default_isolation_level, IsolationLevel | None):
-            levels = ", ".join(f"hf.{level}" for level in IsolationLevel)
-            raise TypeError(
-                f"default_isolation_level={default_isolation_level!r}: give one of {levels}"
-            )
-        if default_isolation_level is not None:
-            raise UnsupportedOperationError(
-                f"default_isolation_level={default_isolation_level}: readers (`holdfast.connect`) "
-                "read final epochs only; leave it out"
-            )
+        check_choice("default_isolation_level", default_isolation_level, IsolationLevel)
         if _is_no_int(uncommitted_max_bytes) or uncommitted_max_bytes <= 0:
             raise ValueError(
                 f"uncommitted_max_bytes={uncommitted_max_bytes!r}: give a number of bytes above "
@@ -119,6 +111,7 @@ class State:
             "flush_interval": duration_micros(flush_interval, "flush_interval"),
             "flush_bytes": flush_bytes,
             "rocksdb_options": options,
+            "default_isolation_level": default_isolation_level.value,
         }
         self.storage_options: Final = check_options(storage_options)
         self._checkpoint: Final = remote_checkpoint(root, self.storage_options)

@@ -4,15 +4,16 @@ use crate::arrow::export::{ArrowBatch, ArrowReader};
 use crate::process::Process;
 use crate::run::{run, run_attached};
 use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
-use holdfast_host::protocol::Epoch;
-use holdfast_host::reader::{self, Offline, ReadFrom};
+use holdfast_host::protocol::{Epoch, IsolationLevel};
+use holdfast_host::reader::{self, AnswerState, Offline, ReadFrom};
 use holdfast_host::root::StorageOptions;
 use holdfast_host::tables::ReadCall;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +22,18 @@ use std::time::Duration;
 /// rows that has the columns.
 type ListedTable = (String, String, String, String, Vec<String>, ArrowBatch);
 
-/// What to read as Python gives it: the epoch exactly, at least, how long to wait in seconds, and
-/// whether to read copies.
-type FromArguments = (Option<i64>, Option<i64>, f64, String);
+/// Which state to read, as a dict.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct ReadSource {
+    epoch: Option<i64>,
+    at_least: Option<i64>,
+    /// In seconds.
+    timeout: f64,
+    offline: String,
+    isolation_level: Option<String>,
+    stale_ok: bool,
+}
 
 /// A reader of a root's state.
 #[pyclass(frozen, module = "holdfast._core")]
@@ -62,31 +72,50 @@ fn closed() -> Error {
     )
 }
 
-fn read_from(
-    py: Python<'_>,
-    (exactly, at_least, timeout, offline): FromArguments,
-) -> PyResult<ReadFrom> {
+fn read_from(py: Python<'_>, source: &ReadSource) -> PyResult<ReadFrom> {
+    let invalid = |message| Error::new(ErrorKind::InvalidValue, message);
     run_attached(py, || {
-        let timeout = Duration::try_from_secs_f64(timeout).map_err(|error| {
-            let message = format!("timeout is {timeout}: {error}");
-            Error::new(ErrorKind::InvalidValue, message)
-        })?;
-        let offline = match offline.as_str() {
+        let timeout = Duration::try_from_secs_f64(source.timeout)
+            .map_err(|error| invalid(format!("timeout is {}: {error}", source.timeout)))?;
+        let offline = match source.offline.as_str() {
             "auto" => Offline::Auto,
             "never" => Offline::Never,
             "only" => Offline::Only,
             other => {
                 let message = format!("offline is {other:?}: give \"auto\", \"never\" or \"only\"");
-                return Err(Error::new(ErrorKind::InvalidValue, message));
+                return Err(invalid(message));
             }
         };
+        let isolation_level = match source.isolation_level.as_deref() {
+            None => None,
+            Some("read_committed") => Some(IsolationLevel::ReadCommitted),
+            Some("read_uncommitted") => Some(IsolationLevel::ReadUncommitted),
+            Some(other) => return Err(invalid(format!("there is no isolation level {other:?}"))),
+        };
         Ok(ReadFrom {
-            exactly: exactly.map(Epoch),
-            at_least: at_least.map(Epoch),
+            exactly: source.epoch.map(Epoch),
+            at_least: source.at_least.map(Epoch),
             timeout,
             offline,
+            isolation_level,
+            stale_ok: source.stale_ok,
         })
     })
+}
+
+/// Says in the metadata of a schema which state the rows are of.
+fn with_state(schema: &Schema, state: AnswerState) -> SchemaRef {
+    let level = match state.isolation_level {
+        IsolationLevel::ReadCommitted => "READ_COMMITTED",
+        IsolationLevel::ReadUncommitted => "READ_UNCOMMITTED",
+    };
+    let entries = [
+        ("holdfast.epoch", state.epoch.to_string()),
+        ("holdfast.isolation_level", level.to_owned()),
+        ("holdfast.behind", state.behind.to_string()),
+    ];
+    let entries = entries.map(|(name, value)| (name.to_owned(), value));
+    Arc::new(schema.clone().with_metadata(HashMap::from(entries)))
 }
 
 fn call(py: Python<'_>, json: &str) -> PyResult<ReadCall> {
@@ -136,40 +165,48 @@ impl StateReader {
         Ok(listed.collect())
     }
 
-    /// Returns a row for each key, and the epoch.
+    /// Returns a row for each key.
     fn get(
         &self,
         py: Python<'_>,
         table: (String, String),
         read: &str,
         keys: PyRecordBatch,
-        source: FromArguments,
-    ) -> PyResult<(ArrowBatch, i64)> {
-        let (call, from) = (call(py, read)?, read_from(py, source)?);
+        source: ReadSource,
+    ) -> PyResult<ArrowBatch> {
+        let (call, from) = (call(py, read)?, read_from(py, &source)?);
         let keys = keys.into_inner();
         let found = self.with(py, move |reader| {
             reader.get((&table.0, &table.1), &call, &keys, from)
         })?;
-        Ok((ArrowBatch::new(found.rows), found.epoch.0))
+        let schema = with_state(&found.rows.schema(), found.state);
+        run_attached(py, || {
+            // The rows of a host come with the metadata of its message.
+            let columns = found.rows.columns().to_vec();
+            let rows = RecordBatch::try_new(schema, columns).map_err(|error| {
+                let text = format!("the rows of a read cannot be described: {error}");
+                Error::new(ErrorKind::Serialization, text)
+            })?;
+            Ok(ArrowBatch::new(rows))
+        })
     }
 
-    /// Returns the rows of a scan, and the epoch.
+    /// Returns the rows of a scan.
     fn scan(
         &self,
         py: Python<'_>,
         table: (String, String),
         read: &str,
         bounds: PyRecordBatch,
-        source: FromArguments,
-    ) -> PyResult<(ArrowReader, i64)> {
-        let (call, from) = (call(py, read)?, read_from(py, source)?);
+        source: ReadSource,
+    ) -> PyResult<ArrowReader> {
+        let (call, from) = (call(py, read)?, read_from(py, &source)?);
         let bounds = bounds.into_inner();
         let stream = self.with(py, move |reader| {
             reader.scan((&table.0, &table.1), call, bounds, from)
         })?;
-        let epoch = stream.epoch().0;
-        let schema = Arc::clone(stream.schema());
-        Ok((ArrowReader::new(schema, Box::new(stream)), epoch))
+        let schema = with_state(stream.schema(), stream.state());
+        Ok(ArrowReader::new(schema, Box::new(stream)))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

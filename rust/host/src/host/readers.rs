@@ -21,7 +21,7 @@ impl Host {
         let Some(partition) = found else {
             return Ok(None);
         };
-        let Some(view) = partition.read_view()? else {
+        let Some(view) = partition.read_view(target.isolation_level)? else {
             return Ok(None);
         };
         let tables = self.reads.tables(partition.root(), target, view.run)?;

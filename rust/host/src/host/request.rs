@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::operator::OperatorRequest;
 use crate::partition::{FlushPolicy, SnapshotPolicy};
-use crate::protocol::{Attempt, Counts, Digest, Epoch, HostId, PartitionId, RunNumber};
+use crate::protocol::{
+    Attempt, Counts, Digest, Epoch, HostId, IsolationLevel, PartitionId, RunNumber,
+};
 use crate::root::StorageOptions;
 
 /// The request of a session.
@@ -83,6 +85,8 @@ pub struct Settings {
     pub flush_bytes: u64,
     /// RocksDB's option strings; they take effect when a database is opened.
     pub rocksdb_options: Vec<(String, String)>,
+    /// The isolation level of readers that name none.
+    pub default_isolation_level: IsolationLevel,
 }
 
 impl Default for Settings {
@@ -96,6 +100,7 @@ impl Default for Settings {
             flush_interval: 30_000_000,
             flush_bytes: 32 << 20,
             rocksdb_options: Vec::new(),
+            default_isolation_level: IsolationLevel::default(),
         }
     }
 }

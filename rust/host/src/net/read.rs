@@ -19,12 +19,12 @@
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Digest, Epoch, OperatorName, PartitionId};
+use crate::protocol::{Digest, Epoch, IsolationLevel, OperatorName, PartitionId};
 
 /// The attribute with a request or an answer, as JSON.
 pub const READ: &str = "read";
 
-/// A partition of an operator that a reader asks for.
+/// The state that a reader asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReadTarget {
     /// The root's id.
@@ -33,6 +33,8 @@ pub struct ReadTarget {
     pub operator: OperatorName,
     /// The partition.
     pub partition: PartitionId,
+    /// What it sees of the next epoch.
+    pub isolation_level: IsolationLevel,
 }
 
 /// The request of a reader; `C` is the call of a table.

@@ -9,7 +9,7 @@ use super::{
     aggregate, asof_join, drop_duplicates, join_foreign_key, join_table, join_window, materialize,
     process,
 };
-use crate::protocol::{Epoch, OperatorName};
+use crate::protocol::{Epoch, IsolationLevel, OperatorName};
 use crate::root::{OperatorMeta, StoredStore};
 
 /// The operator of a request.
@@ -46,9 +46,15 @@ impl OperatorRequest {
             .collect()
     }
 
-    /// What the root records of the operator.
-    pub fn meta(&self, operator: &dyn Operator, first_epoch: Epoch) -> OperatorMeta {
+    /// What the root records of the operator. `isolation_level`: that of readers that name none.
+    pub fn meta(
+        &self,
+        operator: &dyn Operator,
+        first_epoch: Epoch,
+        isolation_level: IsolationLevel,
+    ) -> OperatorMeta {
         let mut meta = operator.meta(first_epoch);
+        meta.payload.isolation_level = isolation_level;
         meta.payload.stores = self.stores().iter().map(StoredStore::from).collect();
         if !self.persistent {
             meta.settings

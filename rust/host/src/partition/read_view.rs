@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::{Database, Result, Transaction};
 
+use super::epochs::stage_next;
 use super::local::position;
 use super::state::{PartitionInner, PartitionState};
 use super::view_request::ServedEpoch;
-use crate::protocol::{Digest, Epoch, RunNumber};
+use crate::protocol::{Digest, Epoch, IsolationLevel, RunNumber};
 use crate::root::{PreviousEpoch, RanSince};
 
 /// How long a reader waits for a session that opens its view. A session that restores takes longer,
@@ -22,7 +23,8 @@ const ASKED_AGAIN: Duration = Duration::from_millis(500);
 pub struct ReadView {
     /// The database.
     pub db: Arc<Database>,
-    /// Its rows at the epoch; nothing is written to it.
+    /// Its rows at the epoch, possibly with those that are staged of the next one. It is never
+    /// committed.
     pub transaction: Transaction,
     /// The epoch.
     pub epoch: Epoch,
@@ -41,7 +43,7 @@ impl PartitionState {
     ///
     /// # Errors
     /// `Restore` and `StateMismatch` if the epoch cannot be applied: the next session fails, too.
-    pub fn read_view(&self) -> Result<Option<ReadView>> {
+    pub fn read_view(&self, level: IsolationLevel) -> Result<Option<ReadView>> {
         let Some(mut inner) = self.inner.try_lock_for(BUSY) else {
             return Ok(None);
         };
@@ -50,7 +52,20 @@ impl PartitionState {
         };
         let result = self.final_view(&mut inner, &served);
         inner.served = Some(served);
-        result
+        drop(inner);
+        let mut view = result?;
+        if let Some(view) = &mut view
+            && level == IsolationLevel::ReadUncommitted
+        {
+            stage_next(
+                &self.root,
+                (&self.operator, self.number),
+                (view.epoch, view.chain),
+                &view.db,
+                &mut view.transaction,
+            )?;
+        }
+        Ok(view)
     }
 
     fn final_view(

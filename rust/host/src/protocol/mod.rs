@@ -21,6 +21,7 @@ mod balance;
 mod claim;
 mod digest;
 mod epoch;
+mod isolation_level;
 mod number;
 mod object;
 mod offsets_difference;
@@ -38,6 +39,7 @@ pub use epoch::{
     followed_time, highest_whole, idle_since, may_stage, older_whole, open_step, replay_step,
     reproduces, sources_digest, stage_step,
 };
+pub use isolation_level::IsolationLevel;
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;
 pub use offsets_difference::OffsetsDifference;

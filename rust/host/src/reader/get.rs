@@ -9,7 +9,7 @@ use arrow_select::take::take_record_batch;
 use holdfast_core::{Error, ErrorKind, Result};
 
 use super::host_connection::ReadFailure;
-use super::read_from::{Offline, ReadFrom, RowsAtEpoch};
+use super::read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
 use super::state_reader::{ReadSource, StateReader};
 use super::table_catalog::NamedTable;
 use crate::protocol::PartitionId;
@@ -77,9 +77,7 @@ impl StateReader {
             let mut source = self.source(known, &partitions, from)?;
             match self.get_from(&mut source, known, &asked, &call, keys) {
                 Ok(found) => {
-                    if let ReadSource::Hosts(views) = source {
-                        views.release();
-                    }
+                    source.release();
                     return Ok(found);
                 }
                 Err(ReadFailure::Failed(error)) => return Err(error),
@@ -106,18 +104,26 @@ impl StateReader {
         if let Some(bound) = from.at_least {
             self.epochs.newest_at_least(bound, from.timeout)?;
         }
+        let isolation_level = from.isolation_level(known.entry.isolation_level)?;
         let named = (known.table.store(), call);
-        let found = self.hosts.newest(&known.operator, partition, named, keys)?;
+        let found = self
+            .hosts
+            .newest(&known.operator, partition, isolation_level, named, keys)?;
         let Some((epoch, rows)) = found else {
             return Ok(None);
         };
         if from.at_least.is_some_and(|bound| epoch < bound) || !self.is_newest_seen(epoch)? {
             return Ok(None);
         }
+        let state = AnswerState {
+            epoch,
+            isolation_level,
+            behind: 0,
+        };
         Ok(rows
             .into_iter()
             .next()
-            .map(|rows| RowsAtEpoch { rows, epoch }))
+            .map(|rows| RowsAtEpoch { rows, state }))
     }
 
     fn get_from(
@@ -128,7 +134,6 @@ impl StateReader {
         call: &ReadCall,
         keys: &RecordBatch,
     ) -> std::result::Result<RowsAtEpoch, ReadFailure> {
-        let epoch = source.epoch();
         let mut batches: Vec<RecordBatch> = Vec::new();
         // Where each row's answer is: which batch, which row of it.
         let mut answers: Vec<Option<(usize, usize)>> = vec![None; keys.num_rows()];
@@ -166,7 +171,10 @@ impl StateReader {
             interleave_record_batch(&batches, &answers)
                 .map_err(|error| ReadFailure::Failed(not_assembled(&error)))?
         };
-        Ok(RowsAtEpoch { rows, epoch })
+        Ok(RowsAtEpoch {
+            rows,
+            state: source.state,
+        })
     }
 }
 

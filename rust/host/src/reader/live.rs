@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::epochs::FinalEpochs;
 use super::host_connection::{HostConnection, ReadFailure, failed};
 use crate::net::read::{ReadEpoch, ReadTarget};
-use crate::protocol::{Epoch, OperatorName, PartitionDecision, PartitionId};
+use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionDecision, PartitionId};
 use crate::root::{ReaderAddress, Root};
 use crate::tables::{EmitRows, ReadCall};
 
@@ -75,11 +75,12 @@ impl LiveHosts {
         &self,
         operator: &OperatorName,
         partition: PartitionId,
+        level: IsolationLevel,
         call: (&str, &ReadCall),
         batch: &RecordBatch,
     ) -> Result<Option<(Epoch, Vec<RecordBatch>)>> {
         let mut rows = Vec::new();
-        let target = self.target(operator, partition);
+        let target = self.target(operator, partition, level);
         let answered = self.ask(operator, partition, |connection| {
             rows.clear();
             connection.newest(&target, call, batch, &mut |batch| {
@@ -105,6 +106,7 @@ impl LiveHosts {
         self: &Arc<Self>,
         operator: &OperatorName,
         partitions: &[PartitionId],
+        level: IsolationLevel,
     ) -> Result<Option<PinnedViews>> {
         let mut pinned = PinnedViews {
             hosts: Arc::clone(self),
@@ -118,7 +120,7 @@ impl LiveHosts {
                 if known.is_some_and(|view| view.epoch == pinned.epoch) {
                     continue;
                 }
-                if !self.pin_one(&mut pinned, operator, *partition)? {
+                if !self.pin_one(&mut pinned, self.target(operator, *partition, level))? {
                     return Ok(None);
                 }
             }
@@ -131,16 +133,11 @@ impl LiveHosts {
     }
 
     /// Pins one partition; false if its host cannot answer.
-    fn pin_one(
-        &self,
-        pinned: &mut PinnedViews,
-        operator: &OperatorName,
-        partition: PartitionId,
-    ) -> Result<bool> {
+    fn pin_one(&self, pinned: &mut PinnedViews, target: ReadTarget) -> Result<bool> {
+        let (operator, partition) = (&target.operator, target.partition);
         let Some(address) = self.address(operator, partition) else {
             return Ok(false);
         };
-        let target = self.target(operator, partition);
         let old = pinned.views.remove(&partition);
         let pin = |connection: &mut HostConnection| {
             if let Some(old) = old.as_ref().filter(|old| old.host == address.token) {
@@ -232,11 +229,17 @@ impl LiveHosts {
         Ok(chain == Some(at.chain))
     }
 
-    fn target(&self, operator: &OperatorName, partition: PartitionId) -> ReadTarget {
+    fn target(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        isolation_level: IsolationLevel,
+    ) -> ReadTarget {
         ReadTarget {
             root: self.root_id.clone(),
             operator: operator.clone(),
             partition,
+            isolation_level,
         }
     }
 

@@ -17,7 +17,7 @@ mod row_stream;
 mod state_reader;
 mod table_catalog;
 
-pub use read_from::{Offline, ReadFrom, RowsAtEpoch};
+pub use read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
 pub use row_stream::RowStream;
 pub use state_reader::StateReader;
 pub use table_catalog::TableDescription;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
+use holdfast_core::{Error, ErrorKind, Result};
 
-use crate::protocol::Epoch;
+use crate::protocol::{Epoch, IsolationLevel};
 
 /// Which state a read is of. By default the newest final epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,29 @@ pub struct ReadFrom {
     pub timeout: Duration,
     /// Whether copies of the partitions are read.
     pub offline: Offline,
+    /// What is seen of the next epoch; none: as the query's `State` says.
+    pub isolation_level: Option<IsolationLevel>,
+    /// If no state host answers, the copies that the reader has are read at the epoch at which they
+    /// are.
+    pub stale_ok: bool,
+}
+
+impl ReadFrom {
+    /// The isolation level of the read; `default` is that of reads that name none.
+    ///
+    /// # Errors
+    /// `InvalidValue` for `READ_UNCOMMITTED` at an exact epoch: only after the newest final one
+    /// another may be staged.
+    pub fn isolation_level(&self, default: IsolationLevel) -> Result<IsolationLevel> {
+        match (self.exactly, self.isolation_level) {
+            (Some(_), Some(IsolationLevel::ReadUncommitted)) => Err(Error::new(
+                ErrorKind::InvalidValue,
+                "READ_UNCOMMITTED is of the newest epochs: leave epoch out",
+            )),
+            (Some(_), _) => Ok(IsolationLevel::ReadCommitted),
+            (None, level) => Ok(level.unwrap_or(default)),
+        }
+    }
 }
 
 /// Whether a read uses copies that the reader makes from snapshots and log.
@@ -31,11 +55,22 @@ pub enum Offline {
     Only,
 }
 
-/// Rows of a read, with the epoch that they are of.
+/// Which state an answer is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerState {
+    /// The final epoch, the same one in all partitions.
+    pub epoch: Epoch,
+    /// What is seen of the next epoch.
+    pub isolation_level: IsolationLevel,
+    /// How many final epochs are newer, if the read allows this ([`ReadFrom::stale_ok`]); else 0.
+    pub behind: u64,
+}
+
+/// Rows of a read, with what they are of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowsAtEpoch {
     /// The rows.
     pub rows: RecordBatch,
-    /// The epoch.
-    pub epoch: Epoch,
+    /// Which state they are of.
+    pub state: AnswerState,
 }

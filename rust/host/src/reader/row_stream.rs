@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use holdfast_core::{Error, ErrorKind, Result};
 
-use crate::protocol::Epoch;
+use super::read_from::AnswerState;
 use crate::tables::EmitRows;
 
 /// How many batches are read ahead.
@@ -16,7 +16,7 @@ const AHEAD: usize = 2;
 /// The batches of a scan. The scan ends when this is dropped.
 pub struct RowStream {
     schema: SchemaRef,
-    epoch: Epoch,
+    state: AnswerState,
     /// None after the last batch or an error.
     batches: Option<Receiver<Result<RecordBatch>>>,
 }
@@ -28,7 +28,7 @@ impl RowStream {
     /// `Io` if the thread cannot be started.
     pub fn start(
         schema: SchemaRef,
-        epoch: Epoch,
+        state: AnswerState,
         read: impl FnOnce(&mut EmitRows<'_>) -> Result<()> + Send + 'static,
     ) -> Result<Self> {
         let (send, batches) = mpsc::sync_channel(AHEAD);
@@ -50,7 +50,7 @@ impl RowStream {
             })?;
         Ok(Self {
             schema,
-            epoch,
+            state,
             batches: Some(batches),
         })
     }
@@ -60,9 +60,9 @@ impl RowStream {
         &self.schema
     }
 
-    /// The epoch that the rows are of.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
+    /// Which state the rows are of.
+    pub fn state(&self) -> AnswerState {
+        self.state
     }
 }
 

@@ -12,11 +12,12 @@ use super::copies::{ReplicaSource, ReplicaView, Replicas, SharedReplica};
 use super::epochs::FinalEpochs;
 use super::host_connection::ReadFailure;
 use super::live::{LiveHosts, PinnedViews};
-use super::read_from::{Offline, ReadFrom};
+use super::read_from::{AnswerState, Offline, ReadFrom};
 use super::routing::Routing;
 use super::row_stream::RowStream;
 use super::table_catalog::{NamedTable, TableCatalog, TableDescription};
-use crate::protocol::{Epoch, PartitionId};
+use crate::partition::stage_next;
+use crate::protocol::{Digest, Epoch, IsolationLevel, PartitionDecision, PartitionId};
 use crate::root::{Root, StorageOptions};
 use crate::tables::{EmitRows, ReadCall};
 
@@ -38,10 +39,11 @@ pub struct StateReader {
     seen: AtomicI64,
 }
 
-/// Where the rows of a read come from: all of one epoch.
-pub(super) enum ReadSource {
-    Hosts(PinnedViews),
-    Copies(Epoch),
+/// Where the rows of a read come from, all of one epoch.
+pub(super) struct ReadSource {
+    pub(super) state: AnswerState,
+    /// None: the reader's own copies.
+    views: Option<PinnedViews>,
 }
 
 impl StateReader {
@@ -116,8 +118,8 @@ impl StateReader {
         let known = self.catalog.renewed(known)?;
         let call = known.explicit(&call, call.rows);
         let schema = known.table.schema_of(&call)?;
-        let (reader, epoch) = (Arc::clone(self), source.epoch());
-        RowStream::start(schema, epoch, move |emit| {
+        let reader = Arc::clone(self);
+        RowStream::start(schema, source.state, move |emit| {
             let mut left = call.limit;
             for partition in partitions {
                 if left == Some(0) {
@@ -143,9 +145,7 @@ impl StateReader {
                     ),
                 })?;
             }
-            if let ReadSource::Hosts(views) = source {
-                views.release();
-            }
+            source.release();
             Ok(())
         })
     }
@@ -174,20 +174,15 @@ impl StateReader {
         batch: &RecordBatch,
         emit: &mut EmitRows<'_>,
     ) -> std::result::Result<(), ReadFailure> {
-        match source {
-            ReadSource::Hosts(views) => {
-                views.rows(partition, (known.table.store(), call), batch, emit)
-            }
-            ReadSource::Copies(epoch) => {
-                let (mut view, _replica) = self
-                    .copy(known, partition, *epoch)
-                    .map_err(ReadFailure::Failed)?;
-                known
-                    .table
-                    .read(&view.db, &mut view.transaction, call, batch, emit)
-                    .map_err(ReadFailure::Failed)
-            }
+        if let Some(views) = &mut source.views {
+            return views.rows(partition, (known.table.store(), call), batch, emit);
         }
+        let copied = self.copy(known, partition, source.state);
+        let (mut view, _replica) = copied.map_err(ReadFailure::Failed)?;
+        let read = known
+            .table
+            .read(&view.db, &mut view.transaction, call, batch, emit);
+        read.map_err(ReadFailure::Failed)
     }
 
     /// Finds where the rows of partitions are read, and at which epoch.
@@ -198,6 +193,12 @@ impl StateReader {
         from: ReadFrom,
     ) -> Result<ReadSource> {
         let started = Instant::now();
+        let level = from.isolation_level(known.entry.isolation_level)?;
+        let at = |epoch, behind| AnswerState {
+            epoch,
+            isolation_level: level,
+            behind,
+        };
         let least = match (from.exactly, from.at_least) {
             (Some(epoch), _) => epoch,
             (None, Some(least)) => self.epochs.newest_at_least(least, from.timeout)?,
@@ -205,14 +206,17 @@ impl StateReader {
         };
         loop {
             if from.offline != Offline::Only
-                && let Some(views) = self.hosts.pin(&known.operator, partitions)?
+                && let Some(views) = self.hosts.pin(&known.operator, partitions, level)?
             {
                 let fits = match from.exactly {
                     Some(epoch) => views.epoch() == epoch,
                     None => views.epoch() >= least && self.is_newest_seen(views.epoch())?,
                 };
                 if fits {
-                    return Ok(ReadSource::Hosts(views));
+                    return Ok(ReadSource {
+                        state: at(views.epoch(), 0),
+                        views: Some(views),
+                    });
                 }
             }
             if from.offline != Offline::Never {
@@ -229,22 +233,39 @@ impl StateReader {
             }
             std::thread::sleep(RETRY);
         }
+        let of_copies = |epoch, behind| ReadSource {
+            state: at(epoch, behind),
+            views: None,
+        };
         if let Some(epoch) = from.exactly {
             self.epochs.check_final(epoch)?;
-            return Ok(ReadSource::Copies(epoch));
+            return Ok(of_copies(epoch, 0));
         }
         let newest = self.epochs.newest()?.ok_or_else(|| {
             let text = "no epoch is final yet: the query has not committed its first micro-batch";
             Error::new(ErrorKind::NotUpToBound, text).path(self.root.path())
         })?;
-        Ok(ReadSource::Copies(newest.max(least)))
+        let newest = newest.max(least);
+        let held = if from.stale_ok {
+            self.replicas.held(&known.operator, partitions)?
+        } else {
+            None
+        };
+        // An epoch that was taken back since is not read.
+        let stale = held.filter(|held| (least..newest).contains(held));
+        Ok(match stale {
+            Some(held) if self.epochs.find(held)?.is_some() => {
+                of_copies(held, newest.0.abs_diff(held.0))
+            }
+            _ => of_copies(newest, 0),
+        })
     }
 
     fn copy(
         &self,
         known: &NamedTable,
         partition: PartitionId,
-        epoch: Epoch,
+        state: AnswerState,
     ) -> Result<(ReplicaView, SharedReplica)> {
         let source = ReplicaSource {
             root: Arc::clone(&self.root),
@@ -254,16 +275,32 @@ impl StateReader {
             first_epoch: known.entry.first_epoch,
             stores: known.entry.stores.clone(),
         };
-        self.replicas
-            .view(source, epoch, &|epoch| self.epochs.decision(epoch))
+        let (mut view, replica) = self
+            .replicas
+            .view(source, state.epoch, &|epoch| self.epochs.decision(epoch))?;
+        if state.isolation_level == IsolationLevel::ReadUncommitted {
+            let decision = self.epochs.decision(state.epoch)?;
+            let decided = decision.of(&known.operator, partition);
+            stage_next(
+                &self.root,
+                (&known.operator, partition),
+                (
+                    state.epoch,
+                    decided.map_or(Digest::ZERO, PartitionDecision::chain),
+                ),
+                &view.db,
+                &mut view.transaction,
+            )?;
+        }
+        Ok((view, replica))
     }
 }
 
 impl ReadSource {
-    pub(super) fn epoch(&self) -> Epoch {
-        match self {
-            Self::Hosts(views) => views.epoch(),
-            Self::Copies(epoch) => *epoch,
+    /// Releases the views of hosts, and keeps the connections for the next read.
+    pub(super) fn release(self) {
+        if let Some(views) = self.views {
+            views.release();
         }
     }
 }

@@ -7,7 +7,7 @@ use arrow_schema::SchemaRef;
 use holdfast_core::{Error, ErrorKind, Result, StoreSpec};
 use parking_lot::Mutex;
 
-use crate::protocol::{Epoch, OperatorName};
+use crate::protocol::{Epoch, IsolationLevel, OperatorName};
 use crate::root::Root;
 use crate::tables::{ReadCall, ReadRows, StateTable, operator_tables};
 
@@ -36,6 +36,8 @@ pub struct OperatorTables {
     pub first_epoch: Epoch,
     /// All its stores.
     pub stores: Vec<StoreSpec>,
+    /// The isolation level of reads that name none.
+    pub isolation_level: IsolationLevel,
     /// Its tables.
     pub tables: Vec<Arc<StateTable>>,
 }
@@ -102,6 +104,7 @@ impl TableCatalog {
             kind: recorded.meta.kind.clone(),
             first_epoch: recorded.meta.first_epoch,
             stores: recorded.stores().iter().map(StoreSpec::from).collect(),
+            isolation_level: recorded.isolation_level(),
             tables: tables.into_iter().map(Arc::new).collect(),
         });
         self.operators

@@ -96,7 +96,11 @@ impl SessionPipeline {
             max_ahead,
             ..
         } = &request.operator;
-        let meta = request.operator.meta(&*operator, query.epoch);
+        let meta = request.operator.meta(
+            &*operator,
+            query.epoch,
+            request.settings.default_isolation_level,
+        );
         let stored = root
             .operators
             .register(name, &meta, *run, request.partitions)?;

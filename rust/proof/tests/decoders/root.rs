@@ -62,7 +62,7 @@ fn operator(first_epoch: Epoch) -> OperatorMeta {
             left,
             right: Vec::new(),
             serdes: BTreeMap::from([("hits".to_owned(), serdes)]),
-            stores: Vec::new(),
+            ..PayloadSchema::default()
         },
         settings: BTreeMap::new(),
         first_epoch,

@@ -168,9 +168,8 @@ impl InputLayout {
             payload: PayloadSchema {
                 left: side(sides.left, &self.left),
                 right: side(sides.right, &self.right),
-                serdes: BTreeMap::new(),
-                // The request knows them (`OperatorRequest::meta`).
-                stores: Vec::new(),
+                // The request knows the rest (`OperatorRequest::meta`).
+                ..PayloadSchema::default()
             },
             settings,
             first_epoch,

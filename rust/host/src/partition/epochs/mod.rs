@@ -3,6 +3,8 @@
 
 mod decided_epoch;
 mod prepared_epoch;
+mod staged_epoch;
 
 pub use decided_epoch::{DecidedEpoch, apply_object, not_evaluated};
 pub use prepared_epoch::{PreparedEpoch, PreparedEpochs};
+pub use staged_epoch::stage_next;

@@ -79,6 +79,31 @@ impl Replicas {
         Ok((view, replica))
     }
 
+    /// Returns the newest epoch at which the shared copies of these partitions are; none if one of
+    /// them has no copy, or if it is in use.
+    ///
+    /// # Errors
+    /// Those of the databases.
+    pub fn held(
+        &self,
+        operator: &OperatorName,
+        partitions: &[PartitionId],
+    ) -> Result<Option<Epoch>> {
+        let shared = self.shared.lock();
+        let mut newest = None;
+        for partition in partitions {
+            let replica = shared.get(&(operator.clone(), *partition));
+            let Some(replica) = replica.and_then(|replica| replica.try_lock()) else {
+                return Ok(None);
+            };
+            let Some(applied) = replica.applied()? else {
+                return Ok(None);
+            };
+            newest = newest.max(Some(applied));
+        }
+        Ok(newest)
+    }
+
     fn make(&self, source: ReplicaSource) -> Result<SharedReplica> {
         let mut folder = self.folder.lock();
         let folder = match &mut *folder {

@@ -8,10 +8,11 @@ use serde_json::Value;
 use super::store_serdes::StoreSerdes;
 use super::stored_store::StoredStore;
 use crate::codec::column::Column;
-use crate::protocol::Epoch;
+use crate::protocol::{Epoch, IsolationLevel};
 
 /// What may change between two starts: the payload columns of an operator's stored rows, the serdes
-/// of a processor's stores, and settings of stores. The newest version is the one in use.
+/// of a processor's stores, and settings of stores and readers. The newest version is the one in
+/// use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadSchema {
     /// Columns of the left side, or of the only one.
@@ -28,6 +29,9 @@ pub struct PayloadSchema {
     /// in [`OperatorMeta::settings`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<StoredStore>,
+    /// The isolation level of readers that name none.
+    #[serde(default, skip_serializing_if = "IsolationLevel::is_committed")]
+    pub isolation_level: IsolationLevel,
 }
 
 /// What an operator stores.
@@ -79,5 +83,12 @@ impl RecordedOperator {
         self.payloads
             .last()
             .map_or(&[], |payload| payload.stores.as_slice())
+    }
+
+    /// The isolation level of readers that name none, as the newest start of the query gave it.
+    pub fn isolation_level(&self) -> IsolationLevel {
+        self.payloads
+            .last()
+            .map_or_else(IsolationLevel::default, |payload| payload.isolation_level)
     }
 }

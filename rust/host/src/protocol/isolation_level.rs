@@ -1,0 +1,24 @@
+//! What a reader sees of an epoch that is not final.
+
+use serde::{Deserialize, Serialize};
+
+/// What a reader sees of an epoch that is not final.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IsolationLevel {
+    /// Nothing: all rows are of one final epoch.
+    #[default]
+    ReadCommitted,
+    /// Also what the newest run has staged of the next epoch, in those partitions where it has. A
+    /// later attempt may compute other rows.
+    ReadUncommitted,
+}
+
+impl IsolationLevel {
+    /// Whether it is [`IsolationLevel::ReadCommitted`].
+    // Serde passes a reference.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    pub fn is_committed(&self) -> bool {
+        *self == Self::ReadCommitted
+    }
+}

@@ -1,0 +1,138 @@
+"""What readers see of an epoch that Spark has not committed, and of copies that are behind."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from streams import KEYS, Stream
+
+import holdfast as hf
+import holdfast.spark as hfs
+
+COMMITTED = hf.IsolationLevel.READ_COMMITTED
+UNCOMMITTED = hf.IsolationLevel.READ_UNCOMMITTED
+
+
+def same_value(stream: Stream, value: int) -> None:
+    """Writes a micro-batch that sets all keys to one value."""
+    stream.batch(left=[(key, value, value) for key in KEYS])
+
+
+def stored(stream: Stream, **options: Any) -> DataFrame:
+    state = stream.state(**options)
+    return hfs.materialize(stream.source("left"), by="k", state=state, name="table")
+
+
+class Held:
+    """A sink that stops in an epoch, when all its rows are computed and staged."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.is_staged = threading.Event()
+        self.may_end = threading.Event()
+
+    def __call__(self, rows: DataFrame, epoch: int) -> None:
+        rows.collect()
+        if epoch == self.epoch:
+            self.is_staged.set()
+            assert self.may_end.wait(120)
+
+
+@contextlib.contextmanager
+def held(stream: Stream, frame: DataFrame, epoch: int) -> Iterator[Any]:
+    """Runs a query until an epoch is staged, and keeps it from being committed."""
+    sink = Held(epoch)
+    writer = frame.writeStream.foreachBatch(sink)
+    query = writer.option("checkpointLocation", stream.checkpoint).start()
+    try:
+        assert sink.is_staged.wait(120), query.exception()
+        yield sink, query
+    finally:
+        sink.may_end.set()
+        query.stop()
+
+
+def values(table: hf.StateTable, **options: Any) -> list[int | None]:
+    """Returns the values of all keys, each read in three ways that must agree."""
+    one = [(table.get(key, **options) or {"x": None})["x"] for key in KEYS]
+    many = table.get_batch(list(KEYS), **options)["x"].to_pylist()
+    rows = {row["k"]: row["x"] for row in table.scan(**options).read_all().to_pylist()}
+    assert one == many == [rows.get(key) for key in KEYS]
+    return one
+
+
+@pytest.mark.parametrize("offline", ["never", "only"])
+def test_read_uncommitted_sees_what_is_staged(stream: Stream, offline: str):
+    same_value(stream, 0)
+    same_value(stream, 1)
+    with held(stream, stored(stream), 1) as (sink, query):
+        table = hf.connect(stream.address, offline=offline)["table"]
+        assert set(values(table)) == set(values(table, isolation_level=COMMITTED)) == {0}
+        assert set(values(table, isolation_level=UNCOMMITTED)) == {1}
+        # Reads at the other level leave the final epoch as it is.
+        assert set(values(table)) == {0}
+        metadata = table.scan(isolation_level=UNCOMMITTED).schema.metadata
+        assert metadata[b"holdfast.epoch"] == b"0"
+        assert metadata[b"holdfast.isolation_level"] == b"READ_UNCOMMITTED"
+        sink.may_end.set()
+        query.processAllAvailable()
+        assert set(values(table)) == set(values(table, isolation_level=UNCOMMITTED)) == {1}
+        metadata = table.get_batch(["a"]).schema.metadata
+        assert metadata[b"holdfast.epoch"] == b"1"
+        assert metadata[b"holdfast.isolation_level"] == b"READ_COMMITTED"
+
+
+def test_read_uncommitted_sees_what_a_stopped_query_has_staged(stream: Stream):
+    same_value(stream, 0)
+    same_value(stream, 1)
+    with held(stream, stored(stream), 1) as (_, query):
+        query.stop()
+    table = hf.connect(stream.address, offline="only")["table"]
+    assert set(values(table, isolation_level=UNCOMMITTED)) == {1}
+    assert set(values(table)) == {0}
+
+
+def test_the_state_says_at_which_level_readers_read(stream: Stream):
+    same_value(stream, 0)
+    same_value(stream, 1)
+    with held(stream, stored(stream, default_isolation_level=UNCOMMITTED), 1):
+        table = hf.connect(stream.address)["table"]
+        assert set(values(table)) == {1}
+        assert set(values(table, isolation_level=COMMITTED)) == {0}
+        # An exact epoch is a final one.
+        assert set(values(table, epoch=0)) == {0}
+        with pytest.raises(ValueError, match="leave epoch out"):
+            table.get("a", epoch=0, isolation_level=UNCOMMITTED)
+        with pytest.raises(TypeError, match="isolation_level is 'x'; wanted: one of Isolation"):
+            table.get("a", isolation_level="x")
+
+
+def test_the_level_may_change_between_two_starts(stream: Stream):
+    same_value(stream, 0)
+    stream.run(stored(stream, default_isolation_level=UNCOMMITTED))
+    same_value(stream, 1)
+    with held(stream, stored(stream), 1):
+        assert set(values(hf.connect(stream.address)["table"])) == {0}
+
+
+def test_stale_copies_are_read_if_that_is_allowed(stream: Stream):
+    same_value(stream, 0)
+    stream.run(stored(stream))
+    table = hf.connect(stream.address, offline="only")["table"]
+    assert set(values(table, stale_ok=True)) == {0}, "there is no copy yet: one is made"
+    for value in (1, 2):
+        same_value(stream, value)
+        stream.run(stored(stream))
+    stale = table.scan(stale_ok=True)
+    assert set(stale.read_all()["x"].to_pylist()) == {0}
+    assert stale.schema.metadata[b"holdfast.behind"] == b"2"
+    assert stale.schema.metadata[b"holdfast.epoch"] == b"0"
+    assert set(values(table, stale_ok=True, at_least=1)) == {2}
+    assert set(values(table)) == {2}
+    newest = table.scan(stale_ok=True).schema.metadata
+    assert newest[b"holdfast.behind"] == b"0"
