@@ -1,4 +1,4 @@
-"""Processes that run `job.py` as a driver."""
+"""Processes that run a job, by default `job.py`, as a driver."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ class Driver:
         master: str = "local[2,4]",
         settings: Mapping[str, str] = MappingProxyType({}),
         log: str = "driver.log",
+        job: Path = JOB,
     ) -> None:
         self.folder, self.log = folder, folder / log
         arguments = [f"{name}={value}" for name, value in settings.items()]
         with self.log.open("ab") as said:
             self.process = subprocess.Popen(
-                [sys.executable, str(JOB), str(folder), master, *arguments],
+                [sys.executable, str(job), str(folder), master, *arguments],
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
