@@ -352,7 +352,9 @@ class StateTable:
     ) -> "pyarrow.RecordBatchReader":
         table, read = (self._operator, self._store), json.dumps(call)
         rows = self._connection.core.scan(table, read, bounds, self._connection.source(source))
-        return arrow().RecordBatchReader.from_stream(rows)
+        batch = arrow().record_batch
+        # By an iterator of Python, so that an error of the read keeps its class.
+        return arrow().RecordBatchReader.from_batches(arrow().schema(rows), map(batch, rows))
 
     def _refuse_as_of(self) -> None:
         if self._kind != "versioned":

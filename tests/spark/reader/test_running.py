@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from processors import OUT, Hits
 from pyspark.sql import functions as F
@@ -19,7 +21,7 @@ from streams import KEYS, Stream, at, kill_hosts
 import holdfast as hf
 import holdfast.spark as hfs
 from holdfast.cli import main
-from holdfast.errors import NotUpToBoundError
+from holdfast.errors import HoldfastError, NotUpToBoundError
 
 DAY = "1 day"
 
@@ -141,6 +143,31 @@ def test_a_scan_stays_at_its_epoch(stream: Stream):
         query.processAllAvailable()
         assert table.get("a")["x"] == 1
         assert set(scan.read_all()["x"].to_pylist()) == {0}
+
+
+def many_keys(stream: Stream, rows: int) -> None:
+    """Writes a micro-batch of many keys, more than a host sends ahead of a reader."""
+    keys = pa.array([f"{key:08}-{'x' * 100}" for key in range(rows)])
+    numbers = pa.array(range(rows), pa.int32())
+    times = pa.array([at(0)] * rows, stream.schemas["left"].field("t").type)
+    table = pa.Table.from_arrays([keys, times, numbers], schema=stream.schemas["left"])
+    pq.write_table(table, stream.base / "left" / "many.parquet")
+
+
+def test_a_scan_goes_on_with_copies_when_its_host_is_killed(stream: Stream):
+    rows = 150_000
+    many_keys(stream, rows)
+    with running(stream, stored(stream)):
+        table = connect(stream)["table"]
+        scan, failing = table.scan(columns=["x"]), table.scan(columns=["x"], offline="never")
+        found = scan.read_next_batch()["x"].to_pylist()
+        failing.read_next_batch()
+        assert kill_hosts()
+        found += scan.read_all()["x"].to_pylist()
+        assert len(found) == rows, "rows are missing, or come twice"
+        assert set(found) == set(range(rows))
+        with pytest.raises(HoldfastError, match="the state host of a scan has ended .*scan again"):
+            failing.read_all()
 
 
 @pytest.mark.parametrize("offline", ["auto", "only"])

@@ -136,14 +136,14 @@ impl StateReader {
                     }
                     Ok(())
                 };
-                let read = reader.read(&mut source, &known, partition, &call, &batch, &mut counted);
-                read.map_err(|failure| match failure {
-                    ReadFailure::Failed(error) => error,
-                    ReadFailure::Elsewhere(why) => Error::new(
-                        ErrorKind::InvalidState,
-                        format!("the state host of a scan has ended ({why}): scan again"),
-                    ),
-                })?;
+                let may_copy = from.offline != Offline::Never;
+                reader.read_whole(
+                    (&mut source, may_copy),
+                    &known,
+                    partition,
+                    (&call, &batch),
+                    &mut counted,
+                )?;
             }
             source.release();
             Ok(())
@@ -164,6 +164,41 @@ impl StateReader {
         Ok(is_newest)
     }
 
+    /// Reads rows of one partition. If its host ends meanwhile, the rest comes from a copy at the
+    /// same epoch: it has the same rows in the same order.
+    fn read_whole(
+        &self,
+        (source, may_copy): (&mut ReadSource, bool),
+        known: &NamedTable,
+        partition: PartitionId,
+        (call, batch): (&ReadCall, &RecordBatch),
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
+        let mut given = 0;
+        let mut counted = |rows: RecordBatch| {
+            given += rows.num_rows();
+            emit(rows)
+        };
+        let why = match self.read(source, known, partition, call, batch, &mut counted) {
+            Ok(()) => return Ok(()),
+            Err(ReadFailure::Failed(error)) => return Err(error),
+            Err(ReadFailure::Elsewhere(why)) => why,
+        };
+        // What is staged of the next epoch may have changed since.
+        let is_same = given == 0 || source.state.isolation_level.is_committed();
+        if !may_copy || !is_same {
+            let text = format!("the state host of a scan has ended ({why}): scan again");
+            return Err(Error::new(ErrorKind::InvalidState, text).path(self.root.path()));
+        }
+        log::debug!("a scan goes on with a copy of partition {partition}: {why}");
+        let mut left = given;
+        self.read_copy(source.state, known, partition, call, batch, &mut |rows| {
+            let skipped = left.min(rows.num_rows());
+            left -= skipped;
+            emit(rows.slice(skipped, rows.num_rows() - skipped))
+        })
+    }
+
     /// Reads rows of one partition.
     pub(super) fn read(
         &self,
@@ -177,12 +212,24 @@ impl StateReader {
         if let Some(views) = &mut source.views {
             return views.rows(partition, (known.table.store(), call), batch, emit);
         }
-        let copied = self.copy(known, partition, source.state);
-        let (mut view, _replica) = copied.map_err(ReadFailure::Failed)?;
-        let read = known
+        self.read_copy(source.state, known, partition, call, batch, emit)
+            .map_err(ReadFailure::Failed)
+    }
+
+    /// Reads rows of the reader's own copy of a partition.
+    fn read_copy(
+        &self,
+        state: AnswerState,
+        known: &NamedTable,
+        partition: PartitionId,
+        call: &ReadCall,
+        batch: &RecordBatch,
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
+        let (mut view, _replica) = self.copy(known, partition, state)?;
+        known
             .table
-            .read(&view.db, &mut view.transaction, call, batch, emit);
-        read.map_err(ReadFailure::Failed)
+            .read(&view.db, &mut view.transaction, call, batch, emit)
     }
 
     /// Finds where the rows of partitions are read, and at which epoch.
