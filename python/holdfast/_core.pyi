@@ -652,6 +652,17 @@ class StateReader:
         self, table: tuple[str, str], read: str, bounds: Any, source: _ReadSource
     ) -> ArrowReader:
         """Returns the rows of a scan, with the metadata of `get`."""
+    def changes_schema(self, table: tuple[str, str]) -> ArrowBatch:
+        """Returns the columns of a table's changes, as a batch without rows."""
+    def oldest_changes(self, table: tuple[str, str]) -> int | None:
+        """Returns the oldest epoch from which a table's changes can be read."""
+    def changes(
+        self,
+        table: tuple[str, str],
+        epochs: tuple[int | None, int | None],
+        partition: int | None,
+    ) -> ArrowReader:
+        """Returns the changes of a table between two epochs, both included."""
     def close(self) -> None:
         """Removes the reader's copies. Open scans go on."""
 

@@ -12,6 +12,7 @@ True
 """
 
 __all__ = [
+    "ChangesLostError",
     "FencedError",
     "ForkedProcessError",
     "FormatVersionError",
@@ -68,6 +69,13 @@ class NotUpToBoundError(HoldfastError):
     """The state is behind the position that the query requires.
 
     Try again later, or restore the store that the message names as lost.
+    """
+
+
+class ChangesLostError(HoldfastError):
+    """The log no longer holds the changes of an epoch: read the table, then its later changes.
+
+    The message names the oldest epoch whose changes are there.
     """
 
 

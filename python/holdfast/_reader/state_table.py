@@ -219,6 +219,52 @@ class StateTable:
         call = self._call(rows, start=start, end=end, columns=columns, limit=limit)
         return self._scan(call, bounds, source)
 
+    def changes(
+        self,
+        *,
+        from_epoch: int | None = None,
+        to_epoch: int | None = None,
+        partition: int | None = None,
+    ) -> "pyarrow.RecordBatchReader":
+        """Returns the changes of the table in a range of epochs, from the log.
+
+        Both ends are included. By default the first is the oldest epoch of the log, the last the
+        newest final one. `partition` reads only one partition. The columns are those of
+        `changes_schema`. A row is the last change of a key in the epoch, or of a version, a window
+        or a session: its new value, or nulls and `deleted`. The rows, put in their order into the
+        table of the epoch before, make the table of the last epoch.
+
+        Rows come by epoch, then by partition. A batch has rows of one epoch. Only the log is read,
+        never a host, and memory does not grow with the range. Rows that expire by retention are no
+        change: the log does not have them.
+
+        Raises `ChangesLostError`, at the call or during the read, if the log no longer holds an
+        epoch of the range; its message names the oldest epoch that is there. Raises
+        `NotUpToBoundError` if `to_epoch` is not final, `RestoreError` during the read for a damaged
+        object or a rewind meanwhile, and `UnsupportedOperationError` for an aggregation with
+        `collect_list` or `collect_set`, whose values the log does not have by group.
+        """
+        rows = self._connection.core.changes(
+            (self._operator, self._store), (from_epoch, to_epoch), partition
+        )
+        return _record_batches(rows)
+
+    @property
+    def changes_schema(self) -> "pyarrow.Schema":
+        """The columns of `changes`: `epoch`, the key's, its times, the value's, `deleted`.
+
+        A versioned table has `valid_from` only. If the table has a column `epoch` or `deleted`, the
+        one that is added has an underscore before its name.
+        """
+        return arrow().schema(self._connection.core.changes_schema((self._operator, self._store)))
+
+    def oldest_changes(self) -> int | None:
+        """Returns the oldest epoch from which `changes` can be read; None if no epoch is final.
+
+        A running query removes old epochs: a later call of `changes` may raise `ChangesLostError`.
+        """
+        return self._connection.core.oldest_changes((self._operator, self._store))
+
     def dataset(
         self,
         *,
@@ -352,9 +398,7 @@ class StateTable:
     ) -> "pyarrow.RecordBatchReader":
         table, read = (self._operator, self._store), json.dumps(call)
         rows = self._connection.core.scan(table, read, bounds, self._connection.source(source))
-        batch = arrow().record_batch
-        # By an iterator of Python, so that an error of the read keeps its class.
-        return arrow().RecordBatchReader.from_batches(arrow().schema(rows), map(batch, rows))
+        return _record_batches(rows)
 
     def _refuse_as_of(self) -> None:
         if self._kind != "versioned":
@@ -376,6 +420,12 @@ class StateTable:
                 f"{self._name()} is a {self._kind} table, whose rows have no windows: call "
                 f"{instead} in place of {method}"
             )
+
+
+def _record_batches(rows: "_core.ArrowReader") -> "pyarrow.RecordBatchReader":
+    """Returns the batches as pyarrow's, by an iterator of Python: its errors keep their class."""
+    batches = map(arrow().record_batch, rows)
+    return arrow().RecordBatchReader.from_batches(arrow().schema(rows), batches)
 
 
 def list_tables(connection: Connection) -> list[StateTable]:

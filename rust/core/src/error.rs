@@ -24,6 +24,9 @@ pub enum ErrorKind {
     Serialization,
     /// The state is behind the position that a query asks for: try again later.
     NotUpToBound,
+    /// The log no longer holds the changes of an epoch: the message names the oldest one that it
+    /// holds.
+    ChangesLost,
     /// Not possible by design: the message names what to call instead.
     UnsupportedOperation,
     /// The state does not fit the job that uses it: the message says how to repair it.
@@ -44,7 +47,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    const ALL: [(Self, &'static str); 15] = [
+    const ALL: [(Self, &'static str); 16] = [
         (Self::StoreClosed, "StoreClosed"),
         (Self::StoreLocked, "StoreLocked"),
         (Self::StoreCorrupted, "StoreCorrupted"),
@@ -52,6 +55,7 @@ impl ErrorKind {
         (Self::Fenced, "Fenced"),
         (Self::Serialization, "Serialization"),
         (Self::NotUpToBound, "NotUpToBound"),
+        (Self::ChangesLost, "ChangesLost"),
         (Self::UnsupportedOperation, "UnsupportedOperation"),
         (Self::StateMismatch, "TaskCorrupted"),
         (Self::Restore, "Restore"),

@@ -6,8 +6,8 @@ use crate::run::{run, run_attached};
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
-use holdfast_host::protocol::{Epoch, IsolationLevel};
-use holdfast_host::reader::{self, AnswerState, Offline, ReadFrom};
+use holdfast_host::protocol::{Epoch, IsolationLevel, PartitionId};
+use holdfast_host::reader::{self, AnswerState, EpochSpan, Offline, ReadFrom};
 use holdfast_host::root::StorageOptions;
 use holdfast_host::tables::ReadCall;
 use parking_lot::Mutex;
@@ -207,6 +207,41 @@ impl StateReader {
         })?;
         let schema = with_state(stream.schema(), stream.state());
         Ok(ArrowReader::new(schema, Box::new(stream)))
+    }
+
+    /// Returns the columns of a table's changes, as a batch without rows.
+    fn changes_schema(&self, py: Python<'_>, table: (String, String)) -> PyResult<ArrowBatch> {
+        let schema = self.with(py, |reader| reader.changes_schema((&table.0, &table.1)))?;
+        Ok(ArrowBatch::new(RecordBatch::new_empty(schema)))
+    }
+
+    /// Returns the oldest epoch from which a table's changes can be read.
+    fn oldest_changes(&self, py: Python<'_>, table: (String, String)) -> PyResult<Option<i64>> {
+        self.with(py, |reader| {
+            let oldest = reader.oldest_changes((&table.0, &table.1))?;
+            Ok(oldest.map(|epoch| epoch.0))
+        })
+    }
+
+    /// Returns the changes of a table between two epochs.
+    fn changes(
+        &self,
+        py: Python<'_>,
+        table: (String, String),
+        epochs: (Option<i64>, Option<i64>),
+        partition: Option<i32>,
+    ) -> PyResult<ArrowReader> {
+        let span = EpochSpan {
+            from: epochs.0.map(Epoch),
+            to: epochs.1.map(Epoch),
+        };
+        let stream = self.with(py, |reader| {
+            reader.changes((&table.0, &table.1), span, partition.map(PartitionId))
+        })?;
+        Ok(ArrowReader::new(
+            Arc::clone(stream.schema()),
+            Box::new(stream),
+        ))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

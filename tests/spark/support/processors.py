@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from every_method import BUILDERS, script
 
 import holdfast as hf
@@ -124,6 +125,26 @@ class EveryKind:
             ctx["many"].put(key.encode(), str(value).encode(), time)
             ctx["tw"].put(key, value, time, time + 1)
             ctx["s"].put(hf.WindowedKey(key, time, time + 5), value)
+        return []
+
+
+class EveryChange(EveryKind):
+    """Puts rows as `EveryKind` does; a row of negative `x` deletes what that of `-x` has put."""
+
+    def process(self, batch, ctx):
+        rows_ = pa.table(batch)
+        deleted = [row for row in rows_.to_pylist() if row["x"] < 0]
+        super().process(rows_.filter(pc.greater(rows_["x"], 0)), ctx)
+        for row in deleted:
+            key, time = row["k"], -row["x"] * 10
+            ctx["kv"].delete(key)
+            ctx["raw"].delete(key.encode())
+            ctx["rows"].delete({"k": key, "n": -row["x"]})
+            ctx["ts"].delete(key)
+            ctx["v"].delete(key, time + 1)
+            ctx["w"].put(key, None, time)
+            ctx["tw"].put(key, None, time, time)
+            ctx["s"].remove(hf.WindowedKey(key, time, time + 5))
         return []
 
 

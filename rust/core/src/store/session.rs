@@ -172,7 +172,7 @@ impl SessionStore {
         if let Some((row, (key, _))) = rows
             .clone()
             .enumerate()
-            .find(|(_, (key, _))| parse(key).is_none())
+            .find(|(_, (key, _))| parse_record_key(key).is_none())
         {
             let words = format!(
                 "row {row}: this is no session's record; its key must be the session's key, its \
@@ -186,7 +186,7 @@ impl SessionStore {
         let mut part = Vec::new();
         for (n, (key, value)) in rows.enumerate() {
             call.records(n + 1);
-            if let Some(session) = parse(key)
+            if let Some(session) = parse_record_key(key)
                 && admits(tx, session.end.0)
             {
                 self.stage(tx, session, value, &mut part)?;
@@ -318,8 +318,8 @@ fn session(row: WindowedRow<'_>) -> WindowedKey<'_> {
     }
 }
 
-/// Parses the key of a changelog record.
-fn parse(record_key: &[u8]) -> Option<WindowedKey<'_>> {
+/// Parses the key of a changelog record; none for a key that no session has.
+pub fn parse_record_key(record_key: &[u8]) -> Option<WindowedKey<'_>> {
     let (rest, start) = record_key.split_last_chunk()?;
     let (key, end) = rest.split_last_chunk()?;
     let (start, end) = (i64::from_be_bytes(*start), i64::from_be_bytes(*end));

@@ -19,7 +19,7 @@ mod state;
 mod view;
 mod view_request;
 
-pub use epochs::{DecidedEpoch, PreparedEpoch, apply_object, stage_next};
+pub use epochs::{DecidedEpoch, PreparedEpoch, apply_object, not_evaluated, stage_next};
 pub(crate) use local::position;
 pub use read_view::ReadView;
 pub use state::PartitionState;

@@ -47,6 +47,11 @@ impl FinalEpochs {
         }
     }
 
+    /// Looks for rewinds again at the next call.
+    pub fn look_again(&self) {
+        self.known.lock().checked = None;
+    }
+
     /// Returns the newest epoch that Spark has committed and that is decided; none before the
     /// first.
     ///
@@ -151,6 +156,14 @@ impl FinalEpochs {
             known.decisions.pop_first();
         }
         Ok(Some(decision))
+    }
+
+    /// As [`FinalEpochs::find`], and not from memory: an epoch that was just taken back is none.
+    ///
+    /// # Errors
+    /// As [`FinalEpochs::newest`].
+    pub fn find_now(&self, epoch: Epoch) -> Result<Option<EpochDecision>> {
+        self.root.decisions.seen(epoch, self.partitions)
     }
 
     fn is_before_log(&self, epoch: Epoch) -> Result<bool> {

@@ -3,8 +3,10 @@
 //! A [`StateReader`] finds the newest final epoch (`epochs.rs`), the tables (`table_catalog.rs`)
 //! and the partition of each key (`partitioning.rs`). It asks the state hosts that serve the
 //! partitions (`live.rs`). If none answers, it reads from copies of its own that it makes from
-//! snapshots and log (`copies/`), and moves them on with each new epoch.
+//! snapshots and log (`copies/`), and moves them on with each new epoch. The changes of a table are
+//! read from the log alone (`changes/`).
 
+mod changes;
 mod copies;
 mod epochs;
 mod get;
@@ -17,6 +19,7 @@ mod row_stream;
 mod state_reader;
 mod table_catalog;
 
+pub use changes::EpochSpan;
 pub use read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
 pub use row_stream::RowStream;
 pub use state_reader::StateReader;

@@ -66,6 +66,17 @@ pub struct AnswerState {
     pub behind: u64,
 }
 
+impl AnswerState {
+    /// The state after a final epoch, and nothing of the next one.
+    pub fn of_final(epoch: Epoch) -> Self {
+        Self {
+            epoch,
+            isolation_level: IsolationLevel::ReadCommitted,
+            behind: 0,
+        }
+    }
+}
+
 /// Rows of a read, with what they are of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowsAtEpoch {

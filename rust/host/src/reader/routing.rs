@@ -20,7 +20,8 @@ pub struct Routing {
 }
 
 impl Routing {
-    fn all_partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
+    /// All partitions.
+    pub fn all_partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
         (0..i32::try_from(self.partitions).unwrap_or(i32::MAX)).map(PartitionId)
     }
 

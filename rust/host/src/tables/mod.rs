@@ -4,6 +4,7 @@
 //! [`StateTable`] reads one of them from a partition's database: it encodes the keys that are asked
 //! for (`key_form.rs`), reads the store (`store_handle.rs`), and decodes rows into the user's
 //! columns (`value_form.rs`, `time_column.rs`). State hosts and readers use it alike.
+//! [`TableChanges`] decodes records of the log in the same way.
 
 mod key_form;
 mod key_range;
@@ -12,6 +13,7 @@ mod read_call;
 mod state_table;
 mod store_handle;
 mod stored_rows;
+mod table_changes;
 mod time_column;
 mod value_form;
 
@@ -19,3 +21,4 @@ pub use key_form::KeyForm;
 pub use operator_tables::operator_tables;
 pub use read_call::{ReadCall, ReadRows};
 pub use state_table::{EmitRows, FOUND, StateTable};
+pub use table_changes::TableChanges;

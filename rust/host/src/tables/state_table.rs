@@ -142,6 +142,11 @@ impl StateTable {
         &self.key
     }
 
+    /// The value's columns.
+    pub fn value(&self) -> &ValueForm {
+        &self.value
+    }
+
     /// Returns the columns of a read's result.
     ///
     /// # Errors
@@ -206,7 +211,12 @@ impl StateTable {
             let rows = store.get(tx, &keys, &self.moments(call, batch)?)?;
             let keys = batch.columns().iter().take(self.key.fields().len());
             let found = BooleanArray::from_iter(rows.values().map(|value| Some(value.is_some())));
-            let columns = self.columns((db, tx), &schema, &rows, Some(keys.cloned().collect()))?;
+            let columns = self.columns(
+                Some((db, tx)),
+                &schema,
+                &rows,
+                Some(keys.cloned().collect()),
+            )?;
             return emit(with_found(columns, found)?);
         }
         let range = self.range(call.rows, batch)?;
@@ -224,7 +234,7 @@ impl StateTable {
             let has_more = scan.next(&mut rows, left)?;
             left -= rows.len();
             if rows.len() > 0 {
-                emit(self.columns((db, tx), &schema, &rows, None)?)?;
+                emit(self.columns(Some((db, tx)), &schema, &rows, None)?)?;
             }
             if !has_more || left == 0 {
                 return Ok(());
@@ -322,9 +332,9 @@ impl StateTable {
     }
 
     /// Builds the columns of rows. `keys`: the key's columns, if they are known.
-    fn columns(
+    pub(super) fn columns(
         &self,
-        (db, tx): (&Database, &mut Transaction),
+        database: Option<(&Database, &mut Transaction)>,
         schema: &SchemaRef,
         rows: &StoredRows,
         keys: Option<Vec<ArrayRef>>,
@@ -339,7 +349,7 @@ impl StateTable {
             keys = Some(self.key.decode(rows.keys())?);
         }
         if wants(self.value.fields()) {
-            values = Some(self.value.decode(db, tx, rows)?);
+            values = Some(self.value.decode(database, rows)?);
         }
         let columns = schema.fields().iter().map(|field| {
             let place = |fields: &[Field]| fields.iter().position(|f| f.name() == field.name());

@@ -9,11 +9,6 @@ use holdfast_core::{
 use super::key_range::KeyRange;
 use super::stored_rows::{RowTimes, StoredRows};
 
-/// The most rows of a batch.
-const BATCH_ROWS: usize = 10_000;
-/// The bytes of keys and values after which a batch is full.
-const BATCH_BYTES: usize = 4 << 20;
-
 /// A store in an open database.
 pub enum StoreHandle {
     KeyValue(KeyValueStore),
@@ -234,7 +229,6 @@ impl TableScan {
         if limit == 0 {
             return Ok(false);
         }
-        let limit = limit.min(BATCH_ROWS);
         let range = &self.range;
         let mut is_behind = false;
         let mut add = |key: &[u8], value: &[u8], times: RowTimes, in_order: bool| -> bool {
@@ -246,7 +240,7 @@ impl TableScan {
                 return true;
             }
             rows.push(key, Some(value), times);
-            rows.len() < limit && rows.bytes() < BATCH_BYTES
+            rows.len() < limit && !rows.is_full()
         };
         let stopped = match &mut self.rows {
             ScanRows::KeyValue(scan) => scan.for_each(&mut |key, value| {

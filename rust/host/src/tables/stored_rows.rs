@@ -1,5 +1,10 @@
 //! Rows as a store has them: bytes and times.
 
+/// The most rows of a batch.
+const BATCH_ROWS: usize = 10_000;
+/// The bytes of keys and values after which a batch is full.
+const BATCH_BYTES: usize = 4 << 20;
+
 /// A batch of a store's rows, in order. A row without a value stands for a key that was not found.
 #[derive(Default)]
 pub struct StoredRows {
@@ -66,9 +71,10 @@ impl StoredRows {
         self.times.len()
     }
 
-    /// The bytes of all keys and values.
-    pub fn bytes(&self) -> usize {
-        self.keys.bytes.len() + self.values.bytes.len()
+    /// Whether no more rows fit into the batch.
+    pub fn is_full(&self) -> bool {
+        let bytes = self.keys.bytes.len() + self.values.bytes.len();
+        self.len() >= BATCH_ROWS || bytes >= BATCH_BYTES
     }
 
     /// The keys.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryArray};
 use arrow_schema::Field;
 use holdfast_core::serde::{Serde, SerdeSide};
-use holdfast_core::{Database, Result, Transaction};
+use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
 
 use super::stored_rows::StoredRows;
 use crate::codec::evolving_row::PayloadCodec;
@@ -73,15 +73,24 @@ impl ValueForm {
         &self.fields
     }
 
+    /// The groups whose results the values are, if they are.
+    pub fn as_groups(&self) -> Option<&StoredGroups> {
+        match &self.encoding {
+            ValueEncoding::Groups(groups) => Some(groups),
+            _ => None,
+        }
+    }
+
     /// Decodes the values of rows into columns; a missing value is a row of nulls.
+    ///
+    /// `database`: where the results of groups find what is not in the groups' states.
     ///
     /// # Errors
     /// `Serialization` if the bytes are not such values; the store's, if a value is in several
     /// stores.
     pub fn decode(
         &self,
-        db: &Database,
-        tx: &mut Transaction,
+        database: Option<(&Database, &mut Transaction)>,
         rows: &StoredRows,
     ) -> Result<Vec<ArrayRef>> {
         let values = rows.values();
@@ -96,6 +105,10 @@ impl ValueForm {
                         state,
                     })
                     .collect();
+                let (db, tx) = database.ok_or_else(|| {
+                    let text = "the results of groups need a database";
+                    Error::new(ErrorKind::InvalidState, text)
+                })?;
                 groups.results(db, tx, &stored)
             }
             ValueEncoding::Serde(serde) => {

@@ -1,9 +1,13 @@
 //! The groups of an aggregation as readers see them: results made of stored states.
 
+use std::sync::Arc;
+
 use arrow_array::{ArrayRef, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use arrow_select::take::take;
-use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
+use holdfast_core::{
+    Database, DatabaseOptions, Error, ErrorKind, Result, StoreKind, StoreSpec, Transaction,
+};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::functions::{Access, Accumulator, accumulator, result_type};
@@ -102,6 +106,32 @@ impl StoredGroups {
     /// The columns of the results.
     pub fn fields(&self) -> &[Field] {
         &self.fields
+    }
+
+    /// Returns an empty database in memory for [`StoredGroups::results`] of groups whose states are
+    /// not read from a partition's database.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` if the results need single values, which are not in the states.
+    pub fn database_without_items(&self) -> Result<Arc<Database>> {
+        let collects = |aggregate: &&AggregateColumn| {
+            let function = aggregate.function;
+            matches!(
+                function,
+                AggregateFunction::CollectList | AggregateFunction::CollectSet
+            )
+        };
+        if let Some(aggregate) = self.spec.aggregates.iter().find(collects) {
+            let text = format!(
+                "column {} is a {}: its values are not in the log's records of the groups, so the \
+                 table has no changes. Scan the table, or leave the column out of the aggregation",
+                aggregate.name,
+                aggregate.function.name()
+            );
+            return Err(Error::new(ErrorKind::UnsupportedOperation, text));
+        }
+        let items = StoreSpec::new(ITEMS, StoreKind::KeyValue);
+        Database::open_in_memory(&[items], DatabaseOptions::default())
     }
 
     /// Returns the results of groups: a row for each, nulls for a group that does not exist.

@@ -62,6 +62,27 @@ impl DecidedEpoch {
         })
     }
 
+    /// The epoch's result; none if the decision does not name the operator.
+    pub fn decided(&self) -> Option<&PartitionDecision> {
+        self.decided.as_ref()
+    }
+
+    /// Calls `visit` with the records of the epoch's object, in their order, one chunk after the
+    /// other.
+    ///
+    /// # Errors
+    /// `Restore` for a chunk that is missing or damaged; those of `visit`.
+    pub fn for_each_records(
+        &self,
+        root: &Root,
+        visit: &mut dyn FnMut(&Records) -> Result<()>,
+    ) -> Result<()> {
+        match &self.head {
+            Some(head) => for_each_records(root, head, visit),
+            None => Ok(()),
+        }
+    }
+
     /// Commits the epoch to a database that is at the epoch before.
     ///
     /// # Errors
@@ -144,14 +165,25 @@ pub fn not_evaluated(root: &Root, operator: &OperatorName, epoch: Epoch) -> Erro
 /// `Restore` for an object that cannot be read.
 pub fn apply_object(root: &Root, db: &Database, tx: &mut Transaction, head: &Head) -> Result<u64> {
     let mut bytes = 0;
-    for chunk in &head.header.chunks {
-        bytes += stage_records(db, tx, &root.log.chunk(&head.header, chunk)?)?;
-    }
-    bytes += stage_records(db, tx, &head.records)?;
+    for_each_records(root, head, &mut |records| {
+        bytes += stage_records(db, tx, records)?;
+        Ok(())
+    })?;
     for (store, time) in &head.header.stream_times {
         db.apply_changes(store, tx, &[], Some(Timestamp(*time)))?;
     }
     Ok(bytes)
+}
+
+fn for_each_records(
+    root: &Root,
+    head: &Head,
+    visit: &mut dyn FnMut(&Records) -> Result<()>,
+) -> Result<()> {
+    for chunk in &head.header.chunks {
+        visit(&root.log.chunk(&head.header, chunk)?)?;
+    }
+    visit(&head.records)
 }
 
 /// Stages records unconditionally: they were accepted when they were written, so their order does

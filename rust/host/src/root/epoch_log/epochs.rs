@@ -1,5 +1,6 @@
 //! Lists the epochs of the log.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_core::Result;
@@ -109,6 +110,23 @@ impl EpochLog {
             .iter()
             .filter_map(|folder| folder.parse().ok().map(Epoch))
             .collect())
+    }
+
+    /// Returns the first epoch of the gapless range in the log that ends with `last`; none if the
+    /// log does not have `last`.
+    ///
+    /// Epochs that a host is about to remove do not count.
+    ///
+    /// # Errors
+    /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
+    pub fn first_before(&self, last: Epoch) -> Result<Option<Epoch>> {
+        let (rewinds, trims) = (self.marks.read()?, self.trims()?);
+        let epochs: BTreeSet<Epoch> = self.epochs()?.into_iter().collect();
+        let is_there = |epoch: &Epoch| {
+            epochs.contains(epoch) && trims.find(*epoch, rewinds.newest_of(*epoch)).is_none()
+        };
+        let back = std::iter::successors(Some(last), |epoch| epoch.previous());
+        Ok(back.take_while(is_there).last())
     }
 
     /// Returns the run of the newest rewind; 0 if there is none.

@@ -1,0 +1,132 @@
+//! Reads decided epochs of the log, one after the other.
+
+use std::sync::Arc;
+
+use holdfast_core::{Error, ErrorKind, Result};
+
+use crate::partition::{DecidedEpoch, not_evaluated};
+use crate::protocol::{Digest, Epoch, EpochDecision, OperatorName, PartitionId};
+use crate::reader::epochs::FinalEpochs;
+use crate::root::Root;
+use crate::tables::{EmitRows, TableChanges};
+
+/// The epochs of some partitions of an operator.
+pub struct ChangeStream {
+    root: Arc<Root>,
+    operator: OperatorName,
+    partitions: Vec<PartitionId>,
+    epochs: Arc<FinalEpochs>,
+    /// The chain of each partition after the epoch that was read last; none before the first.
+    chains: Vec<Option<Digest>>,
+}
+
+impl ChangeStream {
+    /// Reads nothing yet.
+    pub fn new(
+        root: Arc<Root>,
+        epochs: Arc<FinalEpochs>,
+        operator: OperatorName,
+        partitions: Vec<PartitionId>,
+    ) -> Self {
+        Self {
+            root,
+            operator,
+            chains: vec![None; partitions.len()],
+            partitions,
+            epochs,
+        }
+    }
+
+    /// Reads epochs, both included, and passes their changes to `emit`.
+    ///
+    /// # Errors
+    /// `ChangesLost` if an epoch is removed meanwhile, `Restore` for an object that is damaged or
+    /// missing, or for an epoch that is taken back meanwhile; those of `changes` and `emit`.
+    pub fn read(
+        mut self,
+        (first, last): (Epoch, Epoch),
+        mut changes: TableChanges,
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
+        let mut epoch = first;
+        while epoch <= last {
+            let read = self.read_epoch(epoch, &mut changes, emit);
+            read.map_err(|error| match error.kind() {
+                ErrorKind::Restore => self.removed(epoch).unwrap_or(error),
+                _ => error,
+            })?;
+            epoch = epoch.next();
+        }
+        Ok(())
+    }
+
+    fn read_epoch(
+        &mut self,
+        epoch: Epoch,
+        changes: &mut TableChanges,
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
+        let decision = self.epochs.find_now(epoch)?;
+        let decision = decision.ok_or_else(|| self.taken_back(epoch))?;
+        for place in 0..self.partitions.len() {
+            let read = self.object(place, &decision)?;
+            read.for_each_records(&self.root, &mut |records| changes.add(epoch, records, emit))?;
+        }
+        changes.flush(epoch, emit)
+    }
+
+    /// Reads the object that decided an epoch, and checks that it follows the epoch before.
+    fn object(&mut self, place: usize, decision: &EpochDecision) -> Result<DecidedEpoch> {
+        let partition = self.partitions[place];
+        let read = DecidedEpoch::read(&self.root, &self.operator, partition, decision)?;
+        match (read.decided(), self.chains[place]) {
+            // The operator begins later.
+            (None, None) => {}
+            (None, Some(_)) => {
+                return Err(not_evaluated(&self.root, &self.operator, decision.epoch));
+            }
+            (Some(decided), Some(before)) if decided.base != before => {
+                return Err(self.taken_back(decision.epoch));
+            }
+            (Some(decided), _) => self.chains[place] = Some(decided.chain()),
+        }
+        Ok(read)
+    }
+
+    /// The error for an epoch that the log does not hold.
+    pub fn lost(&self, epoch: Epoch) -> Error {
+        self.removed(epoch)
+            .unwrap_or_else(|| self.taken_back(epoch))
+    }
+
+    /// The error for an epoch that was removed from the log; none if the log holds it.
+    fn removed(&self, epoch: Epoch) -> Option<Error> {
+        let oldest = self.oldest();
+        let there = match oldest {
+            Err(error) => return Some(error),
+            Ok(Some(oldest)) if oldest <= epoch => return None,
+            Ok(Some(oldest)) => format!("the oldest epoch that it holds is {oldest}"),
+            Ok(None) => "it holds no final epoch".to_owned(),
+        };
+        let text = format!(
+            "the log no longer holds the changes of epoch {epoch}: {there}. Read the table at that \
+             epoch and then its later changes, or keep more of the log (State(retain_epochs=))"
+        );
+        Some(Error::new(ErrorKind::ChangesLost, text).path(self.root.path()))
+    }
+
+    fn oldest(&self) -> Result<Option<Epoch>> {
+        self.epochs.look_again();
+        let newest = self.epochs.newest()?;
+        let oldest = newest.map(|newest| self.root.log.first_before(newest));
+        Ok(oldest.transpose()?.flatten())
+    }
+
+    fn taken_back(&self, epoch: Epoch) -> Error {
+        let text = format!(
+            "epoch {epoch} is not the one that followed the epoch before: a rewind has taken it \
+             back during the read. Read the changes again"
+        );
+        Error::new(ErrorKind::Restore, text).path(self.root.path())
+    }
+}

@@ -1,0 +1,117 @@
+//! Reads of a table's changes.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::change_stream::ChangeStream;
+use crate::protocol::{Epoch, PartitionId};
+use crate::reader::read_from::AnswerState;
+use crate::reader::row_stream::RowStream;
+use crate::reader::state_reader::StateReader;
+use crate::tables::TableChanges;
+
+/// The epochs of a read of changes, both included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EpochSpan {
+    /// The first; none: the oldest of the log.
+    pub from: Option<Epoch>,
+    /// The last; none: the newest final one.
+    pub to: Option<Epoch>,
+}
+
+impl StateReader {
+    /// Returns the columns of a table's changes.
+    ///
+    /// # Errors
+    /// As [`StateReader::tables`]; `InvalidValue` if the operator has no such table.
+    pub fn changes_schema(&self, (operator, store): (&str, &str)) -> Result<SchemaRef> {
+        let known = self.catalog.named(operator, store)?;
+        Ok(TableChanges::schema_of(&known.table))
+    }
+
+    /// Returns the oldest epoch from which the changes of a table can be read; none if no epoch is
+    /// final.
+    ///
+    /// # Errors
+    /// As [`StateReader::changes_schema`].
+    pub fn oldest_changes(&self, (operator, store): (&str, &str)) -> Result<Option<Epoch>> {
+        self.epochs.look_again();
+        let Some(newest) = self.epochs.newest()? else {
+            return Ok(None);
+        };
+        let known = self.catalog.named(operator, store)?;
+        let known = self.catalog.renewed(known)?;
+        let oldest = self.root.log.first_before(newest)?;
+        Ok(oldest.map(|oldest| oldest.max(known.entry.first_epoch)))
+    }
+
+    /// Reads the changes of a table from the log: by epoch, then by partition, then in the order of
+    /// the log. `partition`: only of this one.
+    ///
+    /// # Errors
+    /// `ChangesLost` if the log no longer holds an epoch of the span; it names the oldest one that
+    /// it holds. `NotUpToBound` if the last epoch is not final. `UnsupportedOperation` for a table
+    /// whose rows cannot be made from the log alone. The stream ends with `Restore` if an object is
+    /// damaged or missing, or if a rewind takes epochs back meanwhile.
+    pub fn changes(
+        self: &Arc<Self>,
+        (operator, store): (&str, &str),
+        span: EpochSpan,
+        partition: Option<PartitionId>,
+    ) -> Result<RowStream> {
+        let partitions = self.partitions_of(partition)?;
+        let known = self.catalog.named(operator, store)?;
+        self.epochs.look_again();
+        if let Some(to) = span.to {
+            self.epochs.check_final(to)?;
+        }
+        let last = match span.to {
+            Some(to) => Some(to),
+            None => self.epochs.newest()?,
+        };
+        // Read after the epoch: it has all columns that the epochs' rows have.
+        let known = self.catalog.renewed(known)?;
+        let changes = TableChanges::new(Arc::clone(&known.table))?;
+        let schema = Arc::clone(changes.schema());
+        let begun = known.entry.first_epoch;
+        let Some(last) = last.filter(|last| *last >= begun) else {
+            let state = AnswerState::of_final(span.to.unwrap_or(begun));
+            return RowStream::start(schema, state, |_| Ok(()));
+        };
+        let stream = ChangeStream::new(
+            Arc::clone(&self.root),
+            Arc::clone(&self.epochs),
+            known.operator,
+            partitions,
+        );
+        let there = self.root.log.first_before(last)?;
+        let first = match (span.from, there) {
+            (Some(from), _) => from.max(begun),
+            (None, Some(there)) => there.max(begun),
+            (None, None) => last,
+        };
+        if first <= last && there.is_none_or(|there| first < there) {
+            return Err(stream.lost(first));
+        }
+        RowStream::start(schema, AnswerState::of_final(last), move |emit| {
+            stream.read((first, last), changes, emit)
+        })
+    }
+
+    fn partitions_of(&self, partition: Option<PartitionId>) -> Result<Vec<PartitionId>> {
+        let mut all = self.routing.all_partitions();
+        let Some(one) = partition else {
+            return Ok(all.collect());
+        };
+        if all.any(|partition| partition == one) {
+            return Ok(vec![one]);
+        }
+        let text = format!(
+            "there is no partition {one}: the state has {} partitions, from 0",
+            self.partitions()
+        );
+        Err(Error::new(ErrorKind::InvalidValue, text))
+    }
+}
