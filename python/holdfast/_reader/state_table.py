@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.dataset
 
+    from holdfast import _core
+
 _FOUND: Final = "holdfast.found"
 _WINDOWED: Final = ("window", "timestamped_window", "session")
 
