@@ -1,4 +1,4 @@
-"""Imports pyarrow when a reader first needs it: the package itself does not depend on it."""
+"""Imports pyarrow and DuckDB when a reader first needs them: the package works without them."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,8 @@ from holdfast.errors import RequirementError
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from holdfast import _core
 
 
 def arrow() -> Any:
@@ -25,13 +27,30 @@ def arrow_dataset() -> Any:
     return _module("pyarrow.dataset")
 
 
-def _module(name: str) -> Any:
+def arrow_compute() -> Any:
+    """Returns the module `pyarrow.compute`.
+
+    Raises `RequirementError` if pyarrow is not installed.
+    """
+    return _module("pyarrow.compute")
+
+
+def _module(
+    name: str, what: str = "reading a query's state needs pyarrow", extra: str = "reader"
+) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise RequirementError(
-            "reading a query's state needs pyarrow: pip install 'holdfast[reader]'"
-        ) from error
+        raise RequirementError(f"{what}: pip install 'holdfast[{extra}]'") from error
+
+
+def record_batches(rows: "_core.ArrowReader") -> "pyarrow.RecordBatchReader":
+    """Returns the extension's batches as pyarrow's.
+
+    They come by an iterator of Python, so that an error of a read keeps its class.
+    """
+    batches = map(arrow().record_batch, rows)
+    return arrow().RecordBatchReader.from_batches(arrow().schema(rows), batches)
 
 
 def fields(schema: "pyarrow.Schema", names: list[str]) -> "pyarrow.Schema":

@@ -1,14 +1,15 @@
 """One table of a query's state."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from holdfast._reader import keys as keys_
 from holdfast._reader.arrow import arrow, fields
 from holdfast._reader.connection import Connection
+from holdfast._reader.dataset.selected_rows import SelectedRows
+from holdfast._reader.dataset.state_dataset import dataset
 from holdfast._reader.read_source import ReadSource
-from holdfast._reader.state_dataset import dataset
+from holdfast._reader.table_calls import FOUND, TableCalls
 from holdfast._time import Timestamp, timestamp_micros
 from holdfast.errors import UnsupportedOperationError
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.dataset
 
-    from holdfast import _core
-
-_FOUND: Final = "holdfast.found"
 _WINDOWED: Final = ("window", "timestamped_window", "session")
 
 
@@ -56,6 +54,7 @@ class StateTable:
         self._kind: Final = kind
         self._key: Final = tuple(key)
         self._schema: Final = schema
+        self._calls: Final = TableCalls(connection, operator, store)
 
     @property
     def operator(self) -> str:
@@ -194,7 +193,7 @@ class StateTable:
         call = self._call(
             rows, as_of=as_of, start=time_from, end=time_to, columns=columns, limit=limit
         )
-        return self._scan(call, bounds, source)
+        return self._calls.scan(call, bounds, source)[0]
 
     def versions(
         self,
@@ -211,15 +210,12 @@ class StateTable:
         The versions of a key come oldest first, each with `valid_from` and `valid_to`; a newest
         version has no `valid_to`.
         """
-        if self._kind != "versioned":
-            raise UnsupportedOperationError(
-                f"{self._name()} is a {self._kind} table: it keeps no versions"
-            )
+        self._refuse_unversioned()
         rows, bounds = "versions", keys_.no_keys()
         if key is not None:
             rows, bounds = "versions_of_key", keys_.one_key(self._key_schema(), key)
         call = self._call(rows, start=start, end=end, columns=columns, limit=limit)
-        return self._scan(call, bounds, source)
+        return self._calls.scan(call, bounds, source)[0]
 
     def changes(
         self,
@@ -246,10 +242,7 @@ class StateTable:
         object or a rewind meanwhile, and `UnsupportedOperationError` for an aggregation with
         `collect_list` or `collect_set`, whose values the log does not have by group.
         """
-        rows = self._connection.core.changes(
-            (self._operator, self._store), (from_epoch, to_epoch), partition
-        )
-        return _record_batches(rows)
+        return self._calls.changes((from_epoch, to_epoch), partition)
 
     @property
     def changes_schema(self) -> "pyarrow.Schema":
@@ -258,33 +251,33 @@ class StateTable:
         A versioned table has `valid_from` only. If the table has a column `epoch` or `deleted`, the
         one that is added has an underscore before its name.
         """
-        return arrow().schema(self._connection.core.changes_schema((self._operator, self._store)))
+        return self._calls.changes_schema()
 
     def oldest_changes(self) -> int | None:
         """Returns the oldest epoch from which `changes` can be read; None if no epoch is final.
 
         A running query removes old epochs: a later call of `changes` may raise `ChangesLostError`.
         """
-        return self._connection.core.oldest_changes((self._operator, self._store))
+        return self._calls.oldest_changes()
 
     def dataset(
         self,
         *,
         as_of: Timestamp | None = None,
+        versions: bool = False,
         **source: Unpack[ReadSource],
     ) -> "pyarrow.dataset.Dataset":
         """Returns the table as a pyarrow dataset, which polars, DuckDB and pandas read.
 
-        Each scan reads one epoch. A filter that sets the key, or its first columns, to values
-        reads only these keys, and columns that are not needed are not read. The rest of the filter
-        is applied by Arrow.
+        With `versions` its rows are those of the method `versions`. Each scan reads one epoch.
+
+        A filter that sets the key, or its first columns, to values reads only these keys, a filter
+        that bounds the next column a range of keys, and one that bounds the start of windows or
+        sessions only these. Columns that are not needed are not read. Arrow applies the whole
+        filter to what was read.
         """
-
-        def read(keys: dict[str, Any], columns: list[str]) -> "pyarrow.RecordBatchReader":
-            prefix = tuple(keys[name] for name in self._key[: len(keys)]) or None
-            return self.scan(prefix=prefix, as_of=as_of, columns=columns, **source)
-
-        return dataset(self._schema, self._key, read)
+        rows = self._selected_rows(as_of=as_of, versions=versions, source=source)
+        return dataset(self._schema, rows.read)
 
     def __repr__(self) -> str:
         """Shows the table's name, kind and columns."""
@@ -294,6 +287,25 @@ class StateTable:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the address, so that a table can be used in a UDF."""
         return _open_table, (self._connection, self._operator, self._store)
+
+    def _selected_rows(
+        self, *, as_of: Timestamp | None = None, versions: bool = False, source: ReadSource
+    ) -> SelectedRows:
+        if versions:
+            self._refuse_unversioned()
+            if as_of is not None:
+                raise ValueError("give as_of or versions, not both")
+        return SelectedRows(
+            calls=self._calls,
+            schema=self._schema,
+            key=self._key,
+            kind=self._kind,
+            # The key of a processor's store is one value, which is never null.
+            has_null_keys=self._operator_kind != "process",
+            call=self._call(as_of=as_of),
+            versions=versions,
+            source=source,
+        )
 
     def _name(self) -> str:
         return f"{self._operator}.{self._store}"
@@ -362,8 +374,8 @@ class StateTable:
         call: dict[str, Any],
         source: ReadSource,
     ) -> dict[str, Any] | None:
-        found = self._rows(batch, call, source).to_pylist()[0]
-        if not found.pop(_FOUND):
+        found = self._calls.get(call, batch, source).to_pylist()[0]
+        if not found.pop(FOUND):
             return None
         row = {name: value for name, value in found.items() if name not in self._key}
         if columns is None:
@@ -379,28 +391,13 @@ class StateTable:
         call: dict[str, Any],
         source: ReadSource,
     ) -> "pyarrow.Table":
-        return self._rows(batch, call, source).drop_columns([_FOUND])
+        return self._calls.get(call, batch, source).drop_columns([FOUND])
 
-    def _rows(
-        self,
-        batch: "pyarrow.RecordBatch",
-        call: dict[str, Any],
-        source: ReadSource,
-    ) -> "pyarrow.Table":
-        """Returns a row for each key, with a last column that says whether it was found."""
-        table, read = (self._operator, self._store), json.dumps(call)
-        found = self._connection.core.get(table, read, batch, self._connection.source(source))
-        return arrow().Table.from_batches([arrow().record_batch(found)])
-
-    def _scan(
-        self,
-        call: dict[str, Any],
-        bounds: "pyarrow.RecordBatch",
-        source: ReadSource,
-    ) -> "pyarrow.RecordBatchReader":
-        table, read = (self._operator, self._store), json.dumps(call)
-        rows = self._connection.core.scan(table, read, bounds, self._connection.source(source))
-        return _record_batches(rows)
+    def _refuse_unversioned(self) -> None:
+        if self._kind != "versioned":
+            raise UnsupportedOperationError(
+                f"{self._name()} is a {self._kind} table: it keeps no versions"
+            )
 
     def _refuse_as_of(self) -> None:
         if self._kind != "versioned":
@@ -422,12 +419,6 @@ class StateTable:
                 f"{self._name()} is a {self._kind} table, whose rows have no windows: call "
                 f"{instead} in place of {method}"
             )
-
-
-def _record_batches(rows: "_core.ArrowReader") -> "pyarrow.RecordBatchReader":
-    """Returns the batches as pyarrow's, by an iterator of Python: its errors keep their class."""
-    batches = map(arrow().record_batch, rows)
-    return arrow().RecordBatchReader.from_batches(arrow().schema(rows), batches)
 
 
 def list_tables(connection: Connection) -> list[StateTable]:

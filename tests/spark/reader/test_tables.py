@@ -559,22 +559,3 @@ def test_a_table_is_a_dataset_for_other_libraries(stream: Stream):
     ]
     assert frame.filter(polars.col("k") == "b").collect()["x"].to_list() == [1]
     assert table.dataset(as_of=at(3)).count_rows() == 4
-
-
-def test_a_dataset_reads_only_the_keys_that_a_filter_names(stream: Stream, monkeypatch):
-    stream.batch(left=[(key, number, number) for number, key in enumerate(KEYS)])
-    stream.run(stored(stream))
-    table = connect(stream)["table"]
-    asked: list[Any] = []
-    scan = type(table).scan
-
-    def watched(self: Any, **options: Any) -> Any:
-        rows = scan(self, **options).read_all()
-        asked.append((options["prefix"], options["columns"], rows.num_rows))
-        return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
-
-    monkeypatch.setattr(type(table), "scan", watched)
-    assert table.dataset().to_table(columns=["x"], filter=pc.field("k") == "c").num_rows == 1
-    assert asked.pop() == (("c",), ["k", "x"], 1)
-    assert table.dataset().to_table(columns=["x"], filter=pc.field("x") == 2).num_rows == 1
-    assert asked.pop() == (None, ["x"], len(KEYS))

@@ -3,26 +3,30 @@
 pyarrow is optional, so the class is made when a dataset is first asked for.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from holdfast._reader.arrow import arrow_dataset
+from holdfast._reader.arrow import arrow, arrow_dataset, fields
+from holdfast._reader.dataset.domain import Domain
+from holdfast._reader.dataset.expression import columns as names_of
+from holdfast._reader.dataset.expression import tree
+from holdfast._reader.dataset.key_filter import selection
 
 if TYPE_CHECKING:
     import pyarrow
 
-Read = Callable[[dict[str, Any], list[str]], "pyarrow.RecordBatchReader"]
-"""Reads the rows whose first key columns have these values, and these columns of them."""
+Read = Callable[[Mapping[str, Domain], list[str]], "pyarrow.RecordBatchReader"]
+"""Reads these columns of all rows whose values are in the domains, and of any others."""
 
 
-def dataset(schema: "pyarrow.Schema", key: tuple[str, ...], read: Read) -> Any:
+def dataset(schema: "pyarrow.Schema", read: Read) -> Any:
     """Returns a dataset of these columns.
 
-    A filter that sets the first columns of the key to values reads only these keys. Columns that
-    are not needed are not read. Arrow applies the rest of the filter.
+    Of a filter the reader gets the values that columns may have. Columns that are not needed are
+    not read. Arrow applies the whole filter to the rows that were read.
     """
-    return _dataset_class()(schema, key, read)
+    return _dataset_class()(schema, read)
 
 
 @cache
@@ -32,9 +36,8 @@ def _dataset_class() -> Any:
     class StateDataset(datasets.Dataset):  # type: ignore[name-defined,misc]
         """Reads the table anew in each scan."""
 
-        def __init__(self, schema: "pyarrow.Schema", key: tuple[str, ...], read: Read) -> None:
+        def __init__(self, schema: "pyarrow.Schema", read: Read) -> None:
             self._schema = schema
-            self._key = key
             self._read = read
 
         @property
@@ -49,11 +52,14 @@ def _dataset_class() -> Any:
             **_: Any,
         ) -> Any:
             """Returns a scanner over the rows that a filter selects."""
-            keys = _leading_keys(self._key, filter)
             names = _needed(self._schema, columns, filter)
-            return datasets.Scanner.from_batches(
-                self._read(keys, names), columns=columns, filter=filter
-            )
+            filter_ = None if filter is None else tree(filter)
+            selected = {} if filter_ is None else selection(filter_, self._schema)
+            if selected is None:
+                rows = arrow().RecordBatchReader.from_batches(fields(self._schema, names), [])
+            else:
+                rows = self._read(selected, names)
+            return datasets.Scanner.from_batches(rows, columns=columns, filter=filter)
 
         def to_table(self, *args: Any, **options: Any) -> "pyarrow.Table":
             """Returns all rows of a scan."""
@@ -78,26 +84,22 @@ def _dataset_class() -> Any:
     return StateDataset
 
 
-def _leading_keys(key: tuple[str, ...], filter_: Any) -> dict[str, Any]:
-    """Returns the values that a filter sets the key's first columns to."""
-    if filter_ is None:
-        return {}
-    equal = arrow_dataset().get_partition_keys(filter_)
-    found = {}
-    for name in key:
-        if equal.get(name) is None:
-            break
-        found[name] = equal[name]
-    return found
-
-
 def _needed(schema: "pyarrow.Schema", columns: Any, filter_: Any) -> list[str]:
     """Returns the columns that a scan needs; all if that cannot be told."""
-    if columns is None or not all(isinstance(name, str) for name in columns):
+    if columns is None:
         return list(schema.names)
-    if isinstance(columns, dict):
-        return list(schema.names)
-    text = str(filter_) if filter_ is not None else ""
-    needed = [name for name in schema.names if name in columns or name in text]
-    # A batch without columns has no rows for pyarrow.
-    return needed or list(schema.names[:1])
+    used: set[str] = set()
+    expressions = [] if filter_ is None else [filter_]
+    if isinstance(columns, Mapping):
+        expressions.extend(columns.values())
+    else:
+        used.update(columns)
+    for expression in expressions:
+        parsed = tree(expression)
+        if parsed is None:
+            return list(schema.names)
+        used.update(names_of(parsed))
+    unknown = used.difference(schema.names)
+    # A batch without columns has no rows for pyarrow. It says what is wrong with an unknown name.
+    needed = [name for name in schema.names if name in used and not unknown]
+    return needed or list(schema.names if unknown else schema.names[:1])

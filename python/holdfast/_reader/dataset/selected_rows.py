@@ -1,0 +1,84 @@
+"""Reads the rows of a table that a filter selects."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast._reader.arrow import arrow, fields
+from holdfast._reader.dataset.domain import Domain, Points
+from holdfast._reader.dataset.key_reads import Scan, key_reads
+from holdfast._reader.dataset.time_bounds import Bounds, overlap_bounds, start_bounds
+from holdfast._reader.keys import no_keys
+from holdfast._reader.read_source import ReadSource
+from holdfast._reader.table_calls import FOUND, TableCalls
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True)
+class SelectedRows:
+    """The rows of a table, or with `versions` the versions of its rows."""
+
+    calls: TableCalls
+    schema: "pyarrow.Schema"
+    key: tuple[str, ...]
+    kind: str
+    has_null_keys: bool
+    call: dict[str, Any]
+    versions: bool
+    source: ReadSource
+
+    def read(
+        self, selected: Mapping[str, Domain], columns: list[str]
+    ) -> "pyarrow.RecordBatchReader":
+        """Returns these columns of all rows whose values are in the domains, and of any others."""
+        key = fields(self.schema, list(self.key))
+        reads = key_reads(
+            {name: self._stored(domain) for name, domain in selected.items()},
+            key,
+            points=not self.versions and not self._has_windows(),
+            ranges=not self.versions,
+        )
+        first, last = self._time_bounds(selected)
+        call = {**self.call, "from": first, "to": last, "columns": columns}
+        schema = fields(self.schema, columns)
+        if reads.keys is not None:
+            rows = self.calls.get({**call, "rows": "get"}, reads.keys, self.source)
+            found = rows.filter(rows[FOUND]).drop_columns([FOUND])
+            return arrow().RecordBatchReader.from_batches(schema, found.to_batches())
+        scans = self.calls.scans([self._scan(call, scan) for scan in reads.scans], self.source)
+        if len(scans) == 1:
+            return scans[0]
+
+        def batches() -> "Iterator[pyarrow.RecordBatch]":
+            for scan in scans:
+                yield from scan
+
+        return arrow().RecordBatchReader.from_batches(schema, batches())
+
+    def _has_windows(self) -> bool:
+        return self.kind in ("window", "timestamped_window", "session")
+
+    def _stored(self, domain: Domain) -> Domain:
+        """Leaves null out where no key is null: the key's encoding may have none."""
+        if isinstance(domain, Points) and not self.has_null_keys:
+            return Points(domain.values.drop_null())
+        return domain
+
+    def _time_bounds(self, selected: Mapping[str, Domain]) -> Bounds:
+        start = len(self.key)
+        if self.kind == "session":
+            return overlap_bounds(selected, self.schema.field(start), self.schema.field(start + 1))
+        if self.versions or self._has_windows():
+            return start_bounds(selected, self.schema.field(start))
+        return None, None
+
+    def _scan(
+        self, call: dict[str, Any], scan: Scan
+    ) -> "tuple[dict[str, Any], pyarrow.RecordBatch]":
+        if not self.versions:
+            return {**call, "rows": scan.rows}, scan.bounds
+        if scan.rows == "prefix":
+            return {**call, "rows": "versions_of_key"}, scan.bounds
+        return {**call, "rows": "versions"}, no_keys()

@@ -1,0 +1,87 @@
+"""The extension's reads of one table."""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast._options import IsolationLevel
+from holdfast._reader.arrow import arrow, record_batches
+from holdfast._reader.connection import Connection
+from holdfast._reader.keys import no_keys
+from holdfast._reader.read_source import ReadSource
+
+if TYPE_CHECKING:
+    import pyarrow
+
+FOUND: Final = "holdfast.found"
+"""The last column of a read of keys: whether there is a row."""
+
+_EPOCH: Final = b"holdfast.epoch"
+_ROUNDS: Final = 3
+
+
+@dataclass(frozen=True)
+class TableCalls:
+    """Reads a table of an operator."""
+
+    connection: Connection
+    operator: str
+    store: str
+
+    def get(
+        self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
+    ) -> "pyarrow.Table":
+        """Returns a row for each key, with the column `FOUND`."""
+        found = self.connection.core.get(
+            (self.operator, self.store), json.dumps(call), keys, self.connection.source(source)
+        )
+        return arrow().Table.from_batches([arrow().record_batch(found)])
+
+    def scan(
+        self, call: dict[str, Any], bounds: "pyarrow.RecordBatch", source: ReadSource
+    ) -> "tuple[pyarrow.RecordBatchReader, int]":
+        """Returns the rows of a scan, and their epoch."""
+        rows = self.connection.core.scan(
+            (self.operator, self.store), json.dumps(call), bounds, self.connection.source(source)
+        )
+        reader = record_batches(rows)
+        return reader, int(reader.schema.metadata[_EPOCH])
+
+    def epoch(self, source: ReadSource) -> int:
+        """Returns the final epoch that a scan reads now."""
+        committed: ReadSource = {**source, "isolation_level": IsolationLevel.READ_COMMITTED}
+        return self.scan({"rows": "all", "limit": 0}, no_keys(), committed)[1]
+
+    def scans(
+        self,
+        calls: "list[tuple[dict[str, Any], pyarrow.RecordBatch]]",
+        source: ReadSource,
+    ) -> "list[pyarrow.RecordBatchReader]":
+        """Returns the rows of several scans, all of one epoch.
+
+        All are opened before the first is read: a host keeps an epoch only while a scan reads it.
+        """
+        newest = None
+        for _ in range(_ROUNDS):
+            found = [self.scan(call, bounds, source) for call, bounds in calls]
+            epochs = {epoch for _, epoch in found}
+            if len(epochs) <= 1:
+                return [rows for rows, _ in found]
+            newest = max(epochs)
+        at_one: ReadSource = {**source, "epoch": newest}
+        return [self.scan(call, bounds, at_one)[0] for call, bounds in calls]
+
+    def changes(
+        self, epochs: tuple[int | None, int | None], partition: int | None
+    ) -> "pyarrow.RecordBatchReader":
+        """Returns the changes of a range of epochs, both included."""
+        core = self.connection.core
+        return record_batches(core.changes((self.operator, self.store), epochs, partition))
+
+    def changes_schema(self) -> "pyarrow.Schema":
+        """Returns the columns of `changes`."""
+        return arrow().schema(self.connection.core.changes_schema((self.operator, self.store)))
+
+    def oldest_changes(self) -> int | None:
+        """Returns the oldest epoch of the log; None if no epoch is final."""
+        return self.connection.core.oldest_changes((self.operator, self.store))
