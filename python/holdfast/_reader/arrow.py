@@ -35,6 +35,14 @@ def arrow_compute() -> Any:
     return _module("pyarrow.compute")
 
 
+def duckdb() -> Any:
+    """Returns the module `duckdb`.
+
+    Raises `RequirementError` if it is not installed.
+    """
+    return _module("duckdb", "reading a query's state by SQL needs duckdb", extra="sql")
+
+
 def _module(
     name: str, what: str = "reading a query's state needs pyarrow", extra: str = "reader"
 ) -> Any:

@@ -1,14 +1,19 @@
 """Connects to the root of a query's state."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from holdfast._reader.connection import Connection
-from holdfast._reader.read_source import Offline
+from holdfast._reader.read_source import Offline, ReadSource
+from holdfast._reader.sql import database
 from holdfast._reader.state_table import StateTable, list_tables, shown
+from holdfast._time import Timestamp
 from holdfast.errors import StateMismatchError
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 def connect(
@@ -142,6 +147,44 @@ class StateReader:
         """
         found = [table for table in self._list() if table.operator == operator]
         return OperatorTables(found) if len(found) > 1 else self.table(operator)
+
+    def sql(
+        self,
+        statement: str,
+        *,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        as_of: Timestamp | None = None,
+        **source: Unpack[ReadSource],
+    ) -> "duckdb.DuckDBPyRelation":
+        """Returns the rows of an SQL statement over the tables, as a DuckDB relation.
+
+        A relation prints as a table; `to_arrow_table()`, `to_arrow_reader()`, `df()`, `pl()` and
+        `write_parquet(path)` run the statement. All tables are of one epoch, the one that is the
+        newest final one at this call, also if the relation is read later. A statement
+        that is no query, such as `COPY`, runs at once.
+
+        `parameters` are the values of `?` or `$name`. The tables, `as_of` and `source` are those of
+        `duckdb`.
+        """
+        return self.duckdb(as_of=as_of, **source).sql(statement, params=parameters)
+
+    def duckdb(
+        self, *, as_of: Timestamp | None = None, **source: Unpack[ReadSource]
+    ) -> "duckdb.DuckDBPyConnection":
+        """Returns a new connection to a DuckDB in memory, with a view of each table.
+
+        All are of the epoch that is the newest final one at this call. They have these names:
+
+        - `rates` is the table of an operator, and `visits.hits` one of several;
+        - `versions.rates` are all versions of a versioned table;
+        - `as_of('rates', moment)` is a versioned table as of a moment.
+
+        With `as_of` all versioned tables are as of that moment. `source` is that of every read.
+        The time zone is UTC. Needs duckdb.
+
+        Raises `NotUpToBoundError` if no epoch is final yet.
+        """
+        return database(self._list(), as_of=as_of, source=source)
 
     def close(self) -> None:
         """Closes the reader. Open scans go on."""

@@ -1,0 +1,109 @@
+"""All tables of a root as views of a DuckDB connection."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast._options import IsolationLevel
+from holdfast._reader.arrow import arrow, duckdb, fields
+from holdfast._reader.dataset.domain import Domain, Points
+from holdfast._reader.dataset.state_dataset import dataset
+from holdfast._reader.read_source import ReadSource
+from holdfast._reader.state_table import StateTable
+from holdfast._time import Timestamp
+from holdfast.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    import pyarrow
+    from duckdb import DuckDBPyConnection
+
+_MOMENT: Final = "as_of"
+# A catalog beside that of the tables, with the views that the macro `as_of` reads.
+_MOMENTS: Final = "holdfast_as_of"
+_VERSIONS: Final = "versions"
+
+
+def database(
+    tables: Sequence[StateTable], *, as_of: Timestamp | None, source: ReadSource
+) -> "DuckDBPyConnection":
+    """Returns a connection to a DuckDB in memory with a view of each table, all of one epoch.
+
+    Raises as a scan does, if the epoch cannot be read.
+    """
+    connection: DuckDBPyConnection = duckdb().connect(config={"python_enable_replacements": False})
+    connection.execute("SET TimeZone = 'UTC'")
+    at_one = _at_one_epoch(tables, source)
+    counts = Counter(table.operator for table in tables)
+    for catalog in (_VERSIONS, _MOMENTS):
+        connection.execute(f"ATTACH ':memory:' AS {catalog}")
+    for table in tables:
+        path = [table.operator] if counts[table.operator] == 1 else [table.operator, table.store]
+        is_versioned = table.kind == "versioned"
+        now = table.dataset(as_of=as_of if is_versioned else None, **at_one)
+        _view(connection, "memory", path, now)
+        if is_versioned:
+            _view(connection, _VERSIONS, path, table.dataset(versions=True, **at_one))
+            _view(connection, _MOMENTS, path, _moments(table, at_one))
+    moment = _quoted(_MOMENT)
+    rows = f"SELECT * EXCLUDE ({moment}) FROM query_table('{_MOMENTS}.' || name)"  # noqa: S608
+    connection.execute(
+        f"CREATE MACRO as_of(name, moment) AS TABLE {rows} WHERE {moment} = moment::TIMESTAMPTZ"
+    )
+    return connection
+
+
+def _at_one_epoch(tables: Sequence[StateTable], source: ReadSource) -> ReadSource:
+    if source.get("isolation_level") == IsolationLevel.READ_UNCOMMITTED:
+        raise UnsupportedOperationError(
+            "all tables of a statement are of one final epoch: SQL reads READ_COMMITTED"
+        )
+    if not tables or source.get("epoch") is not None:
+        return source
+    return {**source, "epoch": tables[0]._calls.epoch(source), "at_least": None}
+
+
+def _view(connection: "DuckDBPyConnection", catalog: str, path: Sequence[str], rows: Any) -> None:
+    schema, name = ("main", path[0]) if len(path) == 1 else (path[0], path[1])
+    registered = ".".join(("holdfast", catalog, *path))
+    connection.register(registered, rows)
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(catalog, schema)}")
+    view = _quoted(catalog, schema, name)
+    connection.execute(f"CREATE VIEW {view} AS FROM {_quoted('temp', 'main', registered)}")
+
+
+def _quoted(*names: str) -> str:
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def _moments(table: StateTable, source: ReadSource) -> Any:
+    """Returns a dataset of a versioned table at the moments that a filter sets `_MOMENT` to."""
+    pa = arrow()
+    kind = pa.timestamp("us", tz="UTC")
+    # A dataset's columns are found by name, so a column of the table is hidden by this one.
+    columns = [field for field in table.schema if field.name != _MOMENT]
+    schema = pa.schema([*columns, pa.field(_MOMENT, kind)])
+
+    def read(selected: Mapping[str, Domain], names: list[str]) -> "pyarrow.RecordBatchReader":
+        moments = selected.get(_MOMENT)
+        if not isinstance(moments, Points):
+            raise UnsupportedOperationError(
+                f"as_of('{table.operator}', moment) needs a moment that is the same for all rows; "
+                f"for one moment a row, join {_VERSIONS}.{table.operator} (ASOF JOIN)"
+            )
+        of_rows = {name: domain for name, domain in selected.items() if name != _MOMENT}
+        wanted = fields(schema, names)
+        # Without any column a batch would lose its number of rows.
+        of_table = [name for name in names if name != _MOMENT] or table.schema.names[:1]
+
+        def batches() -> "Iterator[pyarrow.RecordBatch]":
+            for moment in moments.values.drop_null():
+                micros = moment.cast(pa.int64()).as_py()
+                rows = table._selected_rows(as_of=micros, source=source)
+                for batch in rows.read(of_rows, of_table):
+                    at_moment = pa.repeat(moment, batch.num_rows)
+                    found = [at_moment if name == _MOMENT else batch.column(name) for name in names]
+                    yield pa.RecordBatch.from_arrays(found, schema=wanted)
+
+        return pa.RecordBatchReader.from_batches(wanted, batches())
+
+    return dataset(schema, read)
