@@ -394,20 +394,20 @@ def test_many_keys_are_read_by_a_scan_of_their_range(reader: hf.StateReader, mon
 
 
 EXPRESSIONS = [
-    (pc.field("a b") == 1, {"a b"}),
-    (pc.field(("s", "x")) == 1, {"s"}),
-    ((pc.field("k") >= 'x"\n(') & pc.field("l").isin(["a", None]), {"k", "l"}),
-    (pc.field("x").cast("int64") == pc.field("y"), {"x", "y"}),
-    (pc.scalar(True), set()),
-    (pc.starts_with(pc.field("k"), "field_ref"), {"k"}),
+    (pc.field("a b") == 1, ["a b"]),
+    (pc.field(("s", "x")) == 1, ["s"]),
+    ((pc.field("k") >= 'x"\n(') & pc.field("l").isin(["a", None]), ["k", "l"]),
+    (pc.field("x").cast("int64") == pc.field("y"), ["x", "y"]),
+    (pc.scalar(True), []),
+    (pc.starts_with(pc.field("k"), "field_ref"), ["k"]),
 ]
 
 
 @pytest.mark.parametrize(("expression", "names"), EXPRESSIONS, ids=str)
-def test_the_tree_of_an_expression_has_its_columns(expression: pc.Expression, names: set[str]):
+def test_the_tree_of_an_expression_has_its_columns(expression: pc.Expression, names: list[str]):
     found = tree(expression)
     assert found is not None
-    assert columns(found) == names
+    assert sorted(columns(found)) == names
 
 
 def test_expressions_without_a_tree_are_left_to_arrow(reader: hf.StateReader):
