@@ -6,7 +6,7 @@ ones here and document what they raise. An error of the engine becomes the class
 `TypeError`, and a panic becomes a `HoldfastError`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Self, TypeAlias, TypedDict, final
 
@@ -36,6 +36,7 @@ __all__ = [
     "check_evaluated",
     "check_rocksdb_options",
     "check_root",
+    "check_store",
     "check_store_name",
     "checkpoint_query",
     "decode_batch",
@@ -48,6 +49,7 @@ __all__ = [
     "read_offsets",
     "remove_offsets",
     "rewind",
+    "verify_root",
     "write_offsets",
 ]
 
@@ -534,6 +536,13 @@ def check_root(root: str, storage_options: Mapping[str, str]) -> None:
     object store refuses.
     """
 
+def check_store(root: str, storage_options: Mapping[str, str]) -> tuple[bool, int | None]:
+    """Puts an object of a random name into a root, and removes it.
+
+    Returns whether a second create was refused, and when the object was put by the store's clock,
+    in epoch milliseconds. Raises as `check_root`, and `StateMismatchError` for a missing folder.
+    """
+
 def checkpoint_query(root: str, storage_options: Mapping[str, str]) -> str | None:
     """Returns the id of the query whose checkpoint is in a root, None if there is no checkpoint.
 
@@ -562,6 +571,16 @@ def rewind(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[i
 
     Returns the claimed run and the number of objects. Raises `RestoreError` if snapshots and log do
     not go back that far, `HoldfastError` if Spark's checkpoint does not; otherwise as `drop_epoch`.
+    """
+
+def verify_root(
+    root: str, storage_options: Mapping[str, str], progress: Callable[[int, int, int], object]
+) -> str:
+    """Reads all objects of a root; returns a JSON object with `objects` and `damage`.
+
+    `progress` is called with the steps that are done, all steps, and the objects that were read.
+    What it raises ends the verification. Raises `StateMismatchError` for a folder without state,
+    `HoldfastError` if a rewind took epochs back meanwhile; otherwise as `check_root`.
     """
 
 def host_main(argv: Sequence[str]) -> int:

@@ -56,8 +56,10 @@ mod run_claims;
 mod snapshot_repository;
 mod spark_checkpoint;
 mod state_root;
+mod store_check;
 #[cfg(test)]
 pub(crate) mod testing;
+mod verification;
 
 pub use crate::codec::column::{Column, type_name};
 pub use epoch_decisions::{DecisionAsker, EpochDecisions, PreviousEpoch, RanSince};
@@ -82,3 +84,5 @@ pub use snapshot_repository::{
 };
 pub use spark_checkpoint::{OffsetsFile, SparkCheckpoint, SparkLogs};
 pub use state_root::Root;
+pub use store_check::StoreCheck;
+pub use verification::{Damage, VerificationProgress, VerificationReport};

@@ -2,8 +2,9 @@
 
 use crate::process::Process;
 use crate::run::run;
+use holdfast_core::{Error, ErrorKind};
 use holdfast_host::protocol::{Epoch, OperatorName};
-use holdfast_host::root::{Root, StorageOptions};
+use holdfast_host::root::{Root, StorageOptions, VerificationProgress};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
@@ -19,6 +20,20 @@ pub fn check_root(
         Root::open(root, &StorageOptions(storage_options))?
             .identity
             .probe()
+    })
+}
+
+/// Puts an object for a test, and removes it; returns whether a second create was refused, and when
+/// the store says that it was put, in epoch milliseconds.
+#[pyfunction]
+pub fn check_store(
+    py: Python<'_>,
+    root: &str,
+    storage_options: BTreeMap<String, String>,
+) -> PyResult<(bool, Option<i64>)> {
+    run(py, Process::current(), || {
+        let found = Root::existing(root, &StorageOptions(storage_options))?.check_store()?;
+        Ok((found.refuses_second, found.put_at))
     })
 }
 
@@ -103,4 +118,36 @@ pub fn rewind(
             Root::existing(root, &StorageOptions(storage_options))?.rewind(Epoch(epoch))?;
         Ok((removed.run.0, removed.objects))
     })
+}
+
+/// Runs `holdfast verify`; returns the report as JSON.
+///
+/// `progress` is called with the steps that are done, all steps, and the objects that were read. An
+/// exception that it raises ends the verification.
+#[pyfunction]
+pub fn verify_root(
+    py: Python<'_>,
+    root: &str,
+    storage_options: BTreeMap<String, String>,
+    progress: Py<PyAny>,
+) -> PyResult<String> {
+    let mut raised = None;
+    let report = run(py, Process::current(), || {
+        let mut show = |at: VerificationProgress| {
+            let called = Python::attach(|py| {
+                progress
+                    .call1(py, (at.done, at.total, at.objects))
+                    .map(drop)
+            });
+            called.map_err(|error| {
+                raised = Some(error);
+                Error::new(ErrorKind::InvalidState, "the verification was ended")
+            })
+        };
+        Root::existing(root, &StorageOptions(storage_options))?.verify_json(&mut show)
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => report,
+    }
 }

@@ -19,7 +19,7 @@ impl EpochDecisions {
     }
 
     /// Reads the decision of an epoch after a rewind; `rewind` is the rewind's run, or 0 for none.
-    pub(super) fn recorded_after(
+    pub(in crate::root) fn recorded_after(
         &self,
         epoch: Epoch,
         rewind: RunNumber,

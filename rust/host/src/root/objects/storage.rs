@@ -138,7 +138,7 @@ impl Objects {
     ///
     /// So a file that blocks its reader (a FIFO, a file system that hangs) does not block the end
     /// of the host.
-    pub(super) fn wait<F: Future>(&self, request: F) -> Result<F::Output> {
+    pub(in crate::root) fn wait<F: Future>(&self, request: F) -> Result<F::Output> {
         block_on(self.cancellation.or_cancelled(request))?
     }
 
@@ -163,7 +163,7 @@ impl Objects {
     }
 
     /// The object store underneath.
-    pub(super) fn objects(&self) -> Arc<dyn ObjectStore> {
+    pub(in crate::root) fn objects(&self) -> Arc<dyn ObjectStore> {
         Arc::clone(&self.client.read().objects)
     }
 
@@ -322,7 +322,7 @@ impl Objects {
     }
 
     /// Converts a result of the object store: a missing object is none, not an error.
-    pub(super) fn found<T>(
+    pub(in crate::root) fn found<T>(
         &self,
         doing: &str,
         name: &str,

@@ -125,6 +125,25 @@ impl Objects {
         self.receive(name, found, (file, to), |_| ()).map(|_| true)
     }
 
+    /// Reads an object in pieces; returns its length, or none if it does not exist.
+    ///
+    /// `seen` is called with all bytes, in order. Memory: one chunk.
+    ///
+    /// # Errors
+    /// `Io` if the store or the disk fails.
+    pub fn read_pieces(&self, name: &str, mut seen: impl FnMut(&[u8])) -> Result<Option<u64>> {
+        let Some(found) = self.open_object(name)? else {
+            return Ok(None);
+        };
+        let mut length = 0;
+        self.pieces(name, found, |bytes| {
+            seen(bytes);
+            length += bytes.len() as u64;
+            Ok(())
+        })?;
+        Ok(Some(length))
+    }
+
     fn open_object(&self, name: &str) -> Result<Option<GetResult>> {
         let objects = self.objects();
         self.found("read", name, self.wait(objects.get(&Name::from(name)))?)
@@ -138,23 +157,33 @@ impl Objects {
         mut seen: impl FnMut(&[u8]),
     ) -> Result<u64> {
         let mut length = 0;
-        let mut write = |bytes: &[u8]| {
-            self.check_running()?;
+        self.pieces(name, found, |bytes| {
             seen(bytes);
             length += bytes.len() as u64;
             file.write_all(bytes)
                 .map_err(|error| errors::os("write", to, &error))
-        };
+        })?;
+        Ok(length)
+    }
+
+    /// Calls `each` with all bytes of an object, in order.
+    fn pieces(
+        &self,
+        name: &str,
+        found: GetResult,
+        mut each: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         match found.payload {
             GetResultPayload::File(mut from, _) => {
                 let mut chunk = vec![0; CHUNK];
                 loop {
+                    self.check_running()?;
                     match from
                         .read(&mut chunk)
                         .map_err(|error| errors::os("read", &self.place(name), &error))?
                     {
                         0 => break,
-                        read => write(&chunk[..read])?,
+                        read => each(&chunk[..read])?,
                     }
                 }
             }
@@ -163,11 +192,11 @@ impl Objects {
                     .wait(stream.try_next())?
                     .map_err(|error| self.refused("read", name, &error))?
                 {
-                    write(&bytes)?;
+                    each(&bytes)?;
                 }
             }
         }
-        Ok(length)
+        Ok(())
     }
 }
 

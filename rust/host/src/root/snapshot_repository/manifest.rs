@@ -1,5 +1,8 @@
 //! The manifest of a snapshot.
 
+use std::path::Path;
+
+use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Digest, Term};
@@ -53,5 +56,19 @@ impl SnapshotFile {
     pub fn object(&self, id: &SnapshotId) -> String {
         let content = (self.digest, self.bytes);
         names::snapshot_file(&id.operator, id.partition, content, self.term)
+    }
+
+    /// Checks the length and the digest that were read at `place`; no length if there is nothing.
+    ///
+    /// # Errors
+    /// `Restore` if the content is missing or is not that of this file.
+    pub fn check_content(&self, place: &Path, length: Option<u64>, digest: Digest) -> Result<()> {
+        let what = match length {
+            None => "is missing",
+            Some(length) if length == self.bytes && digest == self.digest => return Ok(()),
+            Some(_) => "is damaged: its bytes have another digest",
+        };
+        let text = format!("{} {what}", place.display());
+        Err(Error::new(ErrorKind::Restore, text))
     }
 }

@@ -17,6 +17,7 @@
 mod manifest;
 mod partition_snapshots;
 mod repository;
+mod verify;
 
 pub use partition_snapshots::PartitionSnapshots;
 pub use repository::{KnownDigests, SnapshotRepository, SnapshotTransfer};

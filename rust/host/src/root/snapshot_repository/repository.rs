@@ -47,7 +47,7 @@ pub struct SnapshotTransfer {
 /// The snapshots of a root.
 #[derive(Debug)]
 pub struct SnapshotRepository {
-    objects: Arc<Objects>,
+    pub(super) objects: Arc<Objects>,
     marks: Arc<RewindMarks>,
 }
 
@@ -299,10 +299,9 @@ impl SnapshotRepository {
     ) -> Result<()> {
         let object = file.object(id);
         let place = self.objects.place(&object);
-        let wrong =
-            |what: &str| Error::new(ErrorKind::Restore, format!("{} {what}", place.display()));
         if file.name.contains('/') || file.name.starts_with('.') {
-            return Err(wrong("has a name that no database's file has"));
+            let text = format!("{} has a name that no database's file has", place.display());
+            return Err(Error::new(ErrorKind::Restore, text));
         }
         let mut hasher = Xxh3Default::new();
         let fetched = self
@@ -311,12 +310,7 @@ impl SnapshotRepository {
                 hasher.update(bytes);
                 more(bytes.len());
             })?;
-        if fetched.ok_or_else(|| wrong("is missing"))? != file.bytes
-            || Digest::from_hasher(&hasher) != file.digest
-        {
-            return Err(wrong("is damaged: its bytes have another digest"));
-        }
-        Ok(())
+        file.check_content(&place, fetched, Digest::from_hasher(&hasher))
     }
 
     /// Returns the names of a snapshot's files in the root.
@@ -329,7 +323,7 @@ impl SnapshotRepository {
         Ok(files.map(|file| file.object(id)).collect())
     }
 
-    fn manifest(&self, id: &SnapshotId) -> Result<SnapshotManifest> {
+    pub(super) fn manifest(&self, id: &SnapshotId) -> Result<SnapshotManifest> {
         let name = names::snapshot(id);
         let wrong = |what: String| {
             Error::new(

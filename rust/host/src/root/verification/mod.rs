@@ -1,0 +1,70 @@
+//! `holdfast verify`: reads all objects of a root and finds those that are damaged.
+//!
+//! The query may run. Hosts remove old epochs and snapshots meanwhile, each after its mark. So what
+//! is missing is looked at once more: it is no damage if it is marked, or if nothing names it any
+//! more.
+//!
+//! Log objects and files of snapshots have digests, so any change of them is found. JSON objects
+//! have none: they are parsed and compared with what refers to them.
+
+mod claims;
+mod epochs;
+mod far_future;
+mod report;
+mod restores;
+mod snapshots;
+mod walk;
+
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::state_root::Root;
+pub use report::{Damage, VerificationProgress, VerificationReport};
+use walk::VerificationWalk;
+
+impl Root {
+    /// Reads all objects of the root and checks digests and chains. Changes nothing.
+    ///
+    /// `progress` is called after each object; its error ends the verification.
+    ///
+    /// # Errors
+    /// `StateMismatch` if the root holds no state, `InvalidState` if a rewind took epochs back
+    /// meanwhile, `Io` if the disk or the object store fails, and those of `progress`.
+    pub fn verify(
+        &self,
+        progress: &mut dyn FnMut(VerificationProgress) -> Result<()>,
+    ) -> Result<VerificationReport> {
+        let mut walk = VerificationWalk::new(self, progress);
+        let Some((query, partitions)) = walk.meta()? else {
+            return Ok(walk.report);
+        };
+        walk.claims(&query)?;
+        walk.operators()?;
+        let Some(rewinds) = walk.rewinds()? else {
+            return Ok(walk.report);
+        };
+        let (epochs, folders) = (walk.listed_epochs()?, walk.snapshot_folders()?);
+        walk.expect((epochs.len() + folders.len()) as u64);
+        walk.epochs(epochs, &rewinds)?;
+        walk.runs_of_log()?;
+        walk.snapshots(folders)?;
+        walk.restores(partitions)?;
+        walk.far_future_rows()?;
+        walk.finish(&rewinds)
+    }
+
+    /// As [`Root::verify`], with the report as JSON.
+    ///
+    /// # Errors
+    /// As [`Root::verify`].
+    pub fn verify_json(
+        &self,
+        progress: &mut dyn FnMut(VerificationProgress) -> Result<()>,
+    ) -> Result<String> {
+        serde_json::to_string(&self.verify(progress)?).map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("the report of a verification: {error}"),
+            )
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! What a verification finds, and how far it is.
+
+use serde::Serialize;
+
+/// What a verification has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct VerificationReport {
+    /// How many objects were read.
+    pub objects: u64,
+    /// What is damaged, in the order in which it was found.
+    pub damage: Vec<Damage>,
+}
+
+/// One object that is damaged or missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// The object's name below the root.
+    pub object: String,
+    /// What is wrong with it, and what to do.
+    pub problem: String,
+}
+
+/// How far a verification is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerificationProgress {
+    /// Epochs of the log and partitions with snapshots that were read.
+    pub done: u64,
+    /// How many there are.
+    pub total: u64,
+    /// How many objects were read.
+    pub objects: u64,
+}
