@@ -47,7 +47,7 @@ def test_late_and_dropped_rows_are_visible_in_the_root(
     assert state.progress(7) is None
     options = [f"--storage-option={key}={value}" for key, value in state.storage_options.items()]
     assert main(["epochs", state.root or "", "--json", *options]) == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [epoch["epoch"] for epoch in shown] == [0, 1]
     assert shown[1]["operators"]["totals"]["late"] == 1
     assert main(["epochs", state.root or "", "--last", "1", *options]) == 0

@@ -1,0 +1,53 @@
+"""All commands of `holdfast`. A new command is added to the list here."""
+
+import contextlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from holdfast._cli import export, maintenance, reading, verify
+from holdfast._cli.doctor import command as doctor
+from holdfast._core import __version__
+
+
+class Commands(click.Group):
+    """The commands; one whose reader goes away (`| head`) ends without an error."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What is still buffered must not fail when the interpreter ends.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return None
+        return result
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit code: 0; 1 if a command failed, with the reason on stderr; 2 for wrong arguments.",
+)
+@click.version_option(__version__, prog_name="holdfast")
+def holdfast() -> None:
+    """Reads and maintains the state of PySpark queries."""
+
+
+for _command in (
+    reading.tables,
+    reading.get,
+    reading.scan,
+    reading.versions,
+    export.export,
+    maintenance.epochs,
+    verify.verify,
+    doctor.doctor,
+    maintenance.rewind,
+    maintenance.epoch,
+):
+    holdfast.add_command(_command)

@@ -1,0 +1,20 @@
+"""What a check has found."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check."""
+
+    check: str
+    """What was checked."""
+    status: Status
+    """`warning`: may be as wanted. `problem`: queries fail, or lose their guarantees."""
+    found: str
+    """What is there."""
+    change: str | None = None
+    """What to change; none if all is well."""
