@@ -46,6 +46,11 @@ def moment_option(name: str, text: str) -> Callable[[Command], Command]:
     return click.option(name, type=moment, metavar="TIME", help=text)
 
 
+def epoch_option(name: str, text: str) -> Callable[[Command], Command]:
+    """Adds an option whose value is an epoch."""
+    return click.option(name, type=epoch_number, metavar="EPOCH", help=text)
+
+
 def root_argument(*, required: bool = True) -> Callable[[Command], Command]:
     """Adds ROOT and the storage options."""
 
@@ -71,18 +76,8 @@ def table_argument(command: Command) -> Command:
 def source_options(command: Command) -> Command:
     """Adds the options that say which state is read, and who answers."""
     options = [
-        click.option(
-            "--epoch",
-            type=epoch_number,
-            metavar="EPOCH",
-            help="Read exactly this epoch; by default the newest final one.",
-        ),
-        click.option(
-            "--at-least",
-            type=epoch_number,
-            metavar="EPOCH",
-            help="Wait until this epoch is final, then read the newest.",
-        ),
+        epoch_option("--epoch", "Read exactly this epoch; by default the newest final one."),
+        epoch_option("--at-least", "Wait until this epoch is final, then read the newest."),
         click.option(
             "--timeout",
             type=click.FloatRange(min=0),

@@ -194,3 +194,29 @@ def versions(
             **source,
         )
         form.show(rows, limit)
+
+
+@click.command(short_help="Reads what has changed in each epoch.")
+@options.root_argument()
+@options.table_argument
+@options.epoch_option("--from-epoch", "From this epoch on; by default from the oldest of the log.")
+@options.epoch_option("--to-epoch", "Up to this epoch; by default up to the newest final one.")
+@output.rows_options
+def changes(
+    *,
+    root: str,
+    table: str,
+    from_epoch: int | None,
+    to_epoch: int | None,
+    storage_options: _Pairs,
+    as_json: bool,
+    arrow_file: str | None,
+) -> None:
+    """Reads the changes of a table from the log, epoch by epoch.
+
+    A row is the last change of a key in an epoch: its new value, or `deleted`.
+    """
+    form = output.RowsForm(as_json, arrow_file)
+    with options.connect(root, storage_options) as reader:
+        rows = options.find_table(reader, table).changes(from_epoch=from_epoch, to_epoch=to_epoch)
+        form.show(rows)
