@@ -15,7 +15,9 @@
 
 use std::collections::HashSet;
 
-use holdfast_host::protocol::{HostId, Owner, OwnerStep, RunNumber, Term, owner_step, relieves};
+use holdfast_host::protocol::{
+    HostId, KeyFingerprint, Owner, OwnerStep, RunNumber, TcpEndpoint, Term, owner_step, relieves,
+};
 
 const HOSTS: u8 = 3;
 const RUN: RunNumber = RunNumber(1);
@@ -183,7 +185,10 @@ impl Model {
         let claims = [Owner {
             term,
             host: id(owner),
-            endpoint: Some(String::new()),
+            endpoint: Some(TcpEndpoint {
+                address: String::new(),
+                key: KeyFingerprint([0; 32]),
+            }),
             token: String::new(),
             application: None,
         }];

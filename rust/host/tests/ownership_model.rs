@@ -22,7 +22,9 @@
 
 use std::collections::HashSet;
 
-use holdfast_host::protocol::{Generation, HostId, Owner, OwnerStep, RunNumber, Term, owner_step};
+use holdfast_host::protocol::{
+    Generation, HostId, KeyFingerprint, Owner, OwnerStep, RunNumber, TcpEndpoint, Term, owner_step,
+};
 
 const HOSTS: usize = 3;
 /// A worker gives up after more moves than this.
@@ -99,7 +101,10 @@ fn owners(claims: &Claims) -> Vec<Owner> {
     let owner = |&(term, host): &(Term, u8)| Owner {
         term,
         host: id(host),
-        endpoint: Some(String::new()),
+        endpoint: Some(TcpEndpoint {
+            address: String::new(),
+            key: KeyFingerprint([0; 32]),
+        }),
         token: String::new(),
         application: None,
     };

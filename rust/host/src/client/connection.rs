@@ -151,7 +151,7 @@ impl Write for WatchedStream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        self.retry_while_alive(|mut stream| stream.flush())
     }
 }
 

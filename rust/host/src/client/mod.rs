@@ -136,11 +136,11 @@ impl Client {
         owner: &Owner,
         request: &str,
     ) -> std::result::Result<Option<(ClientConnection, String)>, ConnectionError> {
-        let address = owner
+        let endpoint = owner
             .endpoint
             .clone()
             .ok_or_else(|| ConnectionError::Unreachable("it has no address".into()))?;
-        let endpoint = Endpoint::Tcp(address);
+        let endpoint = Endpoint::Tcp(endpoint);
         let unreachable = |how: &str| {
             ConnectionError::Unreachable(format!("host {} at {endpoint}: {how}", owner.host))
         };

@@ -31,7 +31,7 @@ use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
 use crate::memory::split::MemorySplit;
 use crate::partition::PartitionState;
-use crate::protocol::{Counts, Epoch, HostId, OperatorName, RunNumber};
+use crate::protocol::{Counts, Epoch, HostId, OperatorName, RunNumber, TcpEndpoint};
 use crate::root::{RanSince, ReaderAddress, Root, RootPresence};
 
 /// How long a database that must be closed may still be used by another session.
@@ -60,8 +60,8 @@ struct HostIdentity {
 /// How workers of other executors connect to a host.
 #[derive(Clone)]
 pub struct HostAddress {
-    /// `name:port`.
-    pub endpoint: String,
+    /// Where the host listens.
+    pub endpoint: TcpEndpoint,
     /// The token that the host requires.
     pub token: String,
 }

@@ -1,8 +1,10 @@
-//! The wire between a worker and a host: frames, messages, batches, calls.
+//! The wire between a worker and a host: frames, messages, batches, calls, encryption.
 
 pub mod batch_stream;
 pub mod call;
 pub mod frame;
 pub mod message;
 pub mod read;
+pub mod read_until;
 pub mod socket;
+pub mod tls;

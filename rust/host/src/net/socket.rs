@@ -1,13 +1,17 @@
-//! A blocking stream between worker and host: a Unix socket on one machine, TCP between machines.
+//! A blocking stream between worker and host: a Unix socket on one machine, TLS between machines.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
+
+use crate::net::tls::{HostKey, TlsStream};
+use crate::protocol::TcpEndpoint;
 
 /// How long a TCP connection is idle before the kernel probes whether the peer's machine is up.
 const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -21,19 +25,20 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 pub enum Endpoint {
     /// On the same machine.
     Unix(PathBuf),
-    /// On any machine: `name:port`.
-    Tcp(String),
+    /// On any machine.
+    Tcp(TcpEndpoint),
 }
 
 impl Endpoint {
-    /// Connects within `timeout`.
+    /// Connects within `timeout`, and checks the key of a host on another machine.
     ///
     /// # Errors
-    /// The operating system's; `NotFound` for a name without an address.
+    /// The operating system's; `NotFound` for a name without an address; those of
+    /// [`TlsStream::handshake`].
     pub fn connect(&self, timeout: Duration) -> io::Result<Stream> {
         match self {
             Self::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
-            Self::Tcp(address) => {
+            Self::Tcp(TcpEndpoint { address, key }) => {
                 let until = Instant::now() + timeout;
                 let mut failed =
                     io::Error::new(io::ErrorKind::NotFound, format!("{address} has no address"));
@@ -42,8 +47,14 @@ impl Endpoint {
                     let left = until
                         .saturating_duration_since(Instant::now())
                         .max(Duration::from_millis(1));
-                    match TcpStream::connect_timeout(&address, left) {
-                        Ok(stream) => return Stream::tcp(stream),
+                    let connected = TcpStream::connect_timeout(&address, left).and_then(|socket| {
+                        set_up(&socket)?;
+                        let stream = TlsStream::client(socket, *key)?;
+                        stream.handshake(until)?;
+                        Ok(Stream::Tls(Arc::new(stream)))
+                    });
+                    match connected {
+                        Ok(stream) => return Ok(stream),
                         Err(error) => failed = error,
                     }
                 }
@@ -68,19 +79,33 @@ pub enum Stream {
     /// On the same machine.
     Unix(UnixStream),
     /// From any machine.
-    Tcp(TcpStream),
+    Tls(Arc<TlsStream>),
+}
+
+/// Sets up a TCP connection: messages are sent without delay, and the kernel detects a peer whose
+/// machine is down.
+fn set_up(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_TRIES)?;
+    Ok(())
 }
 
 impl Stream {
-    /// Sets up a TCP connection: messages are sent without delay, and the kernel detects a peer
-    /// whose machine is down.
-    pub fn tcp(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        sockopt::set_socket_keepalive(&stream, true)?;
-        sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
-        sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
-        sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_TRIES)?;
-        Ok(Self::Tcp(stream))
+    /// The host's end of a TCP connection; its [`Stream::handshake`] follows.
+    pub fn accepted(socket: TcpStream, key: &HostKey) -> io::Result<Self> {
+        set_up(&socket)?;
+        Ok(Self::Tls(Arc::new(TlsStream::server(socket, key)?)))
+    }
+
+    /// Makes the handshake of a TCP connection.
+    pub fn handshake(&self, deadline: Instant) -> io::Result<()> {
+        match self {
+            Self::Unix(_) => Ok(()),
+            Self::Tls(stream) => stream.handshake(deadline),
+        }
     }
 
     /// Whether the peer is on this machine, and its user may open the socket.
@@ -92,7 +117,7 @@ impl Stream {
     pub fn try_clone(&self) -> io::Result<Self> {
         match self {
             Self::Unix(stream) => stream.try_clone().map(Self::Unix),
-            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+            Self::Tls(stream) => Ok(Self::Tls(Arc::clone(stream))),
         }
     }
 
@@ -100,7 +125,7 @@ impl Stream {
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_read_timeout(timeout),
-            Self::Tcp(stream) => stream.set_read_timeout(timeout),
+            Self::Tls(stream) => stream.socket().set_read_timeout(timeout),
         }
     }
 
@@ -108,7 +133,7 @@ impl Stream {
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_write_timeout(timeout),
-            Self::Tcp(stream) => stream.set_write_timeout(timeout),
+            Self::Tls(stream) => stream.socket().set_write_timeout(timeout),
         }
     }
 
@@ -116,7 +141,7 @@ impl Stream {
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_nonblocking(nonblocking),
-            Self::Tcp(stream) => stream.set_nonblocking(nonblocking),
+            Self::Tls(stream) => stream.socket().set_nonblocking(nonblocking),
         }
     }
 
@@ -124,7 +149,7 @@ impl Stream {
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.shutdown(how),
-            Self::Tcp(stream) => stream.shutdown(how),
+            Self::Tls(stream) => stream.socket().shutdown(how),
         }
     }
 }
@@ -133,7 +158,7 @@ impl Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Unix(stream) => (&mut &*stream).read(buffer),
-            Stream::Tcp(stream) => (&mut &*stream).read(buffer),
+            Stream::Tls(stream) => (&mut &**stream).read(buffer),
         }
     }
 }
@@ -148,12 +173,15 @@ impl Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Unix(stream) => (&mut &*stream).write(bytes),
-            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            Stream::Tls(stream) => (&mut &**stream).write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Stream::Unix(_) => Ok(()),
+            Stream::Tls(stream) => (&mut &**stream).flush(),
+        }
     }
 }
 
@@ -163,6 +191,6 @@ impl Write for Stream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        (&*self).flush()
     }
 }

@@ -44,5 +44,7 @@ pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;
 pub use offsets_difference::OffsetsDifference;
 pub use operator::OperatorName;
-pub use owner::{HostId, NEWEST_OWNERS, Owner, OwnerStep, Term, owner_step};
+pub use owner::{
+    HostId, KeyFingerprint, NEWEST_OWNERS, Owner, OwnerStep, TcpEndpoint, Term, owner_step,
+};
 pub use violation::Violation;

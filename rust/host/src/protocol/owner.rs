@@ -6,11 +6,14 @@
 //! only have stalled, and two hosts may both act as the owner. `docs/design/ownership.md` has the
 //! argument, `tests/ownership_model.rs` checks it.
 
+mod tcp_endpoint;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::number::{Generation, RunNumber};
+pub use tcp_endpoint::{KeyFingerprint, TcpEndpoint};
 
 /// How many of the newest owners are asked before the requesting host serves a partition itself.
 ///
@@ -75,8 +78,8 @@ pub struct Owner {
     pub term: Term,
     /// The host.
     pub host: HostId,
-    /// Where it listens (`name:port`); none for a host that only its own executor can reach.
-    pub endpoint: Option<String>,
+    /// Where it listens; none for a host that only its own executor can reach.
+    pub endpoint: Option<TcpEndpoint>,
     /// The token that a worker must present. So read access to the root includes read and write
     /// access to the state.
     pub token: String,
@@ -99,7 +102,9 @@ impl fmt::Debug for Owner {
             f,
             "host {} at {} ({})",
             self.host,
-            self.endpoint.as_deref().unwrap_or("no address"),
+            self.endpoint
+                .as_ref()
+                .map_or("no address", |endpoint| &endpoint.address),
             self.term
         )
     }
@@ -178,7 +183,10 @@ mod tests {
                 generation: Generation(generation),
             },
             host: HostId(host.into()),
-            endpoint: Some(format!("{host}:1")),
+            endpoint: Some(TcpEndpoint {
+                address: format!("{host}:1"),
+                key: KeyFingerprint([0; 32]),
+            }),
             token: "secret".into(),
             application: APPLICATION.map(str::to_owned),
         }

@@ -14,13 +14,14 @@ use crate::net::batch_stream::{self, BatchReceiver, BatchSender, SendError};
 use crate::net::call::CallMessage;
 use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
 use crate::net::message::{self, MessageKind};
+use crate::net::read_until::ReadUntil;
 use crate::net::socket::Stream;
 use crate::operator::Worker;
 use crate::server::read_connection::{ReadConnection, limit_waits};
 use crate::session::{Routed, Session};
 
 const BUFFER_BYTES: usize = 64 << 10;
-/// How long a new peer may take to send its token.
+/// How long a new peer may take for its handshake, and then to send its token.
 const GREETING: Duration = Duration::from_secs(10);
 /// How long a worker that is still sending may take to read the error of its session.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -53,6 +54,9 @@ impl From<Error> for SessionError {
 /// session becomes its error.
 pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, is_worker: &dyn Fn()) {
     let result = catch_unwind(AssertUnwindSafe(|| {
+        stream
+            .handshake(Instant::now() + GREETING)
+            .map_err(SessionError::WorkerGone)?;
         ServerConnection::new(stream.try_clone()?)?.run(host, token, is_worker)
     }));
     let error = match result {
@@ -216,8 +220,10 @@ impl ServerConnection {
     /// Checks the token, which gives the right to open a session or to read. A peer without one
     /// gets no information and can send only a few bytes.
     fn greet(&mut self, host: &Host, token: &str) -> Result<Right, SessionError> {
-        self.reader.get_ref().set_read_timeout(Some(GREETING))?;
-        let received = match message::receive(&mut self.reader, MAX_GREETING)? {
+        let stream = self.reader.get_ref();
+        let deadline = Instant::now() + GREETING;
+        let mut greeting = ReadUntil::new(stream, deadline, Stream::set_read_timeout);
+        let received = match message::receive(&mut greeting, MAX_GREETING)? {
             Some((MessageKind::Hello, received)) => received,
             Some((kind, _)) => return Err(unexpected(kind, "Hello")),
             None => {

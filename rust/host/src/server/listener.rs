@@ -17,6 +17,8 @@ use rustix::io::Errno;
 use crate::executor::ExecutorWatch;
 use crate::host::HostAddress;
 use crate::net::socket::Stream;
+use crate::net::tls::HostKey;
+use crate::protocol::TcpEndpoint;
 
 /// Where a host listens for workers of other machines. The system chooses the port.
 #[derive(Debug, Clone)]
@@ -32,23 +34,28 @@ pub struct Listeners {
     /// For workers of the host's executor.
     pub local: UnixListener,
     /// For workers of other executors.
-    pub tcp: Option<TcpListener>,
+    pub tcp: Option<TlsListener>,
+}
+
+/// A TCP listener whose connections are encrypted.
+#[derive(Debug)]
+pub struct TlsListener {
+    listener: TcpListener,
+    key: HostKey,
 }
 
 impl Listeners {
     fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [Some(self.local.as_fd()), self.tcp.as_ref().map(AsFd::as_fd)]
-            .into_iter()
-            .flatten()
+        let tcp = self.tcp.as_ref().map(|tcp| tcp.listener.as_fd());
+        [Some(self.local.as_fd()), tcp].into_iter().flatten()
     }
 
     /// Accepts at most one connection of each listener.
     pub fn accept(&self) -> impl Iterator<Item = io::Result<Stream>> {
         let local = self.local.accept().map(|(stream, _)| Stream::Unix(stream));
-        let tcp = self.tcp.as_ref().map(|listener| {
-            listener
-                .accept()
-                .and_then(|(stream, _)| Stream::tcp(stream))
+        let tcp = self.tcp.as_ref().map(|tcp| {
+            let (socket, _) = tcp.listener.accept()?;
+            Stream::accepted(socket, &tcp.key)
         });
         [Some(local), tcp].into_iter().flatten()
     }
@@ -82,8 +89,8 @@ impl Listeners {
 /// listens at all of the machine's addresses.
 ///
 /// # Errors
-/// `Io` if the host cannot listen.
-pub fn listen_on_tcp(place: &TcpPlace, token: &str) -> Result<(TcpListener, HostAddress)> {
+/// `Io` if the host cannot listen, or cannot make a key.
+pub fn listen_on_tcp(place: &TcpPlace, token: &str) -> Result<(TlsListener, HostAddress)> {
     let failed = |error: io::Error| {
         let text = format!(
             "the state host cannot listen for other executors at {place:?} ({error}): check the \
@@ -104,13 +111,15 @@ pub fn listen_on_tcp(place: &TcpPlace, token: &str) -> Result<(TcpListener, Host
     } else {
         place.name.clone()
     };
-    Ok((
-        listener,
-        HostAddress {
-            endpoint: format!("{name}:{port}"),
-            token: token.to_owned(),
+    let key = HostKey::generate()?;
+    let address = HostAddress {
+        endpoint: TcpEndpoint {
+            address: format!("{name}:{port}"),
+            key: key.fingerprint(),
         },
-    ))
+        token: token.to_owned(),
+    };
+    Ok((TlsListener { listener, key }, address))
 }
 
 /// Binds the socket and returns it with its lock.

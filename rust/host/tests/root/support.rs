@@ -9,8 +9,8 @@ use holdfast_core::ProcessingGuarantee::ExactlyOnce;
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::log::HeadHeader;
 use holdfast_host::protocol::{
-    Attempt, Counts, Digest, Epoch, EpochDecision, HostId, OperatorName, Owner, PartitionId,
-    RunNumber, Term,
+    Attempt, Counts, Digest, Epoch, EpochDecision, HostId, KeyFingerprint, OperatorName, Owner,
+    PartitionId, RunNumber, TcpEndpoint, Term,
 };
 use holdfast_host::root::{
     DecisionAsker, Ownership, OwnershipRequest, Root, StageOutcome, StorageOptions,
@@ -177,7 +177,10 @@ pub(crate) fn own(root: &Root, run: RunNumber, host: &str, others: &[&str]) {
         .iter()
         .map(|host| (HostId((*host).to_owned()), "killed".to_owned()))
         .collect();
-    let endpoint = Some(format!("{host}:1"));
+    let endpoint = Some(TcpEndpoint {
+        address: format!("{host}:1"),
+        key: KeyFingerprint([0; 32]),
+    });
     let host = Owner {
         term: Term::first(run),
         host: HostId(host.to_owned()),

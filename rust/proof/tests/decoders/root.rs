@@ -10,8 +10,8 @@ use holdfast_core::Result;
 use holdfast_host::executor::Executor;
 use holdfast_host::log::HeadHeader;
 use holdfast_host::protocol::{
-    Attempt, Counts, Digest, Epoch, HostId, ObjectId, OperatorName, Owner, PartitionId, RunNumber,
-    Term,
+    Attempt, Counts, Digest, Epoch, HostId, KeyFingerprint, ObjectId, OperatorName, Owner,
+    PartitionId, RunNumber, TcpEndpoint, Term,
 };
 use holdfast_host::root::{
     Column, KnownDigests, OperatorMeta, OwnershipRequest, PayloadSchema, PreviousEpoch, Root,
@@ -71,7 +71,10 @@ fn operator(first_epoch: Epoch) -> OperatorMeta {
 
 /// Acquires the partition for one host: writes its claim, or reads the claim that exists.
 fn own(root: &Root) -> Result<()> {
-    let endpoint = Some("one:1".to_owned());
+    let endpoint = Some(TcpEndpoint {
+        address: "one:1".to_owned(),
+        key: KeyFingerprint([0; 32]),
+    });
     let host = Owner {
         term: Term::first(RUN),
         host: HostId("one".to_owned()),

@@ -12,7 +12,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{OperatorName, PartitionId, Term};
+use crate::protocol::{OperatorName, PartitionId, TcpEndpoint, Term};
 use crate::root::names;
 use crate::root::objects::Objects;
 
@@ -23,8 +23,8 @@ pub struct ReaderAddress {
     pub machine: String,
     /// The socket, for readers on that machine.
     pub socket: PathBuf,
-    /// `name:port`, for readers on other machines; none if the host does not listen there.
-    pub endpoint: Option<String>,
+    /// For readers on other machines; none if the host does not listen there.
+    pub endpoint: Option<TcpEndpoint>,
     /// The token that a reader must present.
     pub token: String,
 }

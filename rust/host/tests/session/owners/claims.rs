@@ -214,7 +214,7 @@ fn other_host_at_the_owners_address_is_not_the_owner() {
 }
 
 /// The file of the one claim of partition 0.
-fn only_claim(spark: &Spark) -> PathBuf {
+pub fn only_claim(spark: &Spark) -> PathBuf {
     let mut claims = fs::read_dir(spark.path().join("owners/join/0")).unwrap();
     claims.next().unwrap().unwrap().path()
 }

@@ -1,14 +1,14 @@
 //! Who can read the token of a host, and what the token permits.
 
 use std::fs;
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use holdfast_host::net::frame::MAX_PAYLOAD;
 use holdfast_host::net::message::{self, MessageKind};
+use holdfast_host::protocol::TcpEndpoint;
 
-use super::first_epoch;
+use super::{endpoint, first_epoch, published, stream};
 use crate::support::{Host, Spark, TOKEN, TaskRequest};
 
 fn mode(path: &Path) -> u32 {
@@ -37,8 +37,8 @@ fn only_the_hosts_user_can_read_its_token() {
 }
 
 /// Returns a host's answer to a worker of another executor that opens this session.
-fn answer(endpoint: &str, task: &TaskRequest) -> MessageKind {
-    let mut stream = TcpStream::connect(endpoint).unwrap();
+fn answer(endpoint: &TcpEndpoint, task: &TaskRequest) -> MessageKind {
+    let mut stream = stream(endpoint).unwrap();
     message::send(&mut stream, MessageKind::Hello, TOKEN.as_bytes()).unwrap();
     let welcome = message::receive(&mut stream, MAX_PAYLOAD).unwrap().unwrap();
     assert_eq!(welcome.0, MessageKind::Welcome);
@@ -55,7 +55,7 @@ fn session_of_another_executor_names_only_what_the_host_serves() {
     let (spark, other) = (Spark::new(), Spark::new());
     let host = Host::on_a_cluster();
     first_epoch(&spark, host.connect());
-    let endpoint = spark.owners(0)[0].1.clone();
+    let endpoint = endpoint(&spark, "owners");
     spark.begin(1);
     other.begin(0);
     let task = TaskRequest::new(&spark, "a", 1);
@@ -76,4 +76,21 @@ fn session_of_another_executor_names_only_what_the_host_serves() {
     other.begin(1);
     let task = TaskRequest::new(&other, "a", 1);
     assert_eq!(answer(&endpoint, &task), MessageKind::Opened);
+}
+
+#[test]
+fn reader_cannot_open_a_session() {
+    let (spark, host) = (Spark::new(), Host::on_a_cluster());
+    first_epoch(&spark, host.connect());
+    let token = published(&spark, "readers")["token"].clone();
+    let mut stream = stream(&endpoint(&spark, "readers")).unwrap();
+    let token = token.as_str().unwrap().as_bytes();
+    message::send(&mut stream, MessageKind::Hello, token).unwrap();
+    let welcome = message::receive(&mut stream, MAX_PAYLOAD).unwrap().unwrap();
+    assert_eq!(welcome.0, MessageKind::Welcome);
+    spark.begin(1);
+    let open = TaskRequest::new(&spark, "a", 1).request.to_string();
+    message::send(&mut stream, MessageKind::Open, open.as_bytes()).unwrap();
+    let refused = message::receive(&mut stream, MAX_PAYLOAD).unwrap().unwrap();
+    assert_eq!(refused.0, MessageKind::Error);
 }

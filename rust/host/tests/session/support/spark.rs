@@ -260,7 +260,10 @@ impl Spark {
                 .map(|number| number.trim_start_matches('0'));
             (
                 term.collect::<Vec<_>>().join("."),
-                claim["endpoint"].as_str().unwrap_or("none").to_owned(),
+                claim["endpoint"]["address"]
+                    .as_str()
+                    .unwrap_or("none")
+                    .to_owned(),
             )
         };
         files.iter().map(owner).collect()
