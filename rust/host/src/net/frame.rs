@@ -19,6 +19,10 @@ pub const MAX_PAYLOAD: u32 = 1 << 30;
 /// allocate more.
 pub const MAX_GREETING: u32 = 4 << 10;
 
+/// How much of a payload is allocated before it arrives. The rest follows as the bytes do: the
+/// length alone is no reason to allocate.
+const FIRST_BYTES: usize = 1 << 20;
+
 /// A received frame.
 #[derive(Debug)]
 pub struct Frame {
@@ -52,7 +56,7 @@ pub fn read(stream: &mut impl Read, limit: u32) -> io::Result<Option<Frame>> {
             format!("a frame of {length} bytes is larger than the limit of {limit} bytes"),
         ));
     }
-    let mut payload = Vec::with_capacity(length as usize);
+    let mut payload = Vec::with_capacity(FIRST_BYTES.min(length as usize));
     let read = stream.take(u64::from(length)).read_to_end(&mut payload)?;
     if read < length as usize {
         return Err(io::Error::new(

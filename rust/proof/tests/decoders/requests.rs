@@ -9,7 +9,7 @@ use crate::feed::{corpus, feed, times};
 fn frames_and_messages() {
     feed("frame", times(5_000), |bytes| {
         let mut stream = bytes;
-        while let Ok(Some(_)) = message::receive(&mut stream, 1 << 20) {}
+        while let Ok(Some(_)) = message::receive(&mut stream, frame::MAX_PAYLOAD) {}
         let mut stream = bytes;
         while let Ok(Some(_)) = frame::read(&mut stream, frame::MAX_GREETING) {}
     });
