@@ -1,12 +1,13 @@
 //! What a host answers to readers.
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use holdfast_core::Result;
 
 use super::Host;
 use super::reads::OpenView;
 use crate::net::read::ReadTarget;
 use crate::protocol::{OperatorName, PartitionId, Term};
-use crate::root::Root;
+use crate::root::{ReaderAddress, Root};
 
 impl Host {
     /// Returns a view of a partition that this host has open.
@@ -41,15 +42,31 @@ impl Host {
         let Some(address) = self.reads.address() else {
             return;
         };
-        if let Err(error) = root.readers.publish(operator, partition, term, address) {
+        let Some(token) = root
+            .identity
+            .first_id()
+            .and_then(|id| self.reads.token(&id))
+        else {
+            return;
+        };
+        let address = ReaderAddress {
+            token,
+            ..address.clone()
+        };
+        if let Err(error) = root.readers.publish(operator, partition, term, &address) {
             log::warn!(
                 "operator {operator}, partition {partition}: readers do not find this host: {error}"
             );
         }
     }
 
-    /// The token of readers; none if they cannot reach this host.
-    pub(crate) fn reader_token(&self) -> Option<&str> {
-        self.reads.address().map(|address| address.token.as_str())
+    /// Returns the id of the root that a token gives the right to read; none for another token.
+    pub(crate) fn readable_root(&self, token: &[u8]) -> Option<String> {
+        let ids = self.roots.all().into_iter();
+        ids.filter_map(|root| root.identity.first_id()).find(|id| {
+            let expected = self.reads.token(id);
+            expected
+                .is_some_and(|expected| verify_slices_are_equal(expected.as_bytes(), token).is_ok())
+        })
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use aws_lc_rs::hmac;
 use holdfast_core::Result;
 use parking_lot::Mutex;
 
@@ -23,7 +24,8 @@ pub struct OpenView {
 /// What a host holds for its readers.
 #[derive(Default)]
 pub struct Reads {
-    /// How readers reach this host; none if it does not listen.
+    /// How readers reach this host; none if it does not listen. Its token is the secret of
+    /// [`Reads::token`].
     address: Option<ReaderAddress>,
     /// The tables of operators, by the id of their root. Another run may have others.
     tables: Mutex<HashMap<(String, OperatorName), TablesOfRun>>,
@@ -43,6 +45,20 @@ impl Reads {
     /// How readers reach this host; none if it does not listen.
     pub fn address(&self) -> Option<&ReaderAddress> {
         self.address.as_ref()
+    }
+
+    /// Returns the token that gives the right to read one root; none if no reader reaches the host.
+    ///
+    /// It is derived from the host's own secret, so it says nothing about the token of another
+    /// root.
+    pub fn token(&self, root_id: &str) -> Option<String> {
+        let secret = self.address.as_ref()?.token.as_bytes();
+        let token = hmac::sign(
+            &hmac::Key::new(hmac::HMAC_SHA256, secret),
+            root_id.as_bytes(),
+        );
+        let digits = token.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        Some(digits.collect())
     }
 
     /// Returns the tables of an operator in a run.

@@ -17,7 +17,8 @@
 //!                          <-------   Staged(JSON)
 //! ```
 //!
-//! A reader sends `Read` in place of `Open` ([`crate::net::read`]).
+//! A reader sends `Read` in place of `Open` ([`crate::net::read`]). `Refused` in place
+//! of `Welcome`: the host serves too many readers.
 //!
 //! Only operators whose code runs in the worker send `Call`s ([`crate::net::call`]); the last
 //! `Call` ends the operator.

@@ -92,6 +92,11 @@ impl HostConnection {
         message::send(&mut connection.writer, MessageKind::Hello, token)?;
         match message::receive(&mut connection.reader, MAX_GREETING)? {
             Some((MessageKind::Welcome, _)) => {}
+            // The host is there, and serves too many readers: copies for all of them would cost
+            // more.
+            Some((MessageKind::Refused, payload)) => {
+                return Err(ReadFailure::Failed(message::decode_error(&payload)));
+            }
             other => {
                 let kind = other.map(|(kind, _)| kind);
                 let text = format!("{endpoint} answers a greeting with {kind:?}");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use holdfast_core::{Error, ErrorKind, panic_message};
 
 use crate::host::Host;
@@ -50,14 +51,14 @@ impl From<Error> for SessionError {
     }
 }
 
-/// Serves one connection to its end, and calls `is_worker` if the peer is a worker. A panic of the
-/// session becomes its error.
-pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, is_worker: &dyn Fn()) {
+/// Serves one connection to its end. `admit` counts the peer once its right is known, or refuses
+/// it. A panic of the session becomes its error.
+pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
     let result = catch_unwind(AssertUnwindSafe(|| {
         stream
             .handshake(Instant::now() + GREETING)
             .map_err(SessionError::WorkerGone)?;
-        ServerConnection::new(stream.try_clone()?)?.run(host, token, is_worker)
+        ServerConnection::new(stream.try_clone()?)?.run(host, token, admit)
     }));
     let error = match result {
         Ok(Ok(())) => return,
@@ -105,13 +106,16 @@ fn send_failure(mut stream: &Stream, error: &Error) -> io::Result<()> {
 }
 
 /// What the token of a peer allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Right {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Right {
     /// To open a session.
     Write,
-    /// To read.
-    Read,
+    /// To read the root of this id.
+    Read(String),
 }
+
+/// Counts a peer, or refuses it.
+pub type Admit<'a> = dyn Fn(&Right) -> holdfast_core::Result<()> + 'a;
 
 /// A connection to a worker.
 struct ServerConnection {
@@ -131,12 +135,21 @@ impl ServerConnection {
         &mut self,
         host: &Arc<Host>,
         token: &str,
-        is_worker: &dyn Fn(),
+        admit: &Admit<'_>,
     ) -> Result<(), SessionError> {
-        if self.greet(host, token)? == Right::Read {
-            return self.serve_reads(host);
+        let right = self.check_token(host, token)?;
+        if let Err(error) = admit(&right) {
+            log::info!("a peer is refused: {error}");
+            return Ok(message::send_error(
+                &mut self.writer,
+                MessageKind::Refused,
+                &error,
+            )?);
         }
-        is_worker();
+        message::send(&mut self.writer, MessageKind::Welcome, &[])?;
+        if let Right::Read(root) = right {
+            return self.serve_reads(host, &root);
+        }
         let mut session = self.open(host)?;
         let mut batches = BatchReceiver::default();
         loop {
@@ -178,9 +191,9 @@ impl ServerConnection {
     }
 
     /// Answers a reader until it disconnects.
-    fn serve_reads(&mut self, host: &Arc<Host>) -> Result<(), SessionError> {
+    fn serve_reads(&mut self, host: &Arc<Host>, root: &str) -> Result<(), SessionError> {
         limit_waits(self.reader.get_ref())?;
-        let mut reads = ReadConnection::new(host, &mut self.writer);
+        let mut reads = ReadConnection::new(host, root, &mut self.writer);
         while let Some((kind, payload)) = message::receive(&mut self.reader, MAX_PAYLOAD)? {
             if kind != MessageKind::Read {
                 return Err(unexpected(kind, "Read"));
@@ -219,7 +232,7 @@ impl ServerConnection {
 
     /// Checks the token, which gives the right to open a session or to read. A peer without one
     /// gets no information and can send only a few bytes.
-    fn greet(&mut self, host: &Host, token: &str) -> Result<Right, SessionError> {
+    fn check_token(&mut self, host: &Host, token: &str) -> Result<Right, SessionError> {
         let stream = self.reader.get_ref();
         let deadline = Instant::now() + GREETING;
         let mut greeting = ReadUntil::new(stream, deadline, Stream::set_read_timeout);
@@ -232,17 +245,15 @@ impl ServerConnection {
                 ));
             }
         };
-        let is = |token: &str| constant_time_eq(&received, token.as_bytes());
-        let right = if is(token) {
+        let right = if verify_slices_are_equal(&received, token.as_bytes()).is_ok() {
             Right::Write
-        } else if host.reader_token().is_some_and(is) {
-            Right::Read
+        } else if let Some(root) = host.readable_root(&received) {
+            Right::Read(root)
         } else {
             let text = "the state host has another token: this worker belongs to another executor";
             return Err(Error::new(ErrorKind::InvalidState, text).into());
         };
         self.reader.get_ref().set_read_timeout(None)?;
-        message::send(&mut self.writer, MessageKind::Welcome, &[])?;
         Ok(right)
     }
 
@@ -354,9 +365,4 @@ fn check_waiting(reader: &mut BufReader<Stream>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// Compares in a time that does not depend on where the first difference is.
-fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

@@ -22,6 +22,8 @@ const MAX_VIEWS: usize = 4096;
 /// A reader's connection: its views end with it.
 pub struct ReadConnection<'a, W: io::Write> {
     host: &'a Arc<Host>,
+    /// The id of the root that the reader may read.
+    root: &'a str,
     writer: &'a mut W,
     views: HashMap<u64, OpenView>,
     last_view: u64,
@@ -29,9 +31,10 @@ pub struct ReadConnection<'a, W: io::Write> {
 
 impl<'a, W: io::Write> ReadConnection<'a, W> {
     /// A connection without views.
-    pub fn new(host: &'a Arc<Host>, writer: &'a mut W) -> Self {
+    pub fn new(host: &'a Arc<Host>, root: &'a str, writer: &'a mut W) -> Self {
         Self {
             host,
+            root,
             writer,
             views: HashMap::new(),
             last_view: 0,
@@ -61,7 +64,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
                     let text = format!("a reader holds {MAX_VIEWS} views: close its open scans");
                     return Err(Error::new(ErrorKind::InvalidState, text).into());
                 }
-                let Some(open) = self.view(&target) else {
+                let Some(open) = self.view(&target)? else {
                     return self.send(&ReadAnswer::Absent, None);
                 };
                 self.last_view += 1;
@@ -87,7 +90,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
                 target,
                 store,
                 call,
-            } => match self.view(&target) {
+            } => match self.view(&target)? {
                 Some(mut open) => self.send_rows(&mut open, &store, &call, &message.batch),
                 None => self.send(&ReadAnswer::Absent, None),
             },
@@ -98,8 +101,19 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
     ///
     /// If a newer run has begun, or if the epoch cannot be applied, the reader's own copy shows
     /// what the state is, or why it cannot be read.
-    fn view(&self, target: &ReadTarget) -> Option<OpenView> {
-        self.host.read_view(target).unwrap_or_else(|error| {
+    ///
+    /// # Errors
+    /// `InvalidValue` for a partition of a root that the reader may not read.
+    fn view(&self, target: &ReadTarget) -> holdfast_core::Result<Option<OpenView>> {
+        if target.root != self.root {
+            let text = format!(
+                "this connection is for the root {}, and not for {}",
+                self.root, target.root
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, text));
+        }
+        let view = self.host.read_view(target);
+        Ok(view.unwrap_or_else(|error| {
             let ReadTarget {
                 operator,
                 partition,
@@ -107,7 +121,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
             } = target;
             log::debug!("operator {operator}, partition {partition}: not read here: {error}");
             None
-        })
+        }))
     }
 
     /// Sends the rows of a read. Each batch is sent once the next one is known, so that the last

@@ -9,10 +9,19 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
+use rustix::process::{Resource, getrlimit};
 
 use crate::host::Host;
 use crate::net::socket::Stream;
-use crate::server::connection;
+use crate::server::connection::{self, Right};
+
+/// The most connections of readers that a host serves. Each takes a thread and its buffers.
+const MAX_READERS: u64 = 2_000;
+/// The share of the process's file handles, as its divisor, that readers may take. A connection
+/// takes up to four, and the databases need the rest.
+const HANDLES: u64 = 8;
+/// The most connections from other machines that have not sent a token yet.
+const MAX_UNKNOWN: usize = 500;
 
 /// The open connections, with their streams, which are shut down when the host ends.
 #[derive(Default, Clone)]
@@ -26,6 +35,9 @@ struct SessionStreams {
     by_number: HashMap<u64, Stream>,
     /// The connections of workers. Those of readers do not delay the end of an idle host.
     workers: HashSet<u64>,
+    readers: HashSet<u64>,
+    /// Connections from other machines whose peer has not sent a token yet.
+    unknown: HashSet<u64>,
 }
 
 /// A connection among those that a host serves.
@@ -34,10 +46,38 @@ struct OpenConnection {
     number: u64,
 }
 
+/// Returns how many connections of readers the process may serve.
+fn max_readers() -> usize {
+    let handles = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(MAX_READERS.min(handles / HANDLES)).unwrap_or(usize::MAX)
+}
+
 impl OpenConnection {
-    /// Notes that the peer is a worker.
-    fn is_worker(&self) {
-        self.sessions.streams.lock().workers.insert(self.number);
+    /// Counts the peer.
+    ///
+    /// # Errors
+    /// `InvalidState` if the host serves too many readers.
+    fn admit(&self, right: &Right) -> Result<()> {
+        let most = max_readers();
+        let mut streams = self.sessions.streams.lock();
+        streams.unknown.remove(&self.number);
+        match right {
+            Right::Write => {
+                streams.workers.insert(self.number);
+            }
+            Right::Read(_) if streams.readers.len() < most => {
+                streams.readers.insert(self.number);
+            }
+            Right::Read(_) => {
+                let text = format!(
+                    "the state host serves {most} connections of readers, and takes no more: close \
+                     readers that are not in use, share one between threads, or raise the limit of \
+                     open files (ulimit -n), up to {MAX_READERS} readers at {HANDLES} files each"
+                );
+                return Err(Error::new(ErrorKind::InvalidState, text));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -46,6 +86,8 @@ impl Drop for OpenConnection {
         let mut streams = self.sessions.streams.lock();
         streams.by_number.remove(&self.number);
         streams.workers.remove(&self.number);
+        streams.readers.remove(&self.number);
+        streams.unknown.remove(&self.number);
     }
 }
 
@@ -53,7 +95,8 @@ impl Sessions {
     /// Serves a connection in a new thread.
     ///
     /// # Errors
-    /// `Io` if the thread or a handle of the stream cannot be created.
+    /// `Io` if the thread or a handle of the stream cannot be created, or if too many peers have
+    /// connected without a token.
     pub fn start(&self, stream: Stream, host: &Arc<Host>, token: &str) -> Result<()> {
         let failed = |error: &io::Error| {
             Error::new(
@@ -67,8 +110,15 @@ impl Sessions {
         let handle = stream.try_clone().map_err(|error| failed(&error))?;
         let number = {
             let mut streams = self.streams.lock();
+            if !stream.is_local() && streams.unknown.len() >= MAX_UNKNOWN {
+                let text = format!("{MAX_UNKNOWN} peers have not sent a token");
+                return Err(failed(&io::Error::other(text)));
+            }
             streams.last_number += 1;
             let number = streams.last_number;
+            if !stream.is_local() {
+                streams.unknown.insert(number);
+            }
             streams.by_number.insert(number, handle);
             number
         };
@@ -78,7 +128,7 @@ impl Sessions {
         };
         let (host, token) = (Arc::clone(host), token.to_owned());
         let work = move || {
-            connection::serve(stream, &host, &token, &|| open.is_worker());
+            connection::serve(stream, &host, &token, &|right| open.admit(right));
             // The thread drops its reference to the host before it removes the connection: when no
             // session is left, the host can close its databases.
             drop(host);
@@ -111,5 +161,33 @@ pub fn wait_until(condition: impl Fn() -> bool, limit: Duration) {
     let started = Instant::now();
     while !condition() && started.elapsed() < limit {
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_are_limited_and_workers_are_not() {
+        let sessions = Sessions::default();
+        let open = |number| OpenConnection {
+            sessions: sessions.clone(),
+            number,
+        };
+        let reader = Right::Read("a root".to_owned());
+        let mut readers: Vec<OpenConnection> = (0..max_readers() as u64).map(open).collect();
+        for one in &readers {
+            one.admit(&reader).expect("there is room");
+        }
+        let next = open(1_000_000);
+        let error = next.admit(&reader).expect_err("there is none").to_string();
+        assert!(error.contains("connections of readers"), "{error}");
+        next.admit(&Right::Write).expect("a worker is served");
+        assert!(sessions.any());
+        drop((readers.pop(), next));
+        assert!(!sessions.any());
+        let next = open(1_000_001);
+        next.admit(&reader).expect("there is room again");
     }
 }

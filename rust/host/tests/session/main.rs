@@ -8,6 +8,7 @@ mod idle;
 mod operator_catalog;
 mod owners;
 mod process;
+mod readers;
 mod rewind;
 mod snapshots;
 mod support;

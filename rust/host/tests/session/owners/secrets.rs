@@ -8,7 +8,7 @@ use holdfast_host::net::frame::MAX_PAYLOAD;
 use holdfast_host::net::message::{self, MessageKind};
 use holdfast_host::protocol::TcpEndpoint;
 
-use super::{endpoint, first_epoch, published, stream};
+use super::{endpoint, first_epoch, stream};
 use crate::support::{Host, Spark, TOKEN, TaskRequest};
 
 fn mode(path: &Path) -> u32 {
@@ -76,21 +76,4 @@ fn session_of_another_executor_names_only_what_the_host_serves() {
     other.begin(1);
     let task = TaskRequest::new(&other, "a", 1);
     assert_eq!(answer(&endpoint, &task), MessageKind::Opened);
-}
-
-#[test]
-fn reader_cannot_open_a_session() {
-    let (spark, host) = (Spark::new(), Host::on_a_cluster());
-    first_epoch(&spark, host.connect());
-    let token = published(&spark, "readers")["token"].clone();
-    let mut stream = stream(&endpoint(&spark, "readers")).unwrap();
-    let token = token.as_str().unwrap().as_bytes();
-    message::send(&mut stream, MessageKind::Hello, token).unwrap();
-    let welcome = message::receive(&mut stream, MAX_PAYLOAD).unwrap().unwrap();
-    assert_eq!(welcome.0, MessageKind::Welcome);
-    spark.begin(1);
-    let open = TaskRequest::new(&spark, "a", 1).request.to_string();
-    message::send(&mut stream, MessageKind::Open, open.as_bytes()).unwrap();
-    let refused = message::receive(&mut stream, MAX_PAYLOAD).unwrap().unwrap();
-    assert_eq!(refused.0, MessageKind::Error);
 }

@@ -1,0 +1,90 @@
+//! Readers at a host: what they may read, and what they cannot disturb.
+
+mod hostile;
+mod many;
+mod rights;
+
+use std::io::Write;
+
+use arrow_array::RecordBatch;
+use holdfast_host::net::call::CallMessage;
+use holdfast_host::net::frame::MAX_PAYLOAD;
+use holdfast_host::net::message::{self, MessageKind};
+use holdfast_host::net::read::{self, READ, ReadRequest, ReadTarget};
+use holdfast_host::net::socket::{Endpoint, Stream};
+use holdfast_host::protocol::{IsolationLevel, OperatorName, PartitionId, TcpEndpoint};
+use holdfast_host::tables::{ReadCall, ReadRows};
+use serde_json::Value;
+
+use crate::support::{PATIENCE, Spark};
+
+type Request = ReadRequest<ReadCall>;
+
+/// The first file below `readers/` for partition 0.
+fn address(spark: &Spark) -> Value {
+    let folder = std::fs::read_dir(spark.path().join("readers/join/0")).unwrap();
+    let newest = folder.map(|file| file.unwrap().path()).max().unwrap();
+    serde_json::from_slice(&std::fs::read(newest).unwrap()).unwrap()
+}
+
+/// Partition 0 of a root's operator.
+fn target(spark: &Spark) -> ReadTarget {
+    let meta = std::fs::read(spark.path().join("meta.json")).unwrap();
+    let meta: Value = serde_json::from_slice(&meta).unwrap();
+    ReadTarget {
+        root: meta["id"].as_str().unwrap().to_owned(),
+        operator: OperatorName::try_from("join".to_owned()).unwrap(),
+        partition: PartitionId(0),
+        isolation_level: IsolationLevel::ReadCommitted,
+    }
+}
+
+/// All versions of the operator's table.
+fn all_versions(spark: &Spark) -> Request {
+    Request::Newest {
+        target: target(spark),
+        store: "table".to_owned(),
+        call: ReadCall {
+            rows: ReadRows::Versions,
+            ..ReadCall::default()
+        },
+    }
+}
+
+/// Connects to a host as a reader of another machine, and returns the answer to the greeting.
+fn greeted(address: &Value) -> (Stream, MessageKind) {
+    let endpoint: TcpEndpoint = serde_json::from_value(address["endpoint"].clone()).unwrap();
+    let mut stream = Endpoint::Tcp(endpoint).connect(PATIENCE).unwrap();
+    let token = address["token"].as_str().unwrap();
+    message::send(&mut stream, MessageKind::Hello, token.as_bytes()).unwrap();
+    let (kind, _) = message::receive(&mut stream, MAX_PAYLOAD).unwrap().unwrap();
+    (stream, kind)
+}
+
+/// Connects to a host as a reader of another machine.
+fn reader(address: &Value) -> Stream {
+    let (stream, kind) = greeted(address);
+    assert_eq!(kind, MessageKind::Welcome);
+    stream
+}
+
+/// The payload of a request.
+fn payload(request: &Request, keys: Option<RecordBatch>) -> Vec<u8> {
+    let message = keys.map_or_else(CallMessage::empty, CallMessage::of);
+    let message = message.with(READ, read::json(request).unwrap());
+    let mut frame = Vec::new();
+    message.send(&mut frame, MessageKind::Read).unwrap();
+    let (_, payload) = message::receive(&mut &frame[..], MAX_PAYLOAD)
+        .unwrap()
+        .unwrap();
+    payload
+}
+
+fn send(stream: &mut Stream, request: &Request) {
+    message::send(stream, MessageKind::Read, &payload(request, None)).unwrap();
+    stream.flush().unwrap();
+}
+
+fn receive(stream: &mut Stream) -> (MessageKind, Vec<u8>) {
+    message::receive(stream, MAX_PAYLOAD).unwrap().unwrap()
+}
