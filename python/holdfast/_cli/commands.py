@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast._cli import export, maintenance, reading, sql, verify
+from holdfast._cli import export, maintenance, reading, verify
 from holdfast._cli.doctor import command as doctor
 from holdfast._core import __version__
 
@@ -44,7 +44,7 @@ for _command in (
     reading.scan,
     reading.versions,
     reading.changes,
-    sql.sql,
+    reading.sql,
     export.export,
     maintenance.epochs,
     verify.verify,

@@ -1,4 +1,4 @@
-"""Commands that read tables: `tables`, `get`, `scan`, `versions`."""
+"""Commands that read tables: `tables`, `get`, `scan`, `versions`, `changes`, `sql`."""
 
 from datetime import datetime
 from typing import Any, Unpack
@@ -8,7 +8,7 @@ import click
 import holdfast as hf
 from holdfast._cli import options, output
 from holdfast._cli.keys import parse_key
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, RequirementError
 
 _Moment = datetime | int | None
 _Pairs = tuple[tuple[str, str], ...]
@@ -220,3 +220,37 @@ def changes(
     with options.connect(root, storage_options) as reader:
         rows = options.find_table(reader, table).changes(from_epoch=from_epoch, to_epoch=to_epoch)
         form.show(rows)
+
+
+@click.command(short_help="Runs SQL over the tables of a root.")
+@options.root_argument()
+@click.argument("statement")
+@options.as_of_option
+@options.source_options
+@output.rows_options
+def sql(
+    *,
+    root: str,
+    statement: str,
+    as_of: _Moment,
+    storage_options: _Pairs,
+    as_json: bool,
+    arrow_file: str | None,
+    **source: Unpack[hf.ReadSource],
+) -> None:
+    """Runs an SQL statement of DuckDB over the tables of a root, all of one epoch.
+
+    A table has the operator's name; one of several is OPERATOR.STORE. versions.TABLE has all
+    versions of a versioned table, and as_of('TABLE', TIME) its rows as of a time. COPY (SELECT ...)
+    TO 'FILE.parquet' writes a file.
+    """
+    try:
+        from duckdb import Error as DuckDBError
+    except ImportError as error:
+        raise RequirementError("holdfast sql needs duckdb: pip install 'holdfast[sql]'") from error
+    form = output.RowsForm(as_json, arrow_file)
+    with options.connect(root, storage_options) as reader:
+        try:
+            form.show(reader.sql(statement, as_of=as_of, **source).to_arrow_reader())
+        except DuckDBError as error:
+            raise ValueError(str(error)) from error
