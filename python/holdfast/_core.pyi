@@ -17,6 +17,7 @@ __all__ = [
     "ArrowBatch",
     "ArrowReader",
     "Database",
+    "Gateway",
     "HostCalls",
     "HostClient",
     "HostOutput",
@@ -684,6 +685,30 @@ class StateReader:
         """Returns the changes of a table between two epochs, both included."""
     def close(self) -> None:
         """Removes the reader's copies. Open scans go on."""
+
+class _GatewaySettings(TypedDict):
+    roots: list[tuple[str, str]]
+    storage_options: dict[str, str]
+    listen: str
+    token_file: str | PathLike[str] | None
+    tls: tuple[str, str] | None
+    insecure: bool
+    offline: str
+    cache_dir: str | PathLike[str] | None
+    max_requests: int
+    timeout: float
+
+@final
+class Gateway:
+    """Serves state over HTTP. `holdfast.gateway.Gateway` has the interface for people."""
+
+    @staticmethod
+    def start(settings: _GatewaySettings) -> Gateway:
+        """Raises `ValueError` for settings that would open the state to a network by accident."""
+    def url(self) -> str:
+        """Returns the address that the gateway listens at."""
+    def stop(self) -> None:
+        """Ends the gateway, after a few seconds for requests that are being answered."""
 
 _Argument: TypeAlias = tuple[str, str, Any]
 """A column of a call: its name; its kind; a list or an object with the Arrow PyCapsule interface.

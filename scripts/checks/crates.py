@@ -10,7 +10,8 @@ from tracked import ROOT
 # crate -> what it must not depend on, directly or through another crate
 FORBIDDEN = {
     "holdfast-core": {"pyo3", "tokio", "object_store", "holdfast-host", "holdfast-python"},
-    "holdfast-host": {"pyo3", "holdfast-python"},
+    "holdfast-host": {"pyo3", "axum", "holdfast-gateway", "holdfast-python"},
+    "holdfast-gateway": {"pyo3", "holdfast-python"},
 }
 
 

@@ -43,6 +43,13 @@ ROOMS = {
         {"session"},
         {"server", "client", "reader"},
     ],
+    "gateway": [
+        {"problem", "settings"},
+        {"request", "response", "state"},
+        {"routes"},
+        {"endpoints"},
+        {"server"},
+    ],
     "proof": [],
     "python": [],
 }

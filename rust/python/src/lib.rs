@@ -9,6 +9,7 @@
 //! | `stores/` | a file for each kind of store, and what they share |
 //! | `database/` | opening, committing, restoring |
 //! | `host/` | the state host and its client |
+//! | `reader.rs`, `gateway.rs` | reads of a root's state; the same over HTTP |
 //!
 //! A file imports only from its own row and the rows above. The docstrings are in
 //! `python/holdfast/_core.pyi`.
@@ -16,6 +17,7 @@
 mod arrow;
 mod database;
 mod error;
+mod gateway;
 mod host;
 mod messages;
 mod open_database;
@@ -39,6 +41,8 @@ mod _core {
     use crate::database::store_builder::default_segment_interval;
     #[pymodule_export]
     use crate::database::{Database, check_rocksdb_options, check_store_name, open_database};
+    #[pymodule_export]
+    use crate::gateway::Gateway;
     #[pymodule_export]
     use crate::host::calls::HostCalls;
     #[pymodule_export]

@@ -72,20 +72,24 @@ fn closed() -> Error {
     )
 }
 
+/// Whether reads use copies.
+pub fn offline(text: &str) -> Result<Offline> {
+    match text {
+        "auto" => Ok(Offline::Auto),
+        "never" => Ok(Offline::Never),
+        "only" => Ok(Offline::Only),
+        other => {
+            let message = format!("offline is {other:?}: give \"auto\", \"never\" or \"only\"");
+            Err(Error::new(ErrorKind::InvalidValue, message))
+        }
+    }
+}
+
 fn read_from(py: Python<'_>, source: &ReadSource) -> PyResult<ReadFrom> {
     let invalid = |message| Error::new(ErrorKind::InvalidValue, message);
     run_attached(py, || {
         let timeout = Duration::try_from_secs_f64(source.timeout)
             .map_err(|error| invalid(format!("timeout is {}: {error}", source.timeout)))?;
-        let offline = match source.offline.as_str() {
-            "auto" => Offline::Auto,
-            "never" => Offline::Never,
-            "only" => Offline::Only,
-            other => {
-                let message = format!("offline is {other:?}: give \"auto\", \"never\" or \"only\"");
-                return Err(invalid(message));
-            }
-        };
         let isolation_level = match source.isolation_level.as_deref() {
             None => None,
             Some("read_committed") => Some(IsolationLevel::ReadCommitted),
@@ -96,7 +100,7 @@ fn read_from(py: Python<'_>, source: &ReadSource) -> PyResult<ReadFrom> {
             exactly: source.epoch.map(Epoch),
             at_least: source.at_least.map(Epoch),
             timeout,
-            offline,
+            offline: offline(&source.offline)?,
             isolation_level,
             stale_ok: source.stale_ok,
         })

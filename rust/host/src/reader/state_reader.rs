@@ -17,7 +17,9 @@ use super::routing::Routing;
 use super::row_stream::RowStream;
 use super::table_catalog::{NamedTable, TableCatalog, TableDescription};
 use crate::partition::stage_next;
-use crate::protocol::{Digest, Epoch, IsolationLevel, PartitionDecision, PartitionId};
+use crate::protocol::{
+    Digest, Epoch, IsolationLevel, OperatorName, PartitionDecision, PartitionId,
+};
 use crate::root::{Root, StorageOptions};
 use crate::tables::{EmitRows, ReadCall};
 
@@ -86,6 +88,17 @@ impl StateReader {
     /// `Restore` for an operator that cannot be read, `Io` if the disk fails.
     pub fn tables(&self) -> Result<Vec<TableDescription>> {
         self.catalog.describe()
+    }
+
+    /// Describes the tables of an operator as they were last read: a new start of the query may
+    /// have changed them since.
+    ///
+    /// # Errors
+    /// `InvalidValue` or `StateMismatch` if there is no such operator; as
+    /// [`StateReader::tables`].
+    pub fn tables_of(&self, operator: &str) -> Result<Vec<TableDescription>> {
+        let operator = OperatorName::new(operator)?;
+        Ok(self.catalog.known(&operator)?.describe(&operator))
     }
 
     /// Returns the newest final epoch; none before the first.

@@ -160,21 +160,7 @@ impl TableCatalog {
         names.sort_unstable();
         let mut descriptions = Vec::new();
         for name in names {
-            let operator = self.read(&name)?;
-            let of_table = |table: &Arc<StateTable>| TableDescription {
-                operator: name.to_string(),
-                operator_kind: operator.kind.clone(),
-                store: table.store().to_owned(),
-                kind: table.kind().name(),
-                key: table
-                    .key()
-                    .fields()
-                    .iter()
-                    .map(|field| field.name().clone())
-                    .collect(),
-                schema: Arc::clone(table.schema()),
-            };
-            descriptions.extend(operator.tables.iter().map(of_table));
+            descriptions.extend(self.read(&name)?.describe(&name));
         }
         Ok(descriptions)
     }
@@ -188,6 +174,24 @@ impl TableCatalog {
 }
 
 impl OperatorTables {
+    /// Describes the tables.
+    pub fn describe(&self, operator: &OperatorName) -> Vec<TableDescription> {
+        let of_table = |table: &Arc<StateTable>| TableDescription {
+            operator: operator.to_string(),
+            operator_kind: self.kind.clone(),
+            store: table.store().to_owned(),
+            kind: table.kind().name(),
+            key: table
+                .key()
+                .fields()
+                .iter()
+                .map(|field| field.name().clone())
+                .collect(),
+            schema: Arc::clone(table.schema()),
+        };
+        self.tables.iter().map(of_table).collect()
+    }
+
     /// The table in a store.
     ///
     /// # Errors

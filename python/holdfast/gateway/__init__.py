@@ -1,0 +1,142 @@
+"""Serves the state of queries over HTTP, for clients in any language.
+
+`Gateway` serves from the process that makes it; `python -m holdfast.gateway ROOT` is a process of
+its own. docs/serve.md has the paths and examples.
+"""
+
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from types import FrameType, TracebackType
+from typing import Final, Self
+
+from holdfast import _core
+from holdfast._reader.read_source import Offline
+
+__all__ = ["LISTEN", "Gateway", "named_roots"]
+
+LISTEN: Final = "127.0.0.1:8474"
+
+
+class Gateway:
+    """Serves the state of roots over HTTP until it is closed; a context manager.
+
+    `roots` are the roots by the name that they have in paths, or one root, which has the name of
+    its folder. `storage_options` are of the object stores.
+
+    A gateway only reads. By default only processes of this machine reach it. `listen` at another
+    address needs `token_file`, a file with the secret that clients send, and encryption: `cert` and
+    `key` are PEM files. `insecure=True` says that something else encrypts.
+
+    State hosts answer the reads. With `offline="auto"` the gateway reads copies, which it makes in
+    `cache_dir`, if none answers. At most `max_requests` reads run at the same time, each for at
+    most `timeout` seconds.
+
+    Raises `ValueError` for settings that would open the state to a network by accident,
+    `StateMismatchError` if a root holds no state, `HoldfastError` if the address is in use.
+    """
+
+    def __init__(
+        self,
+        roots: str | PathLike[str] | Mapping[str, str | PathLike[str]],
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        listen: str = LISTEN,
+        token_file: str | PathLike[str] | None = None,
+        cert: str | PathLike[str] | None = None,
+        key: str | PathLike[str] | None = None,
+        insecure: bool = False,
+        offline: Offline = "never",
+        cache_dir: str | PathLike[str] | None = None,
+        max_requests: int = 64,
+        timeout: float = 30.0,
+    ) -> None:
+        if not isinstance(roots, Mapping):
+            roots = {_folder(fspath(roots)): roots}
+        self._core: Final = _core.Gateway.start(
+            {
+                "roots": [(name, fspath(root)) for name, root in roots.items()],
+                "storage_options": dict(storage_options or {}),
+                "listen": listen,
+                "token_file": token_file,
+                "tls": _tls(cert, key),
+                "insecure": insecure,
+                "offline": offline,
+                "cache_dir": cache_dir,
+                "max_requests": max_requests,
+                "timeout": timeout,
+            }
+        )
+
+    @property
+    def url(self) -> str:
+        """The address that the gateway listens at."""
+        return self._core.url()
+
+    def close(self) -> None:
+        """Ends the gateway. Requests that are being answered have a few seconds."""
+        self._core.stop()
+
+    def run(self) -> None:
+        """Serves until the process gets SIGINT or SIGTERM, then closes the gateway.
+
+        To be called in the main thread.
+        """
+        ended = threading.Event()
+        signals = (signal.SIGINT, signal.SIGTERM)
+
+        def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler has them
+            ended.set()
+
+        before = [signal.signal(number, end) for number in signals]
+        try:
+            ended.wait()
+        finally:
+            for number, handler in zip(signals, before, strict=True):
+                signal.signal(number, handler)
+            self.close()
+
+    def __enter__(self) -> Self:
+        """Returns the gateway."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes the gateway."""
+        self.close()
+
+
+def _tls(
+    cert: str | PathLike[str] | None, key: str | PathLike[str] | None
+) -> tuple[str, str] | None:
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        raise ValueError("give a certificate and its key, or none of them")
+    return fspath(cert), fspath(key)
+
+
+def _folder(root: str) -> str:
+    """The last part of a root's address, which is its name in paths."""
+    return root.rstrip("/").rpartition("/")[2]
+
+
+def named_roots(roots: Sequence[str]) -> dict[str, str]:
+    """Returns roots by name: each is `ROOT` or `NAME=ROOT`.
+
+    Raises `ValueError` if two have one name.
+    """
+    named: dict[str, str] = {}
+    for given in roots:
+        name, equals, root = given.partition("=")
+        if not equals or "/" in name:
+            name, root = _folder(given), given
+        if name in named:
+            raise ValueError(f"two roots have the name {name!r}: give one as NAME=ROOT")
+        named[name] = root
+    return named

@@ -1,0 +1,68 @@
+//! Answers requests.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tokio::time::timeout;
+
+use super::asked::{Asked, json_response};
+use super::{lists, rows, streams};
+use crate::problem::Problem;
+use crate::request::Params;
+use crate::response::Format;
+use crate::routes::{self, Endpoint, PathValues, Route};
+use crate::state::GatewayState;
+
+/// Answers a request to a route; `template` is the path that matches.
+pub async fn answer(
+    state: Arc<GatewayState>,
+    route: &'static Route,
+    template: &'static str,
+    request: Request<Body>,
+) -> Response {
+    let limit = state.limits.timeout;
+    // The reader keeps to the limit by itself, and says then what it waited for.
+    let patience = limit + limit / 4;
+    match timeout(patience, answered(state, route, template, request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(problem)) => problem.into_response(),
+        Err(_) => {
+            let text = format!("no answer within {} s", patience.as_secs_f64());
+            Problem::http(StatusCode::GATEWAY_TIMEOUT, text).into_response()
+        }
+    }
+}
+
+async fn answered(
+    state: Arc<GatewayState>,
+    route: &'static Route,
+    template: &'static str,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    let (head, body) = request.into_parts();
+    let asked = Asked {
+        path: PathValues::parse(template, head.uri.path())?,
+        params: Params::parse(head.uri.query(), route.parameters)?,
+        format: Format::accepted(&head.headers)?,
+        state,
+    };
+    match route.endpoint {
+        Endpoint::Health => Ok(json_response("{\"status\":\"ok\"}\n".to_owned(), None)),
+        Endpoint::OpenApi => Ok(json_response(routes::description().to_string(), None)),
+        Endpoint::Roots => lists::roots(asked).await,
+        Endpoint::Tables => lists::tables(asked).await,
+        Endpoint::Row => rows::row(asked).await,
+        Endpoint::Rows => {
+            let limit = asked.state.limits.body_bytes;
+            let body = to_bytes(body, limit).await.map_err(|error| {
+                let text = format!("the body is longer than {limit} bytes, or incomplete: {error}");
+                Problem::http(StatusCode::PAYLOAD_TOO_LARGE, text)
+            })?;
+            rows::rows(asked, body).await
+        }
+        Endpoint::Scan => streams::scan(asked).await,
+        Endpoint::Versions => streams::versions(asked).await,
+    }
+}

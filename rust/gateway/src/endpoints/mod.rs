@@ -1,0 +1,9 @@
+//! What each route does.
+
+mod answer;
+mod asked;
+mod lists;
+mod rows;
+mod streams;
+
+pub use answer::answer;

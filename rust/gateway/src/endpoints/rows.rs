@@ -1,0 +1,134 @@
+//! Rows by their keys.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_select::filter::filter_record_batch;
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::Bytes;
+use holdfast_core::{Error, ErrorKind};
+use holdfast_host::reader::RowsAtEpoch;
+use holdfast_host::tables::{FOUND, ReadCall, ReadRows};
+use serde_json::Value;
+
+use super::asked::{Asked, rows_response};
+use crate::problem::Problem;
+use crate::request::{AS_OF, COLUMNS, KeyColumns};
+use crate::response::{Format, RowWriter, json_rows};
+
+/// Returns the row of the key in the path.
+pub async fn row(asked: Asked) -> Result<Response, Problem> {
+    let key = asked.path.key.clone();
+    let (found, format) = read(asked, move |columns| columns.parse_text(&key)).await?;
+    let epoch = found.state.epoch.0;
+    let (rows, is_found) = split_found(&found.rows)?;
+    if !is_found.value(0) {
+        let text = format!("the table has no row of this key in epoch {epoch}");
+        return Err(Problem::absent(text).in_epoch(epoch));
+    }
+    let body = match format {
+        Format::Arrow => arrow(&rows)?,
+        Format::Json | Format::JsonLines => {
+            let mut text = json_rows(&rows)?.join("\n").into_bytes();
+            text.push(b'\n');
+            text
+        }
+    };
+    Ok(rows_response(Body::from(body), format, found.state))
+}
+
+/// Returns a row for each key in the body.
+pub async fn rows(asked: Asked, body: Bytes) -> Result<Response, Problem> {
+    let most = asked.state.limits.keys;
+    let keys: Vec<Value> = serde_json::from_slice(&body).map_err(|error| {
+        Problem::value(format!(
+            "the body is a JSON array of keys, and it is not: {error}"
+        ))
+    })?;
+    if keys.len() > most {
+        let text = format!("{} keys are more than {most}: ask more often", keys.len());
+        return Err(Problem::http(StatusCode::PAYLOAD_TOO_LARGE, text));
+    }
+    let (found, format) = read(asked, move |columns| columns.parse_json(keys)).await?;
+    let body = match format {
+        Format::Arrow => arrow(&found.rows)?,
+        Format::Json | Format::JsonLines => json(&found.rows, format)?,
+    };
+    Ok(rows_response(Body::from(body), format, found.state))
+}
+
+/// Reads the rows of keys.
+async fn read(
+    asked: Asked,
+    keys: impl FnOnce(&KeyColumns) -> Result<RecordBatch, Problem> + Send + 'static,
+) -> Result<(RowsAtEpoch, Format), Problem> {
+    let state = asked.state;
+    let root = state.root(asked.path.root.as_deref())?;
+    let from = asked
+        .params
+        .read_from(state.offline, state.limits.timeout)?;
+    let call = ReadCall {
+        rows: ReadRows::Get,
+        as_of: asked.params.moment(&AS_OF)?,
+        columns: asked.params.all(&COLUMNS),
+        ..ReadCall::default()
+    };
+    let work = move |_permit| {
+        let table = root.table(&asked.path.table)?;
+        let keys = keys(&KeyColumns::of_row(&table.description))?;
+        Ok(table.reader.get(table.named(), &call, &keys, from)?)
+    };
+    let format = asked.format;
+    Ok((state.work.run(work).await?, format))
+}
+
+/// Takes off the column that says which keys were found.
+fn split_found(found: &RecordBatch) -> Result<(RecordBatch, BooleanArray), Problem> {
+    let missing = || Error::new(ErrorKind::InvalidState, "a read does not say what it found");
+    let last = found.num_columns().checked_sub(1).ok_or_else(missing)?;
+    let is_found = found.column(last).as_boolean_opt();
+    let is_found = is_found.filter(|_| found.schema_ref().field(last).name() == FOUND);
+    let is_found = is_found.ok_or_else(missing)?.clone();
+    let rows: Vec<usize> = (0..last).collect();
+    let rows = found.project(&rows).map_err(|error| {
+        Error::new(
+            ErrorKind::Serialization,
+            format!("the rows cannot be sent: {error}"),
+        )
+    })?;
+    Ok((rows, is_found))
+}
+
+/// Rows as JSON, null where there is none.
+fn json(found: &RecordBatch, format: Format) -> Result<Vec<u8>, Problem> {
+    let (rows, is_found) = split_found(found)?;
+    let there = filter_record_batch(&rows, &is_found).map_err(|error| {
+        Error::new(
+            ErrorKind::Serialization,
+            format!("the rows cannot be sent: {error}"),
+        )
+    })?;
+    let mut there = json_rows(&there)?.into_iter();
+    let rows = (0..is_found.len()).map(|row| {
+        let row = is_found.value(row).then(|| there.next()).flatten();
+        row.unwrap_or_else(|| "null".to_owned())
+    });
+    let rows: Vec<String> = rows.collect();
+    Ok(match format {
+        Format::JsonLines => rows.into_iter().map(|row| row + "\n").collect::<String>(),
+        _ => format!("[{}]\n", rows.join(",\n")),
+    }
+    .into_bytes())
+}
+
+fn arrow(rows: &RecordBatch) -> Result<Vec<u8>, Problem> {
+    let mut writer = RowWriter::new(Format::Arrow, rows.schema_ref())?;
+    let mut bytes = Vec::new();
+    writer.write(rows, &mut |part| {
+        bytes.extend(part);
+        Ok(())
+    })?;
+    bytes.extend(writer.end()?);
+    Ok(bytes)
+}

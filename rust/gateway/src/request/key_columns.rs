@@ -1,0 +1,324 @@
+//! Keys as text and as JSON.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_json::ReaderBuilder;
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use holdfast_host::reader::TableDescription;
+use serde_json::{Map, Value};
+
+use super::moment;
+use crate::problem::Problem;
+
+/// The columns that name a row.
+pub struct KeyColumns {
+    fields: Vec<Field>,
+}
+
+impl KeyColumns {
+    /// The columns of a table's key.
+    pub fn of_key(table: &TableDescription) -> Self {
+        let fields = table.key.iter().filter_map(|name| {
+            let (_, field) = table.schema.fields().find(name)?;
+            Some(Field::new(name, field.data_type().clone(), true))
+        });
+        Self {
+            fields: fields.collect(),
+        }
+    }
+
+    /// The columns that name one row: those of the key, then the start of its window or the start
+    /// and the end of its session.
+    pub fn of_row(table: &TableDescription) -> Self {
+        let mut columns = Self::of_key(table);
+        let times: &[&str] = match table.kind {
+            "window" | "timestamped_window" => &["start"],
+            "session" => &["start", "end"],
+            _ => &[],
+        };
+        let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        let times = times
+            .iter()
+            .map(|name| Field::new(*name, time.clone(), true));
+        columns.fields.extend(times);
+        columns
+    }
+
+    /// The columns' names.
+    pub fn names(&self) -> Vec<&str> {
+        self.fields
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect()
+    }
+
+    /// Parses one key: a text for each column.
+    ///
+    /// # Errors
+    /// A problem names the column that is wrong.
+    pub fn parse_text(&self, key: &[String]) -> Result<RecordBatch, Problem> {
+        self.check_count(key.len())?;
+        self.parse_bounds(&[key])
+    }
+
+    /// Parses bounds of a scan: texts for the first columns, as many for each.
+    ///
+    /// # Errors
+    /// A problem names the column that is wrong.
+    pub fn parse_bounds(&self, bounds: &[&[String]]) -> Result<RecordBatch, Problem> {
+        let count = bounds.first().map_or(0, |bound| bound.len());
+        if bounds.iter().any(|bound| bound.len() != count) || count > self.fields.len() {
+            let names = self.names();
+            let text = format!("a bound has the first of the key columns {names:?}, all as many");
+            return Err(Problem::value(text));
+        }
+        let value = |(field, text): (&Field, &String)| {
+            let value = match field.data_type() {
+                DataType::Boolean | DataType::Struct(_) | DataType::List(_) => {
+                    serde_json::from_str(text)
+                        .map_err(|error| not_such(field, text, &error.to_string()))?
+                }
+                _ => Value::String(text.clone()),
+            };
+            Ok(value)
+        };
+        let rows = bounds.iter().map(|bound| {
+            let columns = self.fields.iter().zip(bound.iter());
+            columns.map(value).collect::<Result<Vec<Value>, Problem>>()
+        });
+        self.decode(rows.collect::<Result<_, _>>()?, count)
+    }
+
+    /// Parses keys: each is a JSON array with a value for each column, an object with the columns'
+    /// names, or the value of the only column.
+    ///
+    /// # Errors
+    /// A problem names the column that is wrong.
+    pub fn parse_json(&self, keys: Vec<Value>) -> Result<RecordBatch, Problem> {
+        let rows = keys.into_iter().map(|key| match key {
+            Value::Array(values) if !self.is_one_list() => {
+                self.check_count(values.len())?;
+                Ok(values)
+            }
+            Value::Object(mut members) if !self.is_one_struct() => {
+                let values = self.fields.iter().map(|field| {
+                    members.remove(field.name()).ok_or_else(|| {
+                        Problem::value(format!("a key has no column {:?}", field.name()))
+                    })
+                });
+                let values: Vec<Value> = values.collect::<Result<_, _>>()?;
+                match members.keys().next() {
+                    Some(name) => {
+                        let names = self.names();
+                        let text = format!("a key has a column {name:?}; they are {names:?}");
+                        Err(Problem::value(text))
+                    }
+                    None => Ok(values),
+                }
+            }
+            value => {
+                self.check_count(1)?;
+                Ok(vec![value])
+            }
+        });
+        let rows = rows.collect::<Result<Vec<Vec<Value>>, Problem>>()?;
+        self.decode(rows, self.fields.len())
+    }
+
+    fn is_one_list(&self) -> bool {
+        matches!(self.fields.as_slice(), [one] if matches!(one.data_type(), DataType::List(_)))
+    }
+
+    fn is_one_struct(&self) -> bool {
+        matches!(self.fields.as_slice(), [one] if matches!(one.data_type(), DataType::Struct(_)))
+    }
+
+    fn check_count(&self, count: usize) -> Result<(), Problem> {
+        if count == self.fields.len() {
+            return Ok(());
+        }
+        let names = self.names();
+        let text = format!("a row of this table is named by {names:?}, not by {count} values");
+        Err(Problem::value(text))
+    }
+
+    /// Decodes rows of the first `count` columns.
+    fn decode(&self, rows: Vec<Vec<Value>>, count: usize) -> Result<RecordBatch, Problem> {
+        let fields = &self.fields[..count];
+        // Two columns may have one name: a key column `start`, and the start of a window.
+        let numbered = fields.iter().enumerate();
+        let numbered = numbered.map(|(n, field)| field.clone().with_name(n.to_string()));
+        let objects = rows.into_iter().map(|row| {
+            let members = row.into_iter().zip(fields).enumerate();
+            let members =
+                members.map(|(n, (value, field))| Ok((n.to_string(), exact(field, value)?)));
+            Ok(Value::Object(
+                members.collect::<Result<Map<_, _>, Problem>>()?,
+            ))
+        });
+        let objects = objects.collect::<Result<Vec<Value>, Problem>>()?;
+        let wrong = |error| Problem::value(format!("the key columns are {fields:?}: {error}"));
+        let decoded = ReaderBuilder::new(Arc::new(Schema::new(numbered.collect::<Vec<_>>())))
+            .with_batch_size(objects.len().max(1))
+            .build_decoder()
+            .and_then(|mut decoder| {
+                decoder.serialize(&objects)?;
+                decoder.flush()
+            })
+            .map_err(|error| wrong(error.to_string()))?;
+        let schema = Arc::new(Schema::new(fields.to_vec()));
+        match decoded {
+            Some(batch) => RecordBatch::try_new(schema, batch.columns().to_vec())
+                .map_err(|error| wrong(error.to_string())),
+            None => Ok(RecordBatch::new_empty(schema)),
+        }
+    }
+}
+
+/// Checks that a value loses nothing in its column: another key would be read.
+fn exact(field: &Field, value: Value) -> Result<Value, Problem> {
+    let kind = field.data_type();
+    match (kind, &value) {
+        (DataType::Timestamp(unit, zone), Value::String(text)) => {
+            // Spark's timestamps without a zone are in no zone at all.
+            if zone.is_none() || *unit != TimeUnit::Microsecond {
+                return Ok(value);
+            }
+            let micros = moment::micros(text).map_err(|e| not_such(field, text, &e))?;
+            Ok(micros.into())
+        }
+        (DataType::Decimal128(_, scale), Value::String(_) | Value::Number(_)) => {
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            let digits = text.split_once('.').map_or("", |(_, digits)| digits);
+            let digits = digits.trim_end_matches('0').len();
+            if digits > usize::try_from(*scale).unwrap_or(0) {
+                return Err(not_such(field, &text, "too many digits behind the point"));
+            }
+            Ok(Value::String(text))
+        }
+        (_, Value::Number(number))
+            if (kind.is_integer() || kind.is_temporal())
+                && !(number.is_i64() || number.is_u64()) =>
+        {
+            Err(not_such(field, &number.to_string(), "no whole number"))
+        }
+        _ => Ok(value),
+    }
+}
+
+fn not_such(field: &Field, text: &str, why: &str) -> Problem {
+    let (name, kind) = (field.name(), field.data_type());
+    Problem::value(format!(
+        "key column {name} is {kind}, and {text:?} is not: {why}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Date32Type, Decimal128Type, Int32Type, TimestampMicrosecondType};
+
+    use super::*;
+
+    fn columns(kinds: &[DataType]) -> KeyColumns {
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let fields = kinds.iter().zip(names);
+        KeyColumns {
+            fields: fields
+                .map(|(kind, name)| Field::new(name, kind.clone(), true))
+                .collect(),
+        }
+    }
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn utc() -> DataType {
+        DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+    }
+
+    #[test]
+    fn text_becomes_the_type_of_its_column() {
+        let columns = columns(&[
+            DataType::Utf8,
+            DataType::Int32,
+            DataType::Date32,
+            utc(),
+            DataType::Decimal128(10, 2),
+            DataType::Boolean,
+        ]);
+        let key = [
+            "a/b",
+            "-7",
+            "1970-01-02",
+            "1970-01-01T00:00:01Z",
+            "1.50",
+            "true",
+        ];
+        let key = columns.parse_text(&texts(&key)).expect("a key");
+        assert_eq!(key.column(0).as_string::<i32>().value(0), "a/b");
+        assert_eq!(key.column(1).as_primitive::<Int32Type>().value(0), -7);
+        assert_eq!(key.column(2).as_primitive::<Date32Type>().value(0), 1);
+        let time = key.column(3).as_primitive::<TimestampMicrosecondType>();
+        assert_eq!(time.value(0), 1_000_000);
+        assert_eq!(key.column(4).as_primitive::<Decimal128Type>().value(0), 150);
+        assert!(key.column(5).as_boolean().value(0));
+    }
+
+    #[test]
+    fn values_that_would_lose_something_are_refused() {
+        let wrong = [
+            (DataType::Int32, "1.5"),
+            (DataType::Int32, "3000000000"),
+            (DataType::Int8, "300"),
+            (DataType::Date32, "tomorrow"),
+            (DataType::Decimal128(10, 2), "1.505"),
+            (utc(), "2026-01-01T00:00:00"),
+            (DataType::Boolean, "yes"),
+        ];
+        for (kind, text) in wrong {
+            let problem = columns(&[kind.clone()]).parse_text(&texts(&[text]));
+            assert!(problem.is_err(), "{kind} {text}");
+        }
+        let numbers = [
+            (DataType::Int32, "1.5"),
+            (DataType::Int64, "1e3"),
+            (utc(), "1.5"),
+            (DataType::Decimal128(10, 2), "1.505"),
+        ];
+        for (kind, json) in numbers {
+            let value = serde_json::from_str(json).expect("JSON");
+            let problem = columns(&[kind.clone()]).parse_json(vec![value]);
+            assert!(problem.is_err(), "{kind} {json}");
+        }
+    }
+
+    #[test]
+    fn json_keys_are_values_arrays_or_objects() {
+        let parse = |columns: &KeyColumns, json: &str| {
+            columns.parse_json(serde_json::from_str(json).expect("JSON"))
+        };
+        let one = columns(&[DataType::Utf8]);
+        let keys = parse(&one, r#"["x", ["y"], {"a": "z"}, null]"#).expect("keys");
+        let found: Vec<Option<&str>> = keys.column(0).as_string::<i32>().iter().collect();
+        assert_eq!(found, [Some("x"), Some("y"), Some("z"), None]);
+        let two = columns(&[DataType::Utf8, DataType::Int32]);
+        let keys = parse(&two, r#"[["x", 1], {"b": 2, "a": "y"}]"#).expect("keys");
+        assert_eq!(keys.column(1).as_primitive::<Int32Type>().values(), &[1, 2]);
+        assert_eq!(parse(&two, "[]").expect("no keys").num_rows(), 0);
+        let wrong = [
+            r#"["x"]"#,
+            r#"[["x"]]"#,
+            r#"[{"a": "x"}]"#,
+            r#"[["x", 1, 2]]"#,
+        ];
+        for json in wrong {
+            assert!(parse(&two, json).is_err(), "{json}");
+        }
+        assert!(parse(&two, r#"[{"a": "x", "b": 1, "c": 2}]"#).is_err());
+    }
+}

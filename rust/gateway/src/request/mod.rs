@@ -1,0 +1,13 @@
+//! What a request asks for, as text and JSON.
+
+mod key_columns;
+mod moment;
+mod parameter;
+mod params;
+
+pub use key_columns::KeyColumns;
+pub use parameter::{
+    AS_OF, AT_LEAST, COLUMNS, END, EPOCH, ISOLATION_LEVEL, LIMIT, PREFIX, Parameter, ParameterKind,
+    STALE_OK, START, TIME_FROM, TIME_TO, TIMEOUT,
+};
+pub use params::Params;

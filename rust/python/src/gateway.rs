@@ -1,0 +1,108 @@
+//! The gateway: state over HTTP.
+
+use crate::process::Process;
+use crate::reader::offline;
+use crate::run::{drop_without_gil, run};
+use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_gateway::{self as gateway, GatewaySettings, Limits, RootSettings, TlsFiles, Token};
+use holdfast_host::root::StorageOptions;
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The settings of a gateway, as a dict.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Settings {
+    /// Name and address of each root.
+    roots: Vec<(String, String)>,
+    storage_options: BTreeMap<String, String>,
+    listen: String,
+    token_file: Option<PathBuf>,
+    /// Certificate and key.
+    tls: Option<(PathBuf, PathBuf)>,
+    insecure: bool,
+    offline: String,
+    cache_dir: Option<PathBuf>,
+    max_requests: usize,
+    /// In seconds.
+    timeout: f64,
+}
+
+impl Settings {
+    fn parse(self) -> Result<GatewaySettings> {
+        let invalid = |message| Error::new(ErrorKind::InvalidValue, message);
+        let timeout = Duration::try_from_secs_f64(self.timeout)
+            .map_err(|error| invalid(format!("timeout is {}: {error}", self.timeout)))?;
+        if self.max_requests == 0 {
+            return Err(invalid("max_requests is 0: give at least 1".to_owned()));
+        }
+        let root = |(name, address)| RootSettings {
+            name,
+            address,
+            options: StorageOptions(self.storage_options.clone()),
+        };
+        Ok(GatewaySettings {
+            roots: self.roots.into_iter().map(root).collect(),
+            listen: self.listen,
+            token: self
+                .token_file
+                .as_deref()
+                .map(Token::from_file)
+                .transpose()?,
+            tls: self
+                .tls
+                .map(|(certificate, key)| TlsFiles { certificate, key }),
+            insecure: self.insecure,
+            offline: offline(&self.offline)?,
+            cache_dir: self.cache_dir,
+            limits: Limits {
+                requests: self.max_requests,
+                timeout,
+                ..Limits::default()
+            },
+        })
+    }
+}
+
+/// A gateway that serves.
+#[pyclass(frozen, module = "holdfast._core")]
+pub struct Gateway {
+    process: Process,
+    gateway: ManuallyDrop<gateway::Gateway>,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // In a forked child there are no threads to wait for.
+        if self.process.check().is_ok() {
+            drop_without_gil(|| self.gateway.stop());
+        }
+    }
+}
+
+#[pymethods]
+impl Gateway {
+    #[staticmethod]
+    fn start(py: Python<'_>, settings: Settings) -> PyResult<Self> {
+        let process = Process::current();
+        let gateway = run(py, process, || gateway::Gateway::start(&settings.parse()?))?;
+        Ok(Self {
+            process,
+            gateway: ManuallyDrop::new(gateway),
+        })
+    }
+
+    fn url(&self) -> String {
+        self.gateway.url()
+    }
+
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        run(py, self.process, || {
+            self.gateway.stop();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,111 @@
+"""Rows of ranges, and versions."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from gateway_client import ARROW, Client
+
+
+def names(client: Client, query: str) -> list[str]:
+    rows = client.get(f"/v1/tables/prices/scan?columns=product&{query}").json
+    return sorted(row["product"] for row in rows)
+
+
+def test_a_scan_has_all_rows_in_each_format(serve, prices: str):
+    client = serve(prices)
+    answer = client.get("/v1/tables/prices/scan")
+    assert answer.epoch == 0
+    rows = answer.json
+    assert sorted(row["price"] for row in rows) == [2.0, 3.5]
+    lines = client.get("/v1/tables/prices/scan", Accept="application/x-ndjson").body.splitlines()
+    assert [json.loads(line) for line in lines] == rows
+    table = client.get("/v1/tables/prices/scan", Accept=ARROW).table
+    assert table["price"].to_pylist() == [row["price"] for row in rows]
+
+
+def test_a_scan_is_limited_by_keys_times_and_rows(serve, prices: str, typed: str):
+    client = serve(prices)
+    assert names(client, "start=k") == ["tea"]
+    assert names(client, "end=k") == ["jam"]
+    assert names(client, "start=jam&end=tea") == ["jam", "tea"]
+    assert names(client, "prefix=jam") == ["jam"]
+    assert len(names(client, "limit=1")) == 1
+    assert names(client, "limit=0") == []
+    assert names(client, "as_of=2026-03-01T10:00:00Z") == ["tea"]
+    rows = serve(typed).get("/v1/tables/typed/scan?prefix=a/b%20c&prefix=1&columns=n").json
+    assert rows == [{"n": 1}]
+
+
+def test_versions_come_oldest_first(serve, prices: str):
+    client = serve(prices)
+    path = "/v1/tables/prices/versions/tea?columns=price&columns=valid_to"
+    assert client.get(path).json == [
+        {"price": 3.0, "valid_to": "2026-03-02T09:00:00Z"},
+        {"price": 3.5, "valid_to": None},
+    ]
+    assert len(client.get(path + "&time_from=2026-03-03T00:00:00Z").json) == 1
+    assert client.get("/v1/tables/prices/versions/milk").json == []
+    assert client.get("/v1/tables/prices/versions/milk", Accept=ARROW).table.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("scan?prefix=a&start=b", "ValueError"),
+        ("scan?start=a&start=b", "ValueError"),
+        ("scan?columns=cost", "ValueError"),
+        ("versions/a/b", "ValueError"),
+    ],
+)
+def test_a_wrong_scan_is_a_problem(serve, prices: str, path: str, kind: str):
+    problem = serve(prices).problem(f"/v1/tables/prices/{path}")
+    assert (problem["status"], problem["class"]) == (400, kind)
+
+
+def test_a_table_without_versions_says_so(serve, hourly: str):
+    client = serve(hourly)
+    for path in ("versions/ann", "scan?as_of=1"):
+        problem = client.problem(f"/v1/tables/hourly/{path}")
+        assert (problem["status"], problem["class"]) == (400, "UnsupportedOperationError")
+
+
+def test_a_large_scan_is_streamed(serve, many: str):
+    client = serve(many, offline="never")
+    rows = client.get("/v1/tables/many/scan?columns=n").json
+    assert sorted(row["n"] for row in rows) == list(range(200_000))
+    table = client.get("/v1/tables/many/scan", Accept=ARROW).table
+    assert table.num_rows == 200_000
+
+
+def test_a_slow_client_costs_no_memory_and_loses_its_end(serve, many: str):
+    client = serve(many, offline="never", timeout=1)
+    host, port = client.address.split(":")
+    before = resident()
+    with socket.create_connection((host, int(port))) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        request = "GET /v1/tables/many/scan HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        slow.sendall(request.encode())
+        begun = slow.recv(4096)
+        assert begun.startswith(b"HTTP/1.1 200")
+        # While it waits, others are answered; then its scan ends.
+        assert client.get("/v1/tables/many/rows/7").json["n"] == 7
+        body = begun
+        time.sleep(3)  # Longer than the gateway waits.
+        while part := slow.recv(1 << 16):
+            body += part
+    # 40 MB of rows.
+    assert resident() - before < 30 << 20
+    assert not body.endswith(b"0\r\n\r\n"), "the body has an end, as if it were whole"
+
+
+def resident() -> int:
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert found
+    return int(found[1]) << 10
