@@ -1,9 +1,10 @@
 """Connects to the root of a query's state."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
 
 from holdfast._reader.connection import Connection
 from holdfast._reader.read_source import Offline, ReadSource
@@ -119,6 +120,13 @@ class StateReader:
     def tables(self) -> Tables:
         """All tables. Stores that only an operator's own code can interpret are left out."""
         return Tables(self._list())
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Returns the figures of each state host that serves the root and answers.
+
+        docs/metrics.md explains them. Without a running query there are no hosts.
+        """
+        return cast("list[dict[str, Any]]", json.loads(self._connection.core.metrics()))
 
     def table(self, operator: str, store: str | None = None) -> StateTable:
         """Returns a table of an operator; `store` may be left out if it has only one.

@@ -81,7 +81,7 @@ impl From<Error> for Problem {
             }
             ErrorKind::StateMismatch => StatusCode::NOT_FOUND,
             // The log or the snapshots no longer hold the epoch.
-            ErrorKind::Restore => StatusCode::GONE,
+            ErrorKind::Restore | ErrorKind::ChangesLost => StatusCode::GONE,
             ErrorKind::NotUpToBound
             | ErrorKind::InvalidState
             | ErrorKind::StoreClosed

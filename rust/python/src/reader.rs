@@ -6,6 +6,7 @@ use crate::run::{run, run_attached};
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_host::net::read::json;
 use holdfast_host::protocol::{Epoch, IsolationLevel, PartitionId};
 use holdfast_host::reader::{self, AnswerState, EpochSpan, Offline, ReadFrom};
 use holdfast_host::root::StorageOptions;
@@ -152,6 +153,11 @@ impl StateReader {
 
     fn epoch(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         self.with(py, |reader| Ok(reader.epoch()?.map(|epoch| epoch.0)))
+    }
+
+    /// Returns the figures of each state host that answers, as JSON.
+    fn metrics(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |reader| json(&reader.metrics()?))
     }
 
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<ListedTable>> {

@@ -1,6 +1,7 @@
 //! Answers requests.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
@@ -8,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::timeout;
 
 use super::asked::{Asked, json_response};
-use super::{lists, rows, streams};
+use super::{lists, metrics, rows, streams};
 use crate::problem::Problem;
 use crate::request::Params;
 use crate::response::Format;
@@ -22,17 +23,23 @@ pub async fn answer(
     template: &'static str,
     request: Request<Body>,
 ) -> Response {
-    let limit = state.limits.timeout;
+    let (limit, started) = (state.limits.timeout, Instant::now());
     // The reader keeps to the limit by itself, and says then what it waited for.
     let patience = limit + limit / 4;
-    match timeout(patience, answered(state, route, template, request)).await {
+    let answered = answered(Arc::clone(&state), route, template, request);
+    let response = match timeout(patience, answered).await {
         Ok(Ok(response)) => response,
         Ok(Err(problem)) => problem.into_response(),
         Err(_) => {
             let text = format!("no answer within {} s", patience.as_secs_f64());
             Problem::http(StatusCode::GATEWAY_TIMEOUT, text).into_response()
         }
-    }
+    };
+    let status = response.status().as_u16();
+    state
+        .traffic
+        .add(route.endpoint.name(), status, started.elapsed());
+    response
 }
 
 async fn answered(
@@ -45,12 +52,17 @@ async fn answered(
     let asked = Asked {
         path: PathValues::parse(template, head.uri.path())?,
         params: Params::parse(head.uri.query(), route.parameters)?,
-        format: Format::accepted(&head.headers)?,
+        format: match route.endpoint {
+            // Prometheus accepts its own formats only.
+            Endpoint::Metrics => Format::Json,
+            _ => Format::accepted(&head.headers)?,
+        },
         state,
     };
     match route.endpoint {
         Endpoint::Health => Ok(json_response("{\"status\":\"ok\"}\n".to_owned(), None)),
         Endpoint::OpenApi => Ok(json_response(routes::description().to_string(), None)),
+        Endpoint::Metrics => metrics::metrics(asked).await,
         Endpoint::Roots => lists::roots(asked).await,
         Endpoint::Tables => lists::tables(asked).await,
         Endpoint::Row => rows::row(asked).await,

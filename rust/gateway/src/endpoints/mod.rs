@@ -3,6 +3,7 @@
 mod answer;
 mod asked;
 mod lists;
+mod metrics;
 mod rows;
 mod streams;
 

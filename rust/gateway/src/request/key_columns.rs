@@ -281,7 +281,7 @@ mod tests {
             (DataType::Boolean, "yes"),
         ];
         for (kind, text) in wrong {
-            let problem = columns(&[kind.clone()]).parse_text(&texts(&[text]));
+            let problem = columns(std::slice::from_ref(&kind)).parse_text(&texts(&[text]));
             assert!(problem.is_err(), "{kind} {text}");
         }
         let numbers = [
@@ -292,7 +292,7 @@ mod tests {
         ];
         for (kind, json) in numbers {
             let value = serde_json::from_str(json).expect("JSON");
-            let problem = columns(&[kind.clone()]).parse_json(vec![value]);
+            let problem = columns(std::slice::from_ref(&kind)).parse_json(vec![value]);
             assert!(problem.is_err(), "{kind} {json}");
         }
     }

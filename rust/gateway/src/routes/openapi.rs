@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::route::{Endpoint, ROUTES, Route};
 use crate::request::{Parameter, ParameterKind};
-use crate::response::Format;
+use crate::response::{Format, MEDIA_TYPE};
 
 /// Describes all routes.
 pub fn description() -> Value {
@@ -152,6 +152,10 @@ fn answer(endpoint: Endpoint) -> Value {
     let (about, content) = match endpoint {
         Endpoint::Health => ("The gateway runs", formats(object(), &[Format::Json])),
         Endpoint::OpenApi => ("This description", formats(object(), &[Format::Json])),
+        Endpoint::Metrics => (
+            "Prometheus' text format",
+            json!({MEDIA_TYPE: {"schema": {"type": "string"}}}),
+        ),
         Endpoint::Roots => ("The roots", formats(objects(), &[Format::Json])),
         Endpoint::Tables => ("The tables", formats(objects(), &[Format::Json])),
         Endpoint::Row => ("The row", formats(object(), &Format::ROWS)),

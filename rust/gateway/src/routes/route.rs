@@ -16,6 +16,8 @@ pub enum Endpoint {
     Health,
     /// This description.
     OpenApi,
+    /// The figures of the gateway and of the hosts.
+    Metrics,
     /// The roots.
     Roots,
     /// The tables of a root.
@@ -28,6 +30,23 @@ pub enum Endpoint {
     Scan,
     /// The versions of a key.
     Versions,
+}
+
+impl Endpoint {
+    /// The name among the figures of the gateway.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Health => "health",
+            Self::OpenApi => "openapi",
+            Self::Metrics => "metrics",
+            Self::Roots => "roots",
+            Self::Tables => "tables",
+            Self::Row => "row",
+            Self::Rows => "rows",
+            Self::Scan => "scan",
+            Self::Versions => "versions",
+        }
+    }
 }
 
 /// A route of the gateway.
@@ -59,6 +78,13 @@ pub const ROUTES: &[Route] = &[
         method: Method::GET,
         paths: &["/openapi.json"],
         summary: "This description",
+        parameters: &[],
+    },
+    Route {
+        endpoint: Endpoint::Metrics,
+        method: Method::GET,
+        paths: &["/metrics"],
+        summary: "Figures of the gateway and of the state hosts, for Prometheus",
         parameters: &[],
     },
     Route {

@@ -1,6 +1,7 @@
 //! What all requests share.
 
 mod served_root;
+mod traffic;
 mod work;
 
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use holdfast_core::Result;
 use holdfast_host::reader::Offline;
 
 pub use served_root::ServedRoot;
+pub use traffic::{REQUEST_SECONDS, Traffic};
 pub use work::{Work, WorkPermit};
 
 use crate::problem::Problem;
@@ -20,6 +22,8 @@ pub struct GatewayState {
     pub roots: Vec<Arc<ServedRoot>>,
     /// The work for them.
     pub work: Work,
+    /// What was answered.
+    pub traffic: Traffic,
     /// What clients may use.
     pub limits: Limits,
     /// Whether reads use copies.
@@ -39,6 +43,7 @@ impl GatewayState {
         Ok(Self {
             roots: roots.collect::<Result<_>>()?,
             work: Work::new(settings.limits.requests),
+            traffic: Traffic::default(),
             limits: settings.limits,
             offline: settings.offline,
         })

@@ -32,6 +32,11 @@ impl Work {
         }
     }
 
+    /// How many reads run.
+    pub fn running(&self) -> usize {
+        self.limit - self.permits.available_permits()
+    }
+
     /// Runs blocking work in a thread, which gets the permit.
     ///
     /// # Errors

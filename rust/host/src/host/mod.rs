@@ -1,5 +1,7 @@
 //! What a state host keeps between sessions: roots, open partitions, budgets, counts.
 
+mod counters;
+mod metrics;
 mod nonces;
 mod open_partitions;
 mod open_roots;
@@ -21,6 +23,7 @@ use holdfast_core::Result;
 
 use crate::cancellation::Cancellation;
 use crate::executor::Executor;
+use crate::host::counters::HostCounters;
 use crate::host::nonces::Nonces;
 use crate::host::open_partitions::{OpenPartitions, PartitionKey};
 use crate::host::open_roots::OpenRoots;
@@ -31,7 +34,9 @@ use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
 use crate::memory::split::MemorySplit;
 use crate::partition::PartitionState;
-use crate::protocol::{Counts, Epoch, HostId, OperatorName, RunNumber, TcpEndpoint};
+use crate::protocol::{
+    Counts, Epoch, HostId, OperatorName, PartitionId, RunNumber, TcpEndpoint,
+};
 use crate::root::{RanSince, ReaderAddress, Root, RootPresence};
 
 /// How long a database that must be closed may still be used by another session.
@@ -103,10 +108,13 @@ impl Host {
     pub(crate) fn count_rows(
         &self,
         root: &Root,
-        operator: &OperatorName,
+        (operator, partition): (&OperatorName, PartitionId),
         epoch: Epoch,
         counts: Counts,
     ) {
+        self.reads
+            .counters
+            .add_rows(root.path(), operator, partition, &counts);
         self.row_counts.add(root.path(), operator, epoch, counts);
         self.log_row_counts(false);
     }
@@ -115,6 +123,11 @@ impl Host {
     pub fn log_row_counts(&self, all: bool) {
         let lines = self.row_counts.take_lines(Instant::now(), all);
         lines.iter().for_each(|line| log::info!("{line}"));
+    }
+
+    /// What the host counts.
+    pub(crate) fn counters(&self) -> &HostCounters {
+        &self.reads.counters
     }
 
     /// The executor that this host serves.

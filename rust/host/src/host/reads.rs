@@ -7,6 +7,7 @@ use aws_lc_rs::hmac;
 use holdfast_core::Result;
 use parking_lot::Mutex;
 
+use super::counters::HostCounters;
 use crate::net::read::ReadTarget;
 use crate::partition::ReadView;
 use crate::protocol::{OperatorName, RunNumber};
@@ -27,6 +28,8 @@ pub struct Reads {
     /// How readers reach this host; none if it does not listen. Its token is the secret of
     /// [`Reads::token`].
     address: Option<ReaderAddress>,
+    /// What is counted for them.
+    pub counters: HostCounters,
     /// The tables of operators, by the id of their root. Another run may have others.
     tables: Mutex<HashMap<(String, OperatorName), TablesOfRun>>,
 }

@@ -31,6 +31,12 @@ impl Budget {
         self.limit.store(bytes, Ordering::Relaxed);
     }
 
+    /// The limit, in bytes.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+
     /// The bytes in use.
     #[must_use]
     pub fn held(&self) -> usize {

@@ -4,6 +4,7 @@ pub mod batch_stream;
 pub mod call;
 pub mod frame;
 pub mod message;
+pub mod metrics;
 pub mod read;
 pub mod read_until;
 pub mod socket;

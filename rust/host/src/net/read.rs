@@ -9,6 +9,8 @@
 //! Read(rows of a view)     ------->
 //!                          <-------   Answer(rows, more) *; the last one says that no more follow
 //! Read(unpin)              ------->   no answer
+//! Read(metrics)            ------->
+//!                          <-------   Answer(metrics)
 //! Read(rows of a table)    ------->   a pin, the rows and an unpin in one request
 //!                          <-------   Answer(rows, more) *, or Answer(absent)
 //! ```
@@ -19,6 +21,7 @@
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use super::metrics::HostMetrics;
 use crate::protocol::{Digest, Epoch, IsolationLevel, OperatorName, PartitionId};
 
 /// The attribute with a request or an answer, as JSON.
@@ -64,6 +67,11 @@ pub enum ReadRequest<C> {
         /// The rows.
         call: C,
     },
+    /// Say the host's figures.
+    Metrics {
+        /// The id of the root whose partitions are asked for.
+        root: String,
+    },
     /// Release a view.
     Unpin {
         /// The view.
@@ -72,7 +80,7 @@ pub enum ReadRequest<C> {
 }
 
 /// The answer of a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ReadAnswer {
     /// The host has no database of the partition open.
@@ -84,6 +92,11 @@ pub enum ReadAnswer {
         /// What it is of.
         #[serde(flatten)]
         at: ReadEpoch,
+    },
+    /// The host's figures.
+    Metrics {
+        /// The figures.
+        metrics: HostMetrics,
     },
     /// Rows of a read; `more` batches follow.
     Rows {

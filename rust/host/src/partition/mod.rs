@@ -9,6 +9,7 @@
 mod advance;
 mod epochs;
 mod local;
+mod metrics;
 mod progress;
 mod read_view;
 mod replay;

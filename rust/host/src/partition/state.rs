@@ -157,6 +157,13 @@ impl PartitionState {
         self.inner.lock().rebuilds
     }
 
+    /// Committed changes that are not in files, in bytes; 0 while a session opens the database.
+    pub fn unflushed_bytes(&self) -> u64 {
+        let inner = self.inner.try_lock();
+        let open = inner.as_ref().and_then(|inner| inner.open.as_ref());
+        open.map_or(0, |open| open.db.unflushed_bytes())
+    }
+
     /// Marks the newest snapshot that shares files with the database as suspect, because the
     /// database is damaged.
     pub(super) fn mark_suspect(&self) {

@@ -11,6 +11,7 @@ use crate::net::batch_stream::SendError;
 use crate::net::call::CallMessage;
 use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
 use crate::net::message::{self, MessageKind};
+use crate::net::metrics::HostMetrics;
 use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest, ReadTarget};
 use crate::net::socket::{Endpoint, Stream};
 use crate::root::ReaderAddress;
@@ -120,6 +121,19 @@ impl HostConnection {
         match self.receive()? {
             (ReadAnswer::Pinned { view, at }, _) => Ok(Some((view, at))),
             (ReadAnswer::Absent, _) => Ok(None),
+            (answer, _) => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Asks for the host's figures.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn metrics(&mut self, root: &str) -> FromHost<HostMetrics> {
+        let root = root.to_owned();
+        self.send(&ReadRequest::Metrics { root }, None)?;
+        match self.receive()? {
+            (ReadAnswer::Metrics { metrics }, _) => Ok(metrics),
             (answer, _) => Err(unexpected(&answer)),
         }
     }

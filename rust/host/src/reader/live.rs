@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::epochs::FinalEpochs;
 use super::host_connection::{HostConnection, ReadFailure, failed};
+use crate::net::metrics::HostMetrics;
 use crate::net::read::{ReadEpoch, ReadTarget};
 use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionDecision, PartitionId};
 use crate::root::{ReaderAddress, Root};
@@ -166,6 +167,41 @@ impl LiveHosts {
             },
         );
         Ok(true)
+    }
+
+    /// Asks each host that serves one of these operators for its figures.
+    ///
+    /// # Errors
+    /// The hosts'.
+    pub fn metrics(
+        &self,
+        operators: &[OperatorName],
+        partitions: &[PartitionId],
+    ) -> Result<Vec<HostMetrics>> {
+        let mut found: HashMap<String, Option<HostMetrics>> = HashMap::new();
+        for operator in operators {
+            for partition in partitions {
+                let Some(address) = self.address(operator, *partition) else {
+                    continue;
+                };
+                if found.contains_key(&address.token) {
+                    continue;
+                }
+                let ask = |connection: &mut HostConnection| connection.metrics(&self.root_id);
+                let answer = self.exchange(&address, None, ask)?;
+                let answer = answer.map(|(connection, metrics)| {
+                    self.give_back(&address.token, connection);
+                    metrics
+                });
+                if answer.is_none() {
+                    self.forget(operator, *partition);
+                }
+                found.insert(address.token.clone(), answer);
+            }
+        }
+        let mut hosts: Vec<HostMetrics> = found.into_values().flatten().collect();
+        hosts.sort_by(|a, b| a.host.cmp(&b.host));
+        Ok(hosts)
     }
 
     /// Asks the host of a partition; none if it cannot answer.

@@ -16,6 +16,7 @@ use super::read_from::{AnswerState, Offline, ReadFrom};
 use super::routing::Routing;
 use super::row_stream::RowStream;
 use super::table_catalog::{NamedTable, TableCatalog, TableDescription};
+use crate::net::metrics::HostMetrics;
 use crate::partition::stage_next;
 use crate::protocol::{
     Digest, Epoch, IsolationLevel, OperatorName, PartitionDecision, PartitionId,
@@ -99,6 +100,16 @@ impl StateReader {
     pub fn tables_of(&self, operator: &str) -> Result<Vec<TableDescription>> {
         let operator = OperatorName::new(operator)?;
         Ok(self.catalog.known(&operator)?.describe(&operator))
+    }
+
+    /// Returns the figures of each state host that serves the root and answers.
+    ///
+    /// # Errors
+    /// As [`StateReader::tables`].
+    pub fn metrics(&self) -> Result<Vec<HostMetrics>> {
+        let operators = self.root.operators.names()?;
+        let partitions: Vec<PartitionId> = self.routing.all_partitions().collect();
+        self.hosts.metrics(&operators, &partitions)
     }
 
     /// Returns the newest final epoch; none before the first.

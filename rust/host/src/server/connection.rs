@@ -1,9 +1,11 @@
 //! The host's end of a connection: a greeting, one session, and its result or error.
 
+use std::cell::Cell;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -54,11 +56,21 @@ impl From<Error> for SessionError {
 /// Serves one connection to its end. `admit` counts the peer once its right is known, or refuses
 /// it. A panic of the session becomes its error.
 pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
+    let counters = host.counters();
+    let _connection = OpenCount::of(&counters.connections);
+    let session = Cell::new(None);
+    let admit = |right: &Right| {
+        admit(right)?;
+        if *right == Right::Write {
+            session.set(Some(OpenCount::of(&counters.sessions)));
+        }
+        Ok(())
+    };
     let result = catch_unwind(AssertUnwindSafe(|| {
         stream
             .handshake(Instant::now() + GREETING)
             .map_err(SessionError::WorkerGone)?;
-        ServerConnection::new(stream.try_clone()?)?.run(host, token, admit)
+        ServerConnection::new(stream.try_clone()?)?.run(host, token, &admit)
     }));
     let error = match result {
         Ok(Ok(())) => return,
@@ -79,6 +91,22 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
     log::warn!("a session failed: {error}");
     if let Err(error) = send_failure(&stream, &error) {
         log::debug!("the error of a session was not delivered: {error}");
+    }
+}
+
+/// One of what is counted while it is open.
+struct OpenCount<'a>(&'a AtomicU64);
+
+impl<'a> OpenCount<'a> {
+    fn of(count: &'a AtomicU64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for OpenCount<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

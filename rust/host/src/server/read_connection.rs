@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind};
@@ -72,6 +72,10 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
                 self.views.insert(self.last_view, open);
                 let view = self.last_view;
                 self.send(&ReadAnswer::Pinned { view, at }, None)
+            }
+            ReadRequest::Metrics { root } => {
+                let metrics = self.host.metrics(&root);
+                self.send(&ReadAnswer::Metrics { metrics }, None)
             }
             ReadRequest::Unpin { view } => {
                 self.views.remove(&view);
@@ -142,9 +146,11 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
                 let text = format!("the operator has no table {store:?}");
                 Error::new(ErrorKind::InvalidValue, text)
             })?;
+        let (started, mut rows) = (Instant::now(), 0);
         let (mut waiting, mut failed): (Option<RecordBatch>, Option<io::Error>) = (None, None);
         let view = &mut open.view;
         let read = table.read(&view.db, &mut view.transaction, call, keys, &mut |batch| {
+            rows += batch.num_rows() as u64;
             let Some(before) = waiting.replace(batch) else {
                 return Ok(());
             };
@@ -162,6 +168,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
             return Err(ReadError::Connection(error));
         }
         read?;
+        self.host.counters().add_read(started.elapsed(), rows);
         let last = match waiting {
             Some(batch) => batch,
             None => RecordBatch::new_empty(table.schema_of(call)?),

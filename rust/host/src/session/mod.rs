@@ -232,7 +232,7 @@ impl Session {
         worker.check_alive()?;
         host.count_rows(
             &state.root,
-            &request.operator.name,
+            (&request.operator.name, request.partition),
             state.query.epoch,
             outcome.counts,
         );

@@ -65,6 +65,11 @@ impl PreparedEpochs {
         self.0.retain(|prepared| prepared.epoch > epoch);
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Drops all epochs.
     pub fn clear(&mut self) {
         self.0.clear();

@@ -1,0 +1,138 @@
+//! The figures of a host, as readers get them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{Epoch, OperatorName, PartitionId};
+
+/// The upper bounds of the classes that reads are counted in, in seconds. A last class has all
+/// others.
+pub const READ_SECONDS: [f64; 12] = [
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0,
+];
+
+/// The figures of a host at one moment. Totals are since its start.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostMetrics {
+    /// The host's id.
+    pub host: String,
+    /// Open connections.
+    pub connections: u64,
+    /// Those of them that are sessions.
+    pub sessions: u64,
+    /// The parts of its memory.
+    pub memory: Vec<MemoryMetrics>,
+    /// Reads of readers.
+    pub reads: ReadMetrics,
+    /// The partitions of the root that it has open.
+    pub partitions: Vec<PartitionMetrics>,
+}
+
+/// A part of a host's memory, in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryMetrics {
+    /// What it is for.
+    pub part: String,
+    /// How much is in use.
+    pub held: u64,
+    /// How much may be; none: no limit.
+    pub limit: Option<u64>,
+}
+
+/// Reads of readers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadMetrics {
+    /// How many reads took at most so long as [`READ_SECONDS`] says, and longer than the class
+    /// before. The last number is of all others.
+    pub by_seconds: Vec<u64>,
+    /// How long they took together.
+    pub seconds: f64,
+    /// How many rows were sent.
+    pub rows: u64,
+}
+
+/// A partition of an operator on a host. Sizes are in bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartitionMetrics {
+    /// The operator.
+    pub operator: OperatorName,
+    /// The partition.
+    pub partition: PartitionId,
+    /// Whether a session opens or restores it: only what is known without its lock is given.
+    pub is_busy: bool,
+    /// The last epoch in the database.
+    pub epoch: Option<Epoch>,
+    /// Staged epochs that are held in memory.
+    pub prepared: u64,
+    /// The greatest event time, in epoch microseconds.
+    pub stream_time: Option<i64>,
+    /// Its database.
+    pub database: DatabaseFigures,
+    /// Rows of the input without a result.
+    pub unused_rows: UnusedRows,
+    /// Snapshots and restores.
+    pub snapshots: SnapshotMetrics,
+}
+
+/// A database. Sizes are in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct DatabaseFigures {
+    /// About how many rows it has.
+    pub rows: u64,
+    /// The mean time of the last commits, in seconds.
+    pub commit_seconds: f64,
+    /// Its files.
+    pub files: u64,
+    /// Committed changes that are not in files.
+    pub unflushed: u64,
+    /// What compactions have to rewrite.
+    pub pending_compaction: u64,
+}
+
+/// Rows of the input without a result, since the host's start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnusedRows {
+    /// Too late.
+    pub late: u64,
+    /// Before a table's history.
+    pub expired: u64,
+    /// Without a key or a time.
+    pub dropped: u64,
+    /// Far in the future.
+    pub far_future: u64,
+}
+
+/// Snapshots and restores of a partition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotMetrics {
+    /// Whether one is being uploaded.
+    pub is_uploading: bool,
+    /// The epoch of the newest one that is known.
+    pub epoch: Option<Epoch>,
+    /// How long ago this host began one, in seconds; none if it has not.
+    pub age_seconds: Option<f64>,
+    /// The size of the newest one that this host has copied; 0: it has copied none.
+    pub bytes: u64,
+    /// About how many bytes of changes a restore would read from the log.
+    pub log_bytes: u64,
+    /// Whether the database was made from the root.
+    pub is_restored: bool,
+    /// How often the database was damaged and made anew.
+    pub rebuilds: u64,
+}
+
+impl PartitionMetrics {
+    /// A partition of which nothing is known.
+    pub fn new(operator: OperatorName, partition: PartitionId) -> Self {
+        Self {
+            operator,
+            partition,
+            is_busy: false,
+            epoch: None,
+            prepared: 0,
+            stream_time: None,
+            database: DatabaseFigures::default(),
+            unused_rows: UnusedRows::default(),
+            snapshots: SnapshotMetrics::default(),
+        }
+    }
+}

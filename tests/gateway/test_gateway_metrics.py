@@ -1,0 +1,93 @@
+"""The figures for Prometheus."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gateway_client import Client
+
+import holdfast as hf
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
+
+
+def samples(client: Client) -> dict[str, list[tuple[dict[str, str], float]]]:
+    answer = client.get("/metrics", Accept="application/openmetrics-text;version=1.0.0")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for line in answer.body.decode().splitlines():
+        if line.startswith("#"):
+            continue
+        match = SAMPLE.match(line)
+        assert match, line
+        labels = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', match[2] or ""))
+        found.setdefault(match[1], []).append((labels, float(match[3])))
+    return found
+
+
+def test_hosts_say_what_each_partition_does(serve, prices: str):
+    client = serve(prices, offline="never")
+    # A read applies the epoch, since no session follows.
+    client.get("/v1/tables/prices/scan")
+    found = samples(client)
+    epochs = found["holdfast_partition_epoch"]
+    assert {labels["partition"] for labels, _ in epochs} == {"0", "1"}
+    assert all(labels["operator"] == "prices" for labels, _ in epochs)
+    assert {value for _, value in epochs} == {0}
+    assert found["holdfast_root_epoch"] == [({"root": "shop"}, 0)]
+    assert found["holdfast_root_hosts"][0][1] >= 1
+    rows = sum(value for _, value in found["holdfast_partition_rows"])
+    assert rows == 3
+    # 2026-03-02T09:00:00Z
+    times = {value for _, value in found["holdfast_partition_stream_time_seconds"]}
+    assert max(times) == 1772442000
+    assert found["holdfast_host_connections"][0][1] >= 1
+    assert {labels["part"] for labels, _ in found["holdfast_host_memory_bytes"]} == {
+        "sorting",
+        "uncommitted",
+        "write_buffers",
+    }
+
+
+def test_reads_are_counted(serve, prices: str):
+    client = serve(prices, offline="never")
+
+    def count(name: str, **labels: str) -> float:
+        values = samples(client).get(name, [])
+        return sum(value for found, value in values if labels.items() <= found.items())
+
+    before = count("holdfast_host_read_seconds_count")
+    rows = count("holdfast_host_read_rows_total")
+    for _ in range(5):
+        client.get("/v1/tables/prices/rows/tea")
+    client.get("/v1/tables/prices/rows/milk")
+    assert count("holdfast_host_read_seconds_count") == before + 6
+    assert count("holdfast_host_read_rows_total") == rows + 6
+    name = "holdfast_gateway_request_seconds_count"
+    assert count(name, endpoint="row", status="200") == 5
+    assert count(name, endpoint="row", status="404") == 1
+
+
+def test_python_has_the_figures_of_hosts(prices: str):
+    with hf.connect(prices) as reader:
+        host = reader.metrics()[0]
+    partitions = host["partitions"]
+    assert sorted(partition["partition"] for partition in partitions) == [0, 1]
+    assert sum(partition["database"]["rows"] for partition in partitions) == 3
+
+
+def test_each_figure_is_in_the_docs(serve, prices: str):
+    client = serve(prices, offline="never")
+    client.get("/v1/tables/prices/rows/tea")
+    names = re.compile(r"^\| `(holdfast_\w+)` \| (?:gauge|counter|histogram)", re.MULTILINE)
+    documented = set(names.findall(PAGE.read_text()))
+    found = {re.sub(r"_(bucket|sum|count)$", "", name) for name in samples(client)}
+    assert found <= documented
+    # Those that only some partitions have.
+    assert documented - found <= {
+        "holdfast_partition_snapshot_age_seconds",
+        "holdfast_partition_snapshot_epoch",
+        "holdfast_host_memory_limit_bytes",
+    }
