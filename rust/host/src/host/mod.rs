@@ -34,9 +34,7 @@ use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
 use crate::memory::split::MemorySplit;
 use crate::partition::PartitionState;
-use crate::protocol::{
-    Counts, Epoch, HostId, OperatorName, PartitionId, RunNumber, TcpEndpoint,
-};
+use crate::protocol::{Counts, Epoch, HostId, OperatorName, PartitionId, RunNumber, TcpEndpoint};
 use crate::root::{RanSince, ReaderAddress, Root, RootPresence};
 
 /// How long a database that must be closed may still be used by another session.
