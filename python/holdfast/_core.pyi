@@ -670,10 +670,17 @@ class StateReader:
         `holdfast.isolation_level`, `holdfast.behind`. The last column, `holdfast.found`, says which
         keys were found.
         """
+    def places(self, table: tuple[str, str], keys: Any) -> list[int] | None:
+        """Returns the partition of each key; None if the table's keys do not choose it."""
     def scan(
-        self, table: tuple[str, str], read: str, bounds: Any, source: _ReadSource
+        self,
+        table: tuple[str, str],
+        read: str,
+        bounds: Any,
+        partition: int | None,
+        source: _ReadSource,
     ) -> ArrowReader:
-        """Returns the rows of a scan, with the metadata of `get`."""
+        """Returns the rows of a scan, of all partitions or of one, with the metadata of `get`."""
     def changes_schema(self, table: tuple[str, str]) -> ArrowBatch:
         """Returns the columns of a table's changes, as a batch without rows."""
     def oldest_changes(self, table: tuple[str, str]) -> int | None:

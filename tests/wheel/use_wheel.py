@@ -99,8 +99,11 @@ def spark(folder: Path) -> None:
     assert (got := run()) == [(1, 12)], got
     batch(1, rates=[("USD", day[1], 11)], orders=[("USD", day[1] + timedelta(hours=9), 2)])
     assert (got := run()) == [(1, 12), (2, 11)], got
+    # Spark finds the data source by the name of a module of the wheel.
+    rates = session.read.format("holdfast").load(str(folder / "root")).select("k", "x").collect()
+    assert [tuple(row) for row in rates] == [("USD", 12)], rates
     session.stop()
-    print("spark: 2 orders joined, the second after a restart")
+    print("spark: 2 orders joined, the second after a restart; the rates read as a DataFrame")
 
 
 def _where(_: int) -> tuple[str, str]:

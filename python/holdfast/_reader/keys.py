@@ -18,7 +18,7 @@ def one_key(columns: "pyarrow.Schema", key: Any, *, argument: str = "key") -> "p
 
     Raises `TypeError` or `ValueError` for a key that does not fit.
     """
-    values = _values(columns, key, argument)
+    values = key_values(columns, key, argument)
     names = columns.names[: len(values)]
     given = [
         _column([value], columns.field(name).type, name)
@@ -42,12 +42,39 @@ def many_keys(columns: "pyarrow.Schema", keys: Any) -> "pyarrow.RecordBatch":
     if frame is None and len(names) == 1:
         frame = {names[0]: keys}
     elif frame is None:
-        rows = [_values(columns, key, "keys") for key in keys]
+        rows = [key_values(columns, key, "keys") for key in keys]
         if any(len(row) != len(names) for row in rows):
             raise ValueError(f"keys: each key has the columns {names}")
         frame = {name: [row[index] for row in rows] for index, name in enumerate(names)}
     given = [_column(frame[name], columns.field(name).type, name) for name in names]
     return pa.RecordBatch.from_arrays(given, names=names)
+
+
+def key_values(columns: "pyarrow.Schema", key: Any, argument: str) -> list[Any]:
+    """Returns the values of a key's columns, in order; `argument` is its name in errors.
+
+    Raises `TypeError` or `ValueError` for a key that does not fit.
+    """
+    names = columns.names
+    if len(names) == 1 and arrow().types.is_struct(columns.field(0).type):
+        # The dict is the value of the only column.
+        return [key]
+    if isinstance(key, Mapping):
+        unknown = [name for name in key if name not in names]
+        if unknown:
+            raise ValueError(f"{argument}: {unknown[0]!r} is no key column; they are {names}")
+        leading = names[: len(key)]
+        missing = [name for name in leading if name not in key]
+        if missing:
+            raise ValueError(f"{argument}: key column {missing[0]!r} is missing")
+        return [key[name] for name in leading]
+    if len(names) == 1 and not isinstance(key, tuple):
+        return [key]
+    if argument not in ("key", "keys") and not isinstance(key, tuple):
+        return [key]
+    if not isinstance(key, tuple) or not 1 <= len(key) <= len(names):
+        raise ValueError(f"{argument}={key!r}: give a tuple of the key columns {names}")
+    return list(key)
 
 
 def no_keys() -> "pyarrow.RecordBatch":
@@ -120,26 +147,3 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         message = f"keys: column {name!r} is {kind}, and the values given do not fit: {error}"
         raise ValueError(message) from error
-
-
-def _values(columns: "pyarrow.Schema", key: Any, argument: str) -> list[Any]:
-    names = columns.names
-    if len(names) == 1 and arrow().types.is_struct(columns.field(0).type):
-        # The dict is the value of the only column.
-        return [key]
-    if isinstance(key, Mapping):
-        unknown = [name for name in key if name not in names]
-        if unknown:
-            raise ValueError(f"{argument}: {unknown[0]!r} is no key column; they are {names}")
-        leading = names[: len(key)]
-        missing = [name for name in leading if name not in key]
-        if missing:
-            raise ValueError(f"{argument}: key column {missing[0]!r} is missing")
-        return [key[name] for name in leading]
-    if len(names) == 1 and not isinstance(key, tuple):
-        return [key]
-    if argument not in ("key", "keys") and not isinstance(key, tuple):
-        return [key]
-    if not isinstance(key, tuple) or not 1 <= len(key) <= len(names):
-        raise ValueError(f"{argument}={key!r}: give a tuple of the key columns {names}")
-    return list(key)

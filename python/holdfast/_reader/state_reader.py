@@ -11,7 +11,7 @@ from holdfast._reader.read_source import Offline, ReadSource
 from holdfast._reader.sql import database
 from holdfast._reader.state_table import StateTable, list_tables, shown
 from holdfast._time import Timestamp
-from holdfast.errors import StateMismatchError
+from holdfast.errors import NotUpToBoundError, StateMismatchError
 
 if TYPE_CHECKING:
     import duckdb
@@ -110,6 +110,19 @@ class StateReader:
     def epoch(self) -> int | None:
         """The newest final epoch: the newest micro-batch that Spark has committed; None before."""
         return self._connection.core.epoch()
+
+    def final_epoch(self) -> int:
+        """Returns the newest final epoch.
+
+        Raises `NotUpToBoundError` before the first.
+        """
+        epoch = self.epoch
+        if epoch is None:
+            raise NotUpToBoundError(
+                f"{self.root}: no epoch is final yet: the query has not committed its first "
+                "micro-batch"
+            )
+        return epoch
 
     @property
     def partitions(self) -> int:

@@ -28,6 +28,7 @@ class StateTable:
     - `as_of`: in a versioned table, the moment whose versions are read, epoch microseconds or an
       aware datetime. By default the newest versions.
     - `columns`: the columns of the result, in this order. By default all of `schema`.
+    - `partition`: the only partition whose rows are read, from 0. By default all.
     - `source`: `epoch`, `at_least`, `timeout` and `offline`, see `holdfast.ReadSource`.
 
     The methods raise `NotUpToBoundError` if the epoch is not reached in time or no epoch is final
@@ -77,6 +78,11 @@ class StateTable:
         return self._kind
 
     @property
+    def is_windowed(self) -> bool:
+        """Whether a row has a key and a window or session."""
+        return self._kind in _WINDOWED
+
+    @property
     def key(self) -> tuple[str, ...]:
         """The names of the key's columns."""
         return self._key
@@ -117,13 +123,33 @@ class StateTable:
         or one for each key.
         """
         self._refuse_windowed("get_batch", "fetch_batch")
+        batch = self._keys_as_of(keys, as_of)
+        return self._many(batch, self._call(columns=columns), source)
+
+    def find(
+        self,
+        keys: Any,
+        *,
+        as_of: Any = None,
+        columns: Sequence[str] | None = None,
+        **source: Unpack[ReadSource],
+    ) -> "pyarrow.Table":
+        """Returns the rows of the keys that are found, in the order of the keys.
+
+        `keys` and `as_of` as in `get_batch`.
+        """
+        self._refuse_windowed("find", "fetch_batch")
+        batch = self._keys_as_of(keys, as_of)
+        rows = self._calls.get(self._call(columns=columns), batch, source)
+        return rows.filter(rows[FOUND]).drop_columns([FOUND])
+
+    def partitions_of(self, keys: Any) -> list[int] | None:
+        """Returns the partition of each key; None if the table's keys do not choose it.
+
+        The keys of a processor's store do not: their rows are where the processor put them.
+        """
         batch = keys_.many_keys(self._key_schema(), keys)
-        call = self._call(columns=columns)
-        if as_of is not None:
-            self._refuse_as_of()
-            times = keys_.time_column(as_of, batch.num_rows, "as_of")
-            batch = keys_.with_columns(batch, {"as_of": times})
-        return self._many(batch, call, source)
+        return self._calls.partitions_of(batch)
 
     def fetch(
         self,
@@ -173,6 +199,7 @@ class StateTable:
         time_to: Timestamp | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
+        partition: int | None = None,
         **source: Unpack[ReadSource],
     ) -> "pyarrow.RecordBatchReader":
         """Returns the rows of a range of keys; of all keys by default.
@@ -186,14 +213,14 @@ class StateTable:
         sessions that end at or after `time_from` and start at or before `time_to`.
         """
         rows, bounds = self._bounds(prefix, start, end)
-        if (time_from is not None or time_to is not None) and self._kind not in _WINDOWED:
+        if (time_from is not None or time_to is not None) and not self.is_windowed:
             raise UnsupportedOperationError(
                 f"{self._name()} is a {self._kind} table: only window and session tables have times"
             )
         call = self._call(
             rows, as_of=as_of, start=time_from, end=time_to, columns=columns, limit=limit
         )
-        return self._calls.scan(call, bounds, source)[0]
+        return self._calls.scan(call, bounds, source, partition)[0]
 
     def versions(
         self,
@@ -203,6 +230,7 @@ class StateTable:
         end: Timestamp | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
+        partition: int | None = None,
         **source: Unpack[ReadSource],
     ) -> "pyarrow.RecordBatchReader":
         """Returns the versions of a key, or of all keys, that were valid between two times.
@@ -215,7 +243,7 @@ class StateTable:
         if key is not None:
             rows, bounds = "versions_of_key", keys_.one_key(self._key_schema(), key)
         call = self._call(rows, start=start, end=end, columns=columns, limit=limit)
-        return self._calls.scan(call, bounds, source)[0]
+        return self._calls.scan(call, bounds, source, partition)[0]
 
     def changes(
         self,
@@ -313,6 +341,14 @@ class StateTable:
     def _key_schema(self) -> "pyarrow.Schema":
         return fields(self._schema, list(self._key))
 
+    def _keys_as_of(self, keys: Any, as_of: Any) -> "pyarrow.RecordBatch":
+        batch = keys_.many_keys(self._key_schema(), keys)
+        if as_of is None:
+            return batch
+        self._refuse_as_of()
+        times = keys_.time_column(as_of, batch.num_rows, "as_of")
+        return keys_.with_columns(batch, {"as_of": times})
+
     def _call(
         self,
         rows: str = "get",
@@ -407,14 +443,14 @@ class StateTable:
             )
 
     def _refuse_windowed(self, method: str, instead: str) -> None:
-        if self._kind in _WINDOWED:
+        if self.is_windowed:
             raise UnsupportedOperationError(
                 f"{self._name()} is a {self._kind} table, whose rows have a key and a time: call "
                 f"{instead} in place of {method}"
             )
 
     def _refuse_unwindowed(self, method: str, instead: str) -> None:
-        if self._kind not in _WINDOWED:
+        if not self.is_windowed:
             raise UnsupportedOperationError(
                 f"{self._name()} is a {self._kind} table, whose rows have no windows: call "
                 f"{instead} in place of {method}"

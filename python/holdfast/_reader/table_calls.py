@@ -38,11 +38,19 @@ class TableCalls:
         return arrow().Table.from_batches([arrow().record_batch(found)])
 
     def scan(
-        self, call: dict[str, Any], bounds: "pyarrow.RecordBatch", source: ReadSource
+        self,
+        call: dict[str, Any],
+        bounds: "pyarrow.RecordBatch",
+        source: ReadSource,
+        partition: int | None = None,
     ) -> "tuple[pyarrow.RecordBatchReader, int]":
-        """Returns the rows of a scan, and their epoch."""
+        """Returns the rows of a scan, of all partitions or of one, and their epoch."""
         rows = self.connection.core.scan(
-            (self.operator, self.store), json.dumps(call), bounds, self.connection.source(source)
+            (self.operator, self.store),
+            json.dumps(call),
+            bounds,
+            partition,
+            self.connection.source(source),
         )
         reader = record_batches(rows)
         return reader, int(reader.schema.metadata[_EPOCH])
@@ -70,6 +78,10 @@ class TableCalls:
             newest = max(epochs)
         at_one: ReadSource = {**source, "epoch": newest}
         return [self.scan(call, bounds, at_one)[0] for call, bounds in calls]
+
+    def partitions_of(self, keys: "pyarrow.RecordBatch") -> list[int] | None:
+        """Returns the partition of each key; None if the table's keys do not choose it."""
+        return self.connection.core.places((self.operator, self.store), keys)
 
     def changes(
         self, epochs: tuple[int | None, int | None], partition: int | None

@@ -201,19 +201,38 @@ impl StateReader {
         })
     }
 
-    /// Returns the rows of a scan.
+    /// Returns the partition of each key; none if the table's keys do not choose it.
+    fn places(
+        &self,
+        py: Python<'_>,
+        table: (String, String),
+        keys: PyRecordBatch,
+    ) -> PyResult<Option<Vec<i32>>> {
+        let keys = keys.into_inner();
+        let places = self.with(py, move |reader| reader.places((&table.0, &table.1), &keys))?;
+        Ok(places.map(|places| places.into_iter().map(|place| place.0).collect()))
+    }
+
+    /// Returns the rows of a scan, of all partitions or of one.
     fn scan(
         &self,
         py: Python<'_>,
         table: (String, String),
         read: &str,
         bounds: PyRecordBatch,
+        partition: Option<i32>,
         source: ReadSource,
     ) -> PyResult<ArrowReader> {
         let (call, from) = (call(py, read)?, read_from(py, &source)?);
         let bounds = bounds.into_inner();
         let stream = self.with(py, move |reader| {
-            reader.scan((&table.0, &table.1), call, bounds, from)
+            reader.scan(
+                (&table.0, &table.1),
+                call,
+                bounds,
+                partition.map(PartitionId),
+                from,
+            )
         })?;
         let schema = with_state(stream.schema(), stream.state());
         Ok(ArrowReader::new(schema, Box::new(stream)))

@@ -161,7 +161,23 @@ def in_the_plan(stream: streams.Stream) -> list[Any]:
     )
     query.processAllAvailable()
     query.stop()
+    check_tables(stream)
     return [tuple(row) for row in stream.spark.read.parquet(out).collect()]
+
+
+def check_tables(stream: streams.Stream) -> None:
+    """Reads a table of the query by Spark's data source, and one row by a filter."""
+    source = stream.spark.read.format("holdfast").option("table", "materialize")
+    table = source.load(stream.address).select("k", "x")
+    wanted = [(key, 10 + n) for n, key in enumerate(KEYS)]
+    assert sorted(tuple(row) for row in table.collect()) == wanted
+    by_option = source.option("key", "c").load(stream.address).select("x")
+    assert [row.x for row in by_option.collect()] == [12]
+    setting = "spark.sql.python.filterPushdown.enabled"
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) > (4, 0):
+        stream.spark.conf.set(setting, "true")
+    assert [row.x for row in table.where("k = 'b'").collect()] == [11]
+    stream.spark.conf.unset(setting)
 
 
 def in_foreach_batch(stream: streams.Stream) -> list[Any]:

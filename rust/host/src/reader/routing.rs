@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use arrow_array::{ArrayRef, RecordBatch};
-use holdfast_core::Result;
+use holdfast_core::{Error, ErrorKind, Result};
 
 use super::partitioning::partitions_of;
 use crate::codec::float;
@@ -21,8 +21,27 @@ pub struct Routing {
 
 impl Routing {
     /// All partitions.
-    pub fn all_partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
+    fn all_partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
         (0..i32::try_from(self.partitions).unwrap_or(i32::MAX)).map(PartitionId)
+    }
+
+    /// One partition, or all of them.
+    ///
+    /// # Errors
+    /// `InvalidValue` if there is no such partition.
+    pub fn chosen(&self, partition: Option<PartitionId>) -> Result<Vec<PartitionId>> {
+        let mut all = self.all_partitions();
+        let Some(one) = partition else {
+            return Ok(all.collect());
+        };
+        if all.any(|partition| partition == one) {
+            return Ok(vec![one]);
+        }
+        let text = format!(
+            "there is no partition {one}: the state has {} partitions, from 0",
+            self.partitions
+        );
+        Err(Error::new(ErrorKind::InvalidValue, text))
     }
 
     /// The partitions that keys are asked of, each with the rows of its keys,
@@ -56,7 +75,14 @@ impl Routing {
     }
 
     /// The partition of each row of keys; none if the keys do not choose it.
-    fn places(&self, table: &StateTable, keys: &RecordBatch) -> Result<Option<Vec<PartitionId>>> {
+    ///
+    /// # Errors
+    /// As [`partitions_of`].
+    pub fn places(
+        &self,
+        table: &StateTable,
+        keys: &RecordBatch,
+    ) -> Result<Option<Vec<PartitionId>>> {
         let fields = table.key().fields();
         if !table.key().routes() || keys.num_columns() < fields.len() {
             return Ok(None);

@@ -120,23 +120,40 @@ impl StateReader {
         self.epochs.newest()
     }
 
-    /// Scans rows of all partitions, one partition after the other: within one, rows come in the
-    /// order of the keys, or in the order of time in a window or session table.
-    ///
-    /// `batch`: the bounds that the call names. The epoch stays the same until the stream is
-    /// dropped.
+    /// Returns the partition of each row of keys; none if a table's keys do not choose it.
     ///
     /// # Errors
     /// As `StateReader::get`.
+    pub fn places(
+        &self,
+        (operator, store): (&str, &str),
+        keys: &RecordBatch,
+    ) -> Result<Option<Vec<PartitionId>>> {
+        let known = self.catalog.named(operator, store)?;
+        self.routing.places(&known.table, keys)
+    }
+
+    /// Scans rows of all partitions, one partition after the other: within one, rows come in the
+    /// order of the keys, or in the order of time in a window or session table.
+    ///
+    /// `batch`: the bounds that the call names. `partition`: the only one whose rows are read. The
+    /// epoch stays the same until the stream is dropped.
+    ///
+    /// # Errors
+    /// As `StateReader::get`; `InvalidValue` if there is no such partition.
     pub fn scan(
         self: &Arc<Self>,
         (operator, store): (&str, &str),
         call: ReadCall,
         batch: RecordBatch,
+        partition: Option<PartitionId>,
         from: ReadFrom,
     ) -> Result<RowStream> {
         let known = self.catalog.named(operator, store)?;
-        let partitions = self.routing.of_bounds(&known.table, &call, &batch)?;
+        let partitions = match partition {
+            Some(_) => self.routing.chosen(partition)?,
+            None => self.routing.of_bounds(&known.table, &call, &batch)?,
+        };
         let mut source = self.source(&known, &partitions, from)?;
         // Read after the epoch: it has all columns that the epoch's rows have.
         let known = self.catalog.renewed(known)?;

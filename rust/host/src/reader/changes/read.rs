@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::Result;
 
 use super::change_stream::ChangeStream;
 use crate::protocol::{Epoch, PartitionId};
@@ -61,7 +61,7 @@ impl StateReader {
         span: EpochSpan,
         partition: Option<PartitionId>,
     ) -> Result<RowStream> {
-        let partitions = self.partitions_of(partition)?;
+        let partitions = self.routing.chosen(partition)?;
         let known = self.catalog.named(operator, store)?;
         self.epochs.look_again();
         if let Some(to) = span.to {
@@ -98,20 +98,5 @@ impl StateReader {
         RowStream::start(schema, AnswerState::of_final(last), move |emit| {
             stream.read((first, last), changes, emit)
         })
-    }
-
-    fn partitions_of(&self, partition: Option<PartitionId>) -> Result<Vec<PartitionId>> {
-        let mut all = self.routing.all_partitions();
-        let Some(one) = partition else {
-            return Ok(all.collect());
-        };
-        if all.any(|partition| partition == one) {
-            return Ok(vec![one]);
-        }
-        let text = format!(
-            "there is no partition {one}: the state has {} partitions, from 0",
-            self.partitions()
-        );
-        Err(Error::new(ErrorKind::InvalidValue, text))
     }
 }

@@ -1,0 +1,72 @@
+"""Spark's data source `holdfast`."""
+
+import sys
+from typing import Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from holdfast._reader.arrow import fields
+from holdfast._reader.state_table import StateTable
+from holdfast.spark.source.batch_reader import FilteringBatchReader, StateBatchReader
+from holdfast.spark.source.source_options import SourceOptions
+from holdfast.spark.source.spark_types import spark_schema
+
+_FILTERING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The program of the Python worker that Spark starts to push filters down."""
+
+
+class HoldfastDataSource(DataSource):
+    """A table of a query's state; `docs/spark/reading.md` has its options.
+
+    `pyspark_holdfast` registers it.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "holdfast"
+
+    def schema(self) -> StructType:
+        """The columns of the table, or those that the option `columns` names."""
+        options = self._options()
+        table = options.find_table(options.connect())
+        return _columns(table, options.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads these columns of the table."""
+        options = self._options()
+        reader = options.connect()
+        table = options.find_table(reader)
+        _check(schema, _columns(table, schema.fieldNames()))
+        # Spark refuses a reader with `pushFilters` while its setting for it is off.
+        kind = FilteringBatchReader if _is_filtering() else StateBatchReader
+        return kind(options, reader, table, schema)
+
+    def _options(self) -> SourceOptions:
+        return SourceOptions.parse({name.lower(): self.options[name] for name in self.options})
+
+
+def _is_filtering() -> bool:
+    """Whether this process pushes filters down."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return _FILTERING in sys.modules or (spec is not None and spec.name == _FILTERING)
+
+
+def _columns(table: StateTable, names: list[str] | None) -> StructType:
+    if names is None:
+        return spark_schema(table.schema)
+    unknown = [name for name in names if name not in table.schema.names]
+    if unknown:
+        raise ValueError(f"the table has no column {unknown[0]!r}; it has {table.schema.names}")
+    return spark_schema(fields(table.schema, names))
+
+
+def _check(asked: StructType, there: StructType) -> None:
+    """Checks the types of a schema that may be the user's."""
+    for wanted, found in zip(asked, there, strict=True):
+        if wanted.dataType != found.dataType:
+            raise ValueError(
+                f"column {wanted.name!r} is {found.dataType.simpleString()}, and the schema says "
+                f"{wanted.dataType.simpleString()}"
+            )

@@ -1,0 +1,57 @@
+"""The option `key`: keys as text or JSON."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from holdfast._reader import keys as keys_
+from holdfast._reader.arrow import arrow
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def parse_keys(text: str, columns: "pyarrow.Schema") -> "pyarrow.RecordBatch":
+    """Returns the keys that the option names.
+
+    JSON begins with a bracket, a brace or a quote; all other text is the value of a key's only
+    column. A JSON list has a key in each element. A key of several columns is a list or an object.
+    A list of single values is one such key.
+
+    Raises `ValueError` for text that names no keys of these columns.
+    """
+    keys: list[Any] = [text]
+    if text.lstrip().startswith(("[", "{", '"')):
+        try:
+            found = json.loads(text, parse_float=str)
+        except ValueError as error:
+            raise ValueError(f"option key is {text!r}, which is no JSON: {error}") from error
+        keys = found if isinstance(found, list) else [found]
+        if len(columns) > 1 and keys and not any(isinstance(key, list | dict) for key in keys):
+            keys = [keys]
+    try:
+        rows = [keys_.key_values(columns, _key(columns, key), "keys") for key in keys]
+    except TypeError as error:
+        raise ValueError(f"option key is {text!r}: {error}") from error
+    if any(len(row) != len(columns) for row in rows):
+        raise ValueError(f"option key is {text!r}: each key has the columns {columns.names}")
+    given = {
+        field.name: _column([row[index] for row in rows], field)
+        for index, field in enumerate(columns)
+    }
+    return keys_.many_keys(columns, given)
+
+
+def _key(columns: "pyarrow.Schema", key: Any) -> Any:
+    return tuple(key) if len(columns) > 1 and isinstance(key, list) else key
+
+
+def _column(values: list[Any], field: "pyarrow.Field") -> "pyarrow.Array":
+    """Returns the values as a column: what JSON has no type for is text."""
+    pa = arrow()
+    if any(isinstance(value, str) for value in values):
+        texts = [value if value is None else str(value) for value in values]
+        return pa.array(texts, pa.string())
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"option key: column {field.name!r} is {field.type}: {error}") from error
