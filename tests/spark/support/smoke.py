@@ -173,6 +173,9 @@ def check_tables(stream: streams.Stream) -> None:
     assert sorted(tuple(row) for row in table.collect()) == wanted
     by_option = source.option("key", "c").load(stream.address).select("x")
     assert [row.x for row in by_option.collect()] == [12]
+    orders = stream.spark.range(1).selectExpr("'d' as k")
+    joined = hfs.lookup(orders, stream.address, "materialize", on="k", columns=["x"])
+    assert [tuple(row) for row in joined.collect()] == [("d", 13)]
     setting = "spark.sql.python.filterPushdown.enabled"
     if tuple(map(int, pyspark.__version__.split(".")[:2])) > (4, 0):
         stream.spark.conf.set(setting, "true")

@@ -5,15 +5,19 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as sql
+from pyspark.sql.functions import broadcast
 
 from holdfast._reader.read_source import Offline
-from holdfast._reader.state_reader import connect
+from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp, timestamp_micros
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
+
+_EPOCH: Final = "__holdfast_epoch"
+"""The column that gives each task the epoch that it reads."""
 
 
 def lookup(
@@ -38,13 +42,15 @@ def lookup(
     nulls.
 
     `columns` are the table's columns that are added, by default all but the key's. The frame may be
-    static or a stream. Each batch of rows (`spark.sql.execution.arrow.maxRecordsPerBatch`) reads
-    one epoch, the newest final one, or `epoch`. So the rows of one micro-batch may be of different
-    epochs, and a recomputed micro-batch may find newer rows. For a join that gives the same rows
-    again, read the other query's changes as a stream and join them with `join_asof`.
+    static or a stream. All its rows, in a stream those of each micro-batch, read one epoch: the
+    newest final one when the micro-batch begins, or `epoch`. A recomputed micro-batch may find
+    newer rows. For a join that gives the same rows again, read the other query's changes as a
+    stream and join them with `join_asof`.
 
-    `offline` as in `holdfast.connect`: with `"auto"` each Python worker makes copies of the
-    partitions if no state host answers.
+    `offline` as in `holdfast.connect`. The hosts have the newest epoch only. With `"auto"` a Python
+    worker that comes later makes copies of the partitions that it reads, and moves them on with
+    each micro-batch. With `"never"` there are no copies: each batch of rows
+    (`spark.sql.execution.arrow.maxRecordsPerBatch`) reads the newest epoch.
 
     Raises `StateMismatchError` if there is no such table, `ValueError` or `TypeError` for an
     argument that does not fit the frame or the table.
@@ -54,7 +60,27 @@ def lookup(
         look_up = _LookUp(
             df, found, keys=_keys(on, found), as_of=as_of, columns=columns, epoch=epoch
         )
-        return df.mapInArrow(look_up, look_up.output)
+        if epoch is not None or offline == "never":
+            return df.mapInArrow(look_up, look_up.output)
+        # Spark evaluates a broadcast once in each micro-batch, and gives it to all tasks.
+        newest = df.sparkSession.range(0, 1, 1, 1)
+        chosen = newest.mapInArrow(_NewestEpoch(reader), f"{_EPOCH} long")
+        return df.crossJoin(broadcast(chosen)).mapInArrow(look_up, look_up.output)
+
+
+class _NewestEpoch:
+    """Chooses the epoch, in a Python worker."""
+
+    def __init__(self, reader: StateReader) -> None:
+        self._reader: Final = reader
+
+    def __call__(self, rows: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
+        """Returns a row with the newest epoch for each row."""
+        import pyarrow as pa
+
+        for batch in rows:
+            epochs = [self._reader.final_epoch()] * batch.num_rows
+            yield pa.RecordBatch.from_arrays([pa.array(epochs, pa.int64())], names=[_EPOCH])
 
 
 class _LookUp:
@@ -105,15 +131,23 @@ class _LookUp:
         """Adds the table's columns to batches of the frame's rows."""
         import pyarrow as pa
 
-        for batch in batches:
+        for rows in batches:
+            batch, epoch = self._without_epoch(rows)
             given = {key: batch.column(name) for key, name in self._keys.items()}
             moment: Any = self._moment if self._as_of is None else batch.column(self._as_of)
-            found = self._table.get_batch(
-                given, as_of=moment, columns=self._columns, epoch=self._epoch
-            )
+            found = self._table.get_batch(given, as_of=moment, columns=self._columns, epoch=epoch)
             added = [column.combine_chunks() for column in found.columns]
             names = [*batch.schema.names, *self._columns]
             yield pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)
+
+    def _without_epoch(
+        self, rows: "pyarrow.RecordBatch"
+    ) -> "tuple[pyarrow.RecordBatch, int | None]":
+        """Returns the frame's columns and the epoch, which may be a last column."""
+        if rows.schema.names[-1:] != [_EPOCH]:
+            return rows, self._epoch
+        epoch = rows.column(_EPOCH)[0].as_py() if rows.num_rows else None
+        return rows.drop_columns([_EPOCH]), epoch
 
 
 def _keys(on: str | Sequence[str] | Mapping[str, str], table: StateTable) -> dict[str, str]:
