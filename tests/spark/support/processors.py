@@ -165,6 +165,38 @@ class Sums:
         yield pa.record_batch([keys, now], names=["k", "n"])
 
 
+class Latest:
+    """Keeps the newest value of each key, and its versions; a negative one deletes."""
+
+    stores = (
+        hf.stores.key_value("latest", key=STRING, value=INT64),
+        hf.stores.versioned("versions", key=STRING, value=INT64, history_retention=10**12),
+    )
+
+    def process(self, batch, ctx):
+        for row in sorted(batch.to_pylist(), key=lambda row: row["t"]):
+            value = row["x"] if row["x"] >= 0 else None
+            ctx["latest"].put(row["k"], value)
+            ctx["versions"].put(row["k"], value, row["t"])
+        return []
+
+
+UNSIGNED = hf.serde.struct(
+    pa.schema([("a", pa.uint8()), ("b", pa.uint16()), ("c", pa.uint32()), ("d", pa.uint64())])
+)
+
+
+class Unsigned:
+    """Stores the greatest number of each unsigned type."""
+
+    stores = (hf.stores.key_value("unsigned", key=UNSIGNED, value=UNSIGNED),)
+
+    def process(self, batch, ctx):
+        most = {"a": 2**8 - 1, "b": 2**16 - 1, "c": 2**32 - 1, "d": 2**64 - 1}
+        ctx["unsigned"].put(most, most)
+        return []
+
+
 class Fails(Hits):
     """Behaves as `Hits`, but its first attempt fails in mid-batch, as `how` says."""
 

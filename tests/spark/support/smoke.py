@@ -173,6 +173,7 @@ def check_tables(stream: streams.Stream) -> None:
     assert sorted(tuple(row) for row in table.collect()) == wanted
     by_option = source.option("key", "c").load(stream.address).select("x")
     assert [row.x for row in by_option.collect()] == [12]
+    check_changes(stream)
     orders = stream.spark.range(1).selectExpr("'d' as k")
     joined = hfs.lookup(orders, stream.address, "materialize", on="k", columns=["x"])
     assert [tuple(row) for row in joined.collect()] == [("d", 13)]
@@ -181,6 +182,21 @@ def check_tables(stream: streams.Stream) -> None:
         stream.spark.conf.set(setting, "true")
     assert [row.x for row in table.where("k = 'b'").collect()] == [11]
     stream.spark.conf.unset(setting)
+
+
+def check_changes(stream: streams.Stream) -> None:
+    """Follows the changes of a table into files; a second start has nothing to add."""
+    out, checkpoint = str(stream.base / "followed"), str(stream.base / "follower")
+    for _ in range(2):
+        source = stream.spark.readStream.format("holdfast").option("table", "materialize")
+        options = {"changes": "true", "startingEpoch": "earliest", "maxEpochsPerTrigger": "1"}
+        rows = source.options(**options).load(stream.address)
+        writer = rows.writeStream.format("parquet").option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start(out).awaitTermination()
+        found = stream.spark.read.parquet(out).select("x", "deleted").collect()
+        assert sorted(tuple(row) for row in found) == [
+            (x, False) for x in sorted(x for _, _, x in LEFT)
+        ], found
 
 
 def in_foreach_batch(stream: streams.Stream) -> list[Any]:

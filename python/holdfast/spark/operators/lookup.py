@@ -122,8 +122,11 @@ class _LookUp:
         )
         self._columns: Final = added
         self._epoch: Final = epoch
+        types = [table.schema.field(name).type for name in added]
         fields = [
-            sql.StructField(name, from_arrow_type(table.schema.field(name).type)) for name in added
+            # By default PySpark 4.0 and 4.1 take a time without a zone for an instant.
+            sql.StructField(name, from_arrow_type(kind, prefer_timestamp_ntz=True))
+            for name, kind in zip(added, types, strict=True)
         ]
         self.output: Final = sql.StructType([*df.schema.fields, *fields])
 

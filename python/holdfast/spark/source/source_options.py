@@ -27,6 +27,10 @@ class SourceOptions:
     as_of: int | None = None
     versions: bool = False
     epoch: int | None = None
+    changes: bool = False
+    starting_epoch: str | None = None
+    ending_epoch: int | None = None
+    max_epochs: int | None = None
     offline: Offline = "auto"
     timeout: float = 30.0
     cache_dir: str | None = None
@@ -49,7 +53,7 @@ class SourceOptions:
             # Spark's own begin with two underscores.
             if not name.startswith((_STORAGE, "__"))
         }
-        unknown = given.keys() - _NAMES
+        unknown = given.keys() - {name.lower() for name in _NAMES}
         if unknown:
             raise ValueError(
                 f"{min(unknown)!r} is no option of the data source holdfast; they are "
@@ -60,6 +64,8 @@ class SourceOptions:
         offline = given.get("offline", "auto")
         if offline not in get_args(Offline):
             raise ValueError(f"offline is {offline!r}; it is one of {get_args(Offline)}")
+        changes = _flag("changes", given.get("changes", "false"))
+        _check_together(changes, given)
         return SourceOptions(
             root=given["path"],
             table=given.get("table"),
@@ -67,7 +73,11 @@ class SourceOptions:
             key=given.get("key"),
             as_of=_moment(given.get("as_of")),
             versions=_flag("versions", given.get("versions", "false")),
-            epoch=None if "epoch" not in given else _number("epoch", given["epoch"]),
+            epoch=_number("epoch", given),
+            changes=changes,
+            starting_epoch=_start(given.get("startingepoch")),
+            ending_epoch=_number("endingEpoch", given),
+            max_epochs=_number("maxEpochsPerTrigger", given, least=1),
             offline=cast("Offline", offline),
             timeout=_seconds(given.get("timeout", "30")),
             cache_dir=given.get("cache_dir"),
@@ -108,6 +118,12 @@ class SourceOptions:
             raise ValueError("give as_of or versions, not both")
         return found
 
+    @property
+    def first_epoch(self) -> int | None:
+        """The number of the first epoch whose changes are read; None: the oldest of the log."""
+        start = self.starting_epoch
+        return int(start) if start is not None and start.isdecimal() else None
+
     def source(self, epoch: int) -> ReadSource:
         """Returns the options of a read of exactly this epoch."""
         # What is staged of the next epoch differs from task to task.
@@ -115,9 +131,27 @@ class SourceOptions:
         return {"epoch": epoch, "timeout": self.timeout, "isolation_level": level}
 
 
-_NAMES: Final = frozenset(SourceOptions.__dataclass_fields__) - {"root", "storage_options"} | {
-    "path"
-}
+_OF_TABLE: Final = ("key", "as_of", "versions", "epoch")
+_OF_CHANGES: Final = ("startingEpoch", "endingEpoch", "maxEpochsPerTrigger")
+_NAMES: Final = (
+    "path",
+    "table",
+    "columns",
+    *_OF_TABLE,
+    "changes",
+    *_OF_CHANGES,
+    "offline",
+    "timeout",
+    "cache_dir",
+)
+
+
+def _check_together(changes: bool, given: Mapping[str, str]) -> None:
+    """Checks that the options are for what is read, the table or its changes."""
+    for name in _OF_TABLE if changes else _OF_CHANGES:
+        if name.lower() in given:
+            of = "the table" if changes else "its changes"
+            raise ValueError(f"option {name} is for {of}; changes is {str(changes).lower()}")
 
 
 def _columns(text: str | None) -> list[str] | None:
@@ -151,11 +185,21 @@ def _flag(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def _number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ValueError(f"option {name} is {text!r}; give a number") from error
+def _number(name: str, given: Mapping[str, str], least: int = 0) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(f"option {name} is {text!r}; give a number from {least}")
+    return int(text)
+
+
+def _start(text: str | None) -> str | None:
+    if text is None or text in ("snapshot", "earliest", "latest") or text.isdecimal():
+        return text
+    raise ValueError(
+        f"option startingEpoch is {text!r}; give snapshot, earliest, latest or a number"
+    )
 
 
 def _seconds(text: str) -> float:

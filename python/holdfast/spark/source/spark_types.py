@@ -39,7 +39,7 @@ def as_sparks(batch: "pyarrow.RecordBatch", schema: "pyarrow.Schema") -> "pyarro
 
 def _spark_type(field: "pyarrow.Field") -> sql.DataType:
     try:
-        spark_type = conversions.from_arrow_type(_signed(field.type))
+        spark_type = conversions.from_arrow_type(_signed(field.type), prefer_timestamp_ntz=True)
         arrow_schema(sql.StructType([sql.StructField(field.name, spark_type)]))
     except Exception as error:
         raise ValueError(

@@ -198,7 +198,7 @@ def test_a_table_without_a_final_epoch_is_refused(stream: Stream):
         ({"as_of": "2024-01-01T00:00:00"}, "give epoch microseconds, or a time with its zone"),
         ({"versions": "1"}, "give true or false"),
         ({"versions": "true"}, "only a versioned one keeps versions"),
-        ({"epoch": "new"}, "option epoch is 'new'; give a number"),
+        ({"epoch": "new"}, "option epoch is 'new'; give a number from 0"),
         ({"offline": "no"}, "offline is 'no'; it is one of"),
         ({"key": "[1"}, "which is no JSON"),
     ],

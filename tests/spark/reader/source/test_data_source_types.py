@@ -5,9 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from processors import OUT, EveryKind
+from processors import OUT, EveryKind, Unsigned
 from pyspark.sql import DataFrame
 from streams import Stream
 
@@ -95,22 +94,6 @@ def test_stores_of_each_kind_are_read(stream: Stream):
         rows = table.scan().read_all()
         assert found.columns == rows.column_names
         assert found.count() == rows.num_rows
-
-
-UNSIGNED = hf.serde.struct(
-    pa.schema([("a", pa.uint8()), ("b", pa.uint16()), ("c", pa.uint32()), ("d", pa.uint64())])
-)
-
-
-class Unsigned:
-    """Stores the greatest number of each unsigned type."""
-
-    stores = (hf.stores.key_value("unsigned", key=UNSIGNED, value=UNSIGNED),)
-
-    def process(self, batch, ctx):
-        most = {"a": 2**8 - 1, "b": 2**16 - 1, "c": 2**32 - 1, "d": 2**64 - 1}
-        ctx["unsigned"].put(most, most)
-        return []
 
 
 def test_unsigned_numbers_are_read(stream: Stream):

@@ -1,0 +1,49 @@
+"""The changes of one micro-batch: which epochs, and whether the table comes first."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+Offset = dict[str, Any]
+"""Where a stream is, as Spark stores it."""
+
+BEGIN: Final[Offset] = {"epoch": None}
+"""Before the first micro-batch.
+
+Spark asks for it again if it computes the first micro-batch again: it does not depend on the state.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangesSpan:
+    """The rows between two offsets."""
+
+    first: int
+    """The first epoch of the changes."""
+    last: int
+    """The last epoch of them; before `first`: none."""
+    table_epoch: int | None = None
+    """The epoch of the table whose rows come before the changes; None: they do not."""
+
+    @staticmethod
+    def between(start: Offset, end: Offset) -> "ChangesSpan":
+        """Returns the rows after one offset up to another.
+
+        The first offset of a stream says where it began.
+        """
+        if start["epoch"] is not None:
+            return ChangesSpan(first=start["epoch"] + 1, last=end["epoch"])
+        return ChangesSpan(first=end["first"], last=end["epoch"], table_epoch=end["table"])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no rows."""
+        return self.table_epoch is None and not self.has_changes
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there are changes."""
+        return self.first <= self.last
+
+    def end(self) -> Offset:
+        """Returns the offset after these rows, of a stream that begins with them."""
+        return {"epoch": self.last, "first": self.first, "table": self.table_epoch}

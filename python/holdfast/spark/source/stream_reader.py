@@ -1,0 +1,117 @@
+"""Follows the changes of a table as a stream: an offset is the last epoch that was read."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from holdfast.errors import StateMismatchError
+from holdfast.spark.source.changes_reader import TableChanges
+from holdfast.spark.source.changes_span import BEGIN, ChangesSpan, Offset
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_limits: Any
+try:
+    from pyspark.sql.streaming import datasource as _limits
+except ImportError:
+    # PySpark 4.0 and 4.1 have no limits of sources: they ask for the newest offset only.
+    _limits = None
+_AvailableNow: Any = object if _limits is None else _limits.SupportsTriggerAvailableNow
+
+_NOTHING: Final = -1
+"""The target of a query that ends with no epoch."""
+
+
+class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
+    """Reads final epochs, each once.
+
+    What a micro-batch reads depends on its two offsets only, so that a repeated one has the same
+    rows.
+    """
+
+    def __init__(self, changes: TableChanges) -> None:
+        self._changes: Final = changes
+        self._start: Offset | None = None
+        self._target: int | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Returns the offset before all rows."""
+        self._start = BEGIN
+        return BEGIN
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """Returns the limit of epochs, as a number of files: Spark has no other name for it."""
+        limit = self._changes.options.max_epochs
+        return _limits.ReadAllAvailable() if limit is None else _limits.ReadMaxFiles(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Notes the newest epoch: the query ends with it."""
+        newest = self._changes.reader.epoch
+        self._target = _NOTHING if newest is None else newest
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        """Returns the newest offset, for the query's progress."""
+        newest = self._changes.reader.epoch
+        return None if newest is None else {"epoch": newest}
+
+    def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
+        """Returns the end of the next micro-batch; `start` if there is nothing new.
+
+        Raises `StateMismatchError` if epochs that were read have been taken back.
+        """
+        start = start or self._start
+        newest = self._changes.reader.epoch
+        if newest is None or self._target == _NOTHING:
+            return start or BEGIN
+        if start is not None and start["epoch"] is not None and newest < start["epoch"]:
+            raise StateMismatchError(
+                f"{self._changes.options.root}: epoch {start['epoch']} was read, and the newest is "
+                f"{newest}: later epochs were taken back. Start with another checkpoint"
+            )
+        if self._target is not None:
+            newest = min(newest, self._target)
+        most = self._changes.options.max_epochs
+        if _limits is not None and isinstance(limit, _limits.ReadAllAvailable):
+            most = None
+        if start is None:
+            # An older PySpark at a start, which may be the first one: the offset fits both.
+            return self._begin(newest, None)
+        if start["epoch"] is None:
+            return self._begin(newest, most)
+        return start if newest <= start["epoch"] else _limited(start["epoch"] + 1, newest, most)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Returns a task for each partition of the state; none if there are no rows.
+
+        Raises `ChangesLostError` if the log no longer has the first epoch.
+        """
+        self._start = end
+        if start == end:
+            return []
+        return self._changes.partitions(ChangesSpan.between(start, end))
+
+    def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
+        """Reads the rows of a task."""
+        return self._changes.read(partition)
+
+    def _begin(self, newest: int, most: int | None) -> Offset:
+        """Returns the end of the first micro-batch."""
+        where = self._changes.options.starting_epoch or "snapshot"
+        if where == "snapshot":
+            return ChangesSpan(first=newest + 1, last=newest, table_epoch=newest).end()
+        if where == "latest":
+            return ChangesSpan(first=newest + 1, last=newest).end()
+        first = self._changes.options.first_epoch
+        if first is None:
+            first = self._changes.table.oldest_changes()
+        if first is None or first > newest:
+            return BEGIN
+        last = _limited(first, newest, most)["epoch"]
+        return ChangesSpan(first=first, last=last).end()
+
+
+def _limited(first: int, newest: int, most: int | None) -> Offset:
+    """Returns the offset of the newest epoch, or of an earlier one with so many epochs."""
+    return {"epoch": newest if most is None else min(newest, first + most - 1)}
