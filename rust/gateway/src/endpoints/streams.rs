@@ -93,7 +93,7 @@ async fn send(
         let table = root.table(&asked.path.table)?;
         let (rows, keys) = bounds(&KeyColumns::of_key(&table.description))?;
         let call = ReadCall { rows, ..call };
-        let mut rows = table.reader.scan(table.named(), call, keys, from)?;
+        let mut rows = table.reader.scan(table.named(), call, keys, None, from)?;
         // What is wrong with a read shows at its first batch, while the status can still say so.
         let first = rows.next().transpose()?;
         let state = rows.state();

@@ -108,7 +108,7 @@ impl StateReader {
     /// As [`StateReader::tables`].
     pub fn metrics(&self) -> Result<Vec<HostMetrics>> {
         let operators = self.root.operators.names()?;
-        let partitions: Vec<PartitionId> = self.routing.all_partitions().collect();
+        let partitions = self.routing.chosen(None)?;
         self.hosts.metrics(&operators, &partitions)
     }
 
