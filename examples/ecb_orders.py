@@ -24,7 +24,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -438,6 +438,7 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
         "micro-batches\n",
         flush=True,
     )
+    print(f"{look_into(folders.state)}\n", flush=True)
 
     show = Show(options.rows)
     half = MICRO_BATCHES // 2
@@ -485,12 +486,46 @@ def demo(folders: Folders, options: argparse.Namespace) -> int:
         "total time": f"{total:.0f} s",
     }.items():
         print(f"  {name:<16} {value}")
+    print(
+        f"\nThe state after the last micro-batch, read by hf.connect:\n{last_rates(folders.state)}"
+    )
+    if options.dir is not None:
+        print(f"\n{look_into(folders.state)}")
     verdict = f"{enriched.height} orders, {differences} differences"
     print(
         f"\n{verdict}, {lost} lost, {doubled} doubled" if options.kill else f"\n{verdict}",
         flush=True,
     )
     return 0 if differences == lost == doubled == 0 else 1
+
+
+def look_into(state: Path) -> str:
+    """Returns commands that read the state, while the query runs or later."""
+    # In a checkout the command is not installed.
+    installed = shutil.which("holdfast")
+    holdfast = "holdfast" if installed else f"{sys.executable} -m holdfast"
+    return (
+        "Read the state from another terminal, also while the query runs:\n"
+        f"  {holdfast} tables {state}\n"
+        f"  {holdfast} get {state} rates USD --as-of 2024-03-15T12:00:00Z\n"
+        f"  {holdfast} versions {state} rates USD --limit 5"
+    )
+
+
+def last_rates(state: Path) -> str:
+    """Returns the newest rates of some currencies, and those of a day, as the state has them."""
+    import holdfast as hf
+
+    day = datetime(2008, 9, 15, 18, tzinfo=UTC)
+    currencies = ["USD", "GBP", "JPY", "CHF"]
+    with hf.connect(state) as reader:
+        rates = reader["rates"]
+        now, then = rates.get_batch(currencies), rates.get_batch(currencies, as_of=day)
+    rows = zip(currencies, now["rate"].to_pylist(), then["rate"].to_pylist(), strict=True)
+    return "\n".join(
+        f"  {currency}  {newest:>9}   as of {day:%Y-%m-%d}: {old:>9}"
+        for currency, newest, old in rows
+    )
 
 
 class Killer:
