@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from gateway_client import Client
 
+from holdfast.cli import main
 from holdfast.gateway import named_roots
-from holdfast.gateway.__main__ import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "serve.md"
 
 
 @contextmanager
 def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
-    command = [sys.executable, "-m", "holdfast.gateway", "--listen", "127.0.0.1:0", *arguments]
+    command = [sys.executable, "-m", "holdfast", "serve", "--listen", "127.0.0.1:0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:
             assert started.stdout is not None
@@ -48,9 +48,11 @@ def test_requests_end_before_the_process(many: str):
 
 
 def test_wrong_arguments_are_an_error(prices: str, tmp_path: Path, capsys):
-    assert main([prices, "--listen", "0.0.0.0:0"]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", prices, "--listen", "0.0.0.0:0"])
+    assert ended.value.code == 2
     assert "give a token file" in capsys.readouterr().err
-    assert main([str(tmp_path / "none")]) == 1
+    assert main(["serve", str(tmp_path / "none")]) == 1
     assert "holdfast: " in capsys.readouterr().err
     with pytest.raises(ValueError, match="NAME=ROOT"):
         named_roots(["/a/x", "/b/x/"])

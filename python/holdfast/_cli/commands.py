@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from holdfast._cli import export, maintenance, reading, verify
+from holdfast._cli import export, reading
 from holdfast._cli.doctor import command as doctor
+from holdfast._cli.operating import maintenance, serve, verify
 from holdfast._core import __version__
 
 
@@ -46,6 +47,7 @@ for _command in (
     reading.changes,
     reading.sql,
     export.export,
+    serve.serve,
     maintenance.epochs,
     verify.verify,
     doctor.doctor,

@@ -55,17 +55,21 @@ def root_argument(*, required: bool = True) -> Callable[[Command], Command]:
     """Adds ROOT and the storage options."""
 
     def add(command: Command) -> Command:
-        option = click.option(
-            "--storage-option",
-            "storage_options",
-            type=key_and_value,
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="As in State(storage_options=...); may be repeated.",
-        )
-        return click.argument("root", required=required)(option(command))
+        return click.argument("root", required=required)(storage_option(command))
 
     return add
+
+
+def storage_option(command: Command) -> Command:
+    """Adds the storage options."""
+    return click.option(
+        "--storage-option",
+        "storage_options",
+        type=key_and_value,
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="As in State(storage_options=...); may be repeated.",
+    )(command)
 
 
 def table_argument(command: Command) -> Command:

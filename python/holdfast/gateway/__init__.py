@@ -1,13 +1,13 @@
 """Serves the state of queries over HTTP, for clients in any language.
 
-`Gateway` serves from the process that makes it; `python -m holdfast.gateway ROOT` is a process of
-its own. docs/serve.md has the paths and examples.
+`Gateway` serves from the process that makes it; `holdfast serve` is a process of its own.
+docs/serve.md has the paths and examples.
 """
 
 import signal
-import threading
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from queue import SimpleQueue
 from types import FrameType, TracebackType
 from typing import Final, Self
 
@@ -83,15 +83,16 @@ class Gateway:
 
         To be called in the main thread.
         """
-        ended = threading.Event()
+        # An event must not be set in a handler: the thread may be about to wait, with its lock.
+        ended: SimpleQueue[int] = SimpleQueue()
         signals = (signal.SIGINT, signal.SIGTERM)
 
         def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler has them
-            ended.set()
+            ended.put(number)
 
         before = [signal.signal(number, end) for number in signals]
         try:
-            ended.wait()
+            ended.get()
         finally:
             for number, handler in zip(signals, before, strict=True):
                 signal.signal(number, handler)
