@@ -47,7 +47,7 @@ ROOMS = {
         {"problem", "settings"},
         {"request", "response", "state"},
         {"routes"},
-        {"endpoints"},
+        {"endpoints", "page"},
         {"server"},
     ],
     "proof": [],

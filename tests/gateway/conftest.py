@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_client import Client
+from gateway_client import HOSTILE, Client
 from pyspark.sql import functions as F
 
 import holdfast.spark as hfs
@@ -58,6 +58,29 @@ def prices(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
         ),
         state,
     )
+    return str(folder / "shop")
+
+
+@pytest.fixture(scope="session")
+def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A root with a table whose keys and values are also hostile."""
+    folder = tmp_path_factory.mktemp("page")
+    prices = [
+        ("tea", "2026-03-01 09:00:00Z", 3.0, "opening price"),
+        ("tea", "2026-03-02 14:00:00Z", 3.5, "new harvest"),
+        ("tea", "2026-03-05 08:00:00Z", 3.25, "offer of the week"),
+        ("tea", "2026-03-06 08:00:00Z", 3.5, "offer ended"),
+        ("jam", "2026-03-01 12:00:00Z", 2.0, "opening price"),
+        (HOSTILE, "2026-03-01 12:00:00Z", 1.0, HOSTILE),
+    ]
+    frame = spark.createDataFrame(prices, "product string, since string, price double, why string")
+    frame = frame.withColumn("since", F.to_timestamp("since"))
+    state = hfs.State(str(folder / "shop"), partitions=2)
+    changes = stream_of(spark, frame, folder / "input")
+    table = hfs.materialize(
+        changes, by="product", on="since", history_retention="30 days", name="prices", state=state
+    )
+    run(table, state)
     return str(folder / "shop")
 
 

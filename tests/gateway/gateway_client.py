@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 ARROW = "application/vnd.apache.arrow.stream"
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
 
 
 @dataclass

@@ -9,9 +9,11 @@
 //! | `state` | the roots, and the bound on the work for them |
 //! | `routes` | the one table of routes, and its OpenAPI description |
 //! | `endpoints` | what each route does |
+//! | `page` | the page that shows the state to people |
 //! | `server` | connections, access, start and end |
 
 mod endpoints;
+mod page;
 mod problem;
 mod request;
 mod response;

@@ -65,6 +65,7 @@ async fn answered(
         Endpoint::Metrics => metrics::metrics(asked).await,
         Endpoint::Roots => lists::roots(asked).await,
         Endpoint::Tables => lists::tables(asked).await,
+        Endpoint::Hosts => lists::hosts(asked).await,
         Endpoint::Row => rows::row(asked).await,
         Endpoint::Rows => {
             let limit = asked.state.limits.body_bytes;

@@ -1,6 +1,7 @@
-//! The roots, and the tables of one.
+//! The roots, and the tables and hosts of one.
 
 use axum::response::Response;
+use holdfast_core::{Error, ErrorKind};
 use holdfast_host::reader::TableDescription;
 use serde_json::{Value, json};
 
@@ -48,6 +49,18 @@ pub async fn tables(asked: Asked) -> Result<Response, Problem> {
     let (epoch, list) = asked.state.work.run(list).await?;
     let epoch = epoch.map(|epoch| epoch.0);
     Ok(json_response(Value::from(list).to_string(), epoch))
+}
+
+/// Lists the hosts of a root that answer.
+pub async fn hosts(asked: Asked) -> Result<Response, Problem> {
+    let root = asked.state.root(asked.path.root.as_deref())?;
+    let list = move |_permit| Ok((root.reader().epoch()?, root.reader().metrics()?));
+    let (epoch, hosts) = asked.state.work.run(list).await?;
+    let text = serde_json::to_string(&hosts).map_err(|error| {
+        let text = format!("the figures of hosts cannot be sent: {error}");
+        Error::new(ErrorKind::Serialization, text)
+    })?;
+    Ok(json_response(text, epoch.map(|epoch| epoch.0)))
 }
 
 fn described(table: &TableDescription, several: bool) -> Value {

@@ -22,6 +22,8 @@ pub enum Endpoint {
     Roots,
     /// The tables of a root.
     Tables,
+    /// The hosts of a root.
+    Hosts,
     /// One row.
     Row,
     /// The rows of many keys.
@@ -41,6 +43,7 @@ impl Endpoint {
             Self::Metrics => "metrics",
             Self::Roots => "roots",
             Self::Tables => "tables",
+            Self::Hosts => "hosts",
             Self::Row => "row",
             Self::Rows => "rows",
             Self::Scan => "scan",
@@ -99,6 +102,13 @@ pub const ROUTES: &[Route] = &[
         method: Method::GET,
         paths: &["/v1/tables", "/v1/roots/{root}/tables"],
         summary: "The tables of a root",
+        parameters: &[],
+    },
+    Route {
+        endpoint: Endpoint::Hosts,
+        method: Method::GET,
+        paths: &["/v1/hosts", "/v1/roots/{root}/hosts"],
+        summary: "The state hosts that answer, with the figures of their partitions",
         parameters: &[],
     },
     Route {

@@ -10,13 +10,14 @@ use axum::routing::{MethodFilter, MethodRouter};
 
 use super::access::{Access, guard};
 use crate::endpoints::answer;
+use crate::page::page;
 use crate::problem::Problem;
 use crate::routes::ROUTES;
 use crate::state::GatewayState;
 
 /// Makes the router of a gateway.
 pub fn router(state: &Arc<GatewayState>, access: Access) -> Router {
-    let mut router = Router::new();
+    let mut router = page();
     for route in ROUTES {
         // Others are refused: a read changes nothing.
         let filter = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::GET);
