@@ -9,7 +9,7 @@ import click
 
 from holdfast._cli import export, reading
 from holdfast._cli.doctor import command as doctor
-from holdfast._cli.operating import maintenance, serve, verify
+from holdfast._cli.operating import maintenance, serve, top, verify
 from holdfast._core import __version__
 
 
@@ -48,6 +48,7 @@ for _command in (
     reading.sql,
     export.export,
     serve.serve,
+    top.top,
     maintenance.epochs,
     verify.verify,
     doctor.doctor,

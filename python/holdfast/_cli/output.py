@@ -97,19 +97,24 @@ def show_json(value: Any) -> None:
 
 def show_table(titles: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
     """Prints rows: in a terminal as a table that fits it, otherwise as plain aligned columns."""
-    cells = ([cell_text(cell) for cell in row] for row in rows)
     if sys.stdout.isatty():
-        table = Table(*(Column(escape(title), overflow="fold") for title in titles))
-        for row in cells:
-            table.add_row(*map(Text, row))
-        Console().print(table)
+        Console().print(rich_table(titles, rows))
         return
+    cells = ([cell_text(cell) for cell in row] for row in rows)
     measured = list(itertools.islice(cells, _MEASURED))
     columns = zip(*[list(titles), *measured], strict=True)
     widths = [max(map(len, column)) for column in columns]
     for row in itertools.chain([list(titles)], measured, cells):
         line = "  ".join(map(str.ljust, row, widths)).rstrip()
         click.echo(line)
+
+
+def rich_table(titles: Sequence[str], rows: Iterable[Iterable[Any]]) -> Table:
+    """Returns rows as a table for a terminal."""
+    table = Table(*(Column(escape(title), overflow="fold") for title in titles))
+    for row in rows:
+        table.add_row(*(Text(cell_text(cell)) for cell in row))
+    return table
 
 
 def cell_text(value: Any) -> str:
