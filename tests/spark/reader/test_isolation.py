@@ -136,3 +136,25 @@ def test_stale_copies_are_read_if_that_is_allowed(stream: Stream):
     assert set(values(table)) == {2}
     newest = table.scan(stale_ok=True).schema.metadata
     assert newest[b"holdfast.behind"] == b"0"
+
+
+def test_no_keys_have_the_newest_epoch(stream: Stream):
+    same_value(stream, 0)
+    stream.run(stored(stream))
+    same_value(stream, 1)
+    stream.run(stored(stream))
+    for offline in ("auto", "never", "only"):
+        table = hf.connect(stream.address, offline=offline)["table"]
+        table.scan(offline="auto").read_all()
+        found = table.get_batch([], timeout=5)
+        assert (found.num_rows, found.schema.metadata[b"holdfast.epoch"]) == (0, b"1")
+        assert table.get_batch([], epoch=0).schema.metadata[b"holdfast.epoch"] == b"0"
+
+
+def test_an_old_epoch_is_refused_at_once_if_only_hosts_may_answer(stream: Stream):
+    for value in (0, 1, 2):
+        same_value(stream, value)
+    with held(stream, stored(stream), 2):
+        table = hf.connect(stream.address, offline="never")["table"]
+        with pytest.raises(ValueError, match="hosts have epoch 1, and no longer epoch 0: offline="):
+            table.get("a", epoch=0, timeout=600)

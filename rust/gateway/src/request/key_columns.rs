@@ -194,10 +194,17 @@ fn exact(field: &Field, value: Value) -> Result<Value, Problem> {
                 .map_or_else(|| value.to_string(), str::to_owned);
             let digits = text.split_once('.').map_or("", |(_, digits)| digits);
             let digits = digits.trim_end_matches('0').len();
+            if text.contains(['e', 'E']) {
+                return Err(not_such(field, &text, "write it without an exponent"));
+            }
             if digits > usize::try_from(*scale).unwrap_or(0) {
                 return Err(not_such(field, &text, "too many digits behind the point"));
             }
             Ok(Value::String(text))
+        }
+        // A longer text would be cut to its date.
+        (DataType::Date32, Value::String(text)) if text.len() != "2026-03-01".len() => {
+            Err(not_such(field, text, "give a date as 2026-03-01"))
         }
         (_, Value::Number(number))
             if (kind.is_integer() || kind.is_temporal())
@@ -276,7 +283,9 @@ mod tests {
             (DataType::Int32, "3000000000"),
             (DataType::Int8, "300"),
             (DataType::Date32, "tomorrow"),
+            (DataType::Date32, "2026-03-01T23:00:00-05:00"),
             (DataType::Decimal128(10, 2), "1.505"),
+            (DataType::Decimal128(10, 2), "15e-3"),
             (utc(), "2026-01-01T00:00:00"),
             (DataType::Boolean, "yes"),
         ];

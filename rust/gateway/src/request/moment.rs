@@ -19,6 +19,11 @@ pub fn micros(text: &str) -> Result<i64, String> {
     if !clock.contains(['Z', 'z', '+', '-']) {
         return Err(format!("{text:?} has no time zone: {advice}"));
     }
+    let fraction = text.split_once('.').map_or("", |(_, behind)| behind);
+    let digits = fraction.chars().take_while(char::is_ascii_digit).count();
+    if digits > 6 {
+        return Err(format!("{text:?} has more than microseconds: {advice}"));
+    }
     let utc: Tz = "UTC".parse().map_err(|error| format!("UTC: {error}"))?;
     string_to_datetime(&utc, text)
         .map(|time| time.timestamp_micros())
@@ -44,6 +49,7 @@ mod tests {
             "2026-01-01T00:00:00",
             "2026-01-01T00:00:00 01:00",
             "yesterdaZ",
+            "2026-01-01T00:00:00.0000009Z",
         ] {
             assert!(micros(wrong).is_err(), "{wrong}");
         }

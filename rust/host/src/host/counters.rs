@@ -76,6 +76,23 @@ impl HostCounters {
     }
 }
 
+/// One of what is counted while it is open.
+pub struct OpenCount<'a>(&'a AtomicU64);
+
+impl<'a> OpenCount<'a> {
+    /// Counts one more.
+    pub fn of(count: &'a AtomicU64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for OpenCount<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

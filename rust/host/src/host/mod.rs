@@ -13,6 +13,7 @@ mod reads;
 pub mod request;
 pub mod row_counts;
 
+pub(crate) use counters::OpenCount;
 pub use reads::OpenView;
 
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -17,6 +17,8 @@ const CACHED: usize = 256;
 const BELIEVED: Duration = Duration::from_millis(500);
 /// How often Spark's commits are looked at while a reader waits for an epoch.
 const POLL: Duration = Duration::from_millis(20);
+/// The same in an object store, where each look is a request.
+const REMOTE_POLL: Duration = Duration::from_millis(500);
 
 /// The final epochs of a root.
 pub struct FinalEpochs {
@@ -98,7 +100,12 @@ impl FinalEpochs {
                 );
                 return Err(Error::new(ErrorKind::NotUpToBound, text).path(self.root.path()));
             }
-            thread::sleep(POLL.min(timeout));
+            let poll = if self.root.is_local() {
+                POLL
+            } else {
+                REMOTE_POLL
+            };
+            thread::sleep(poll.min(timeout));
         }
     }
 
@@ -158,11 +165,21 @@ impl FinalEpochs {
         Ok(Some(decision))
     }
 
-    /// As [`FinalEpochs::find`], and not from memory: an epoch that was just taken back is none.
+    /// As [`FinalEpochs::find`], and not from memory: an epoch that was just taken back is none,
+    /// also if a new run has staged it again.
     ///
     /// # Errors
     /// As [`FinalEpochs::newest`].
     pub fn find_now(&self, epoch: Epoch) -> Result<Option<EpochDecision>> {
+        // Before the decision: what is staged now may have been committed later.
+        if self
+            .root
+            .spark
+            .latest_commit()?
+            .is_none_or(|newest| newest < epoch)
+        {
+            return Ok(None);
+        }
         self.root.decisions.seen(epoch, self.partitions)
     }
 

@@ -10,7 +10,8 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::host_connection::ReadFailure;
 use super::read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
-use super::state_reader::{ReadSource, StateReader};
+use super::read_source::ReadSource;
+use super::state_reader::StateReader;
 use super::table_catalog::NamedTable;
 use crate::protocol::PartitionId;
 use crate::tables::{FOUND, ReadCall, ReadRows};
@@ -153,7 +154,17 @@ impl StateReader {
                 },
             )?;
             for batch in found {
-                for (n, row) in rows.iter().enumerate().take(batch.num_rows()) {
+                if batch.num_rows() != rows.len() {
+                    let text = format!(
+                        "a state host answers {} keys with {} rows: reader and host are of \
+                         different versions",
+                        rows.len(),
+                        batch.num_rows()
+                    );
+                    let error = Error::new(ErrorKind::InvalidState, text);
+                    return Err(ReadFailure::Failed(error));
+                }
+                for (n, row) in rows.iter().enumerate() {
                     let answer = &mut answers[usize::try_from(*row).unwrap_or(usize::MAX)];
                     // A table whose keys do not choose the partition: another one may have it.
                     if answer.is_none() || is_found(&batch, n) {

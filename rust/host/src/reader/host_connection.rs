@@ -146,6 +146,15 @@ impl HostConnection {
         self.send(&ReadRequest::Unpin { view }, None)
     }
 
+    /// Tells the host that its views are still needed: it ends connections that are idle.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn touch(&mut self) -> FromHost<()> {
+        // No view has this number.
+        self.unpin(0)
+    }
+
     /// Reads rows of a view.
     ///
     /// # Errors

@@ -23,6 +23,10 @@ const BELIEVED: Duration = Duration::from_secs(1);
 const PINS: usize = 3;
 /// The most idle connections to one host.
 const IDLE: usize = 8;
+/// How long a connection may be idle. Hosts end those that are idle for a minute.
+const IDLE_TIME: Duration = Duration::from_secs(50);
+/// How often a host whose views wait for those of other hosts is told that they are still needed.
+const TOUCHED: Duration = Duration::from_secs(20);
 
 /// The hosts of a root.
 pub struct LiveHosts {
@@ -30,7 +34,8 @@ pub struct LiveHosts {
     root_id: String,
     epochs: Arc<FinalEpochs>,
     addresses: Mutex<HashMap<(OperatorName, PartitionId), KnownAddress>>,
-    idle: Mutex<HashMap<String, Vec<HostConnection>>>,
+    /// By the host's token, each with the time since which it is idle.
+    idle: Mutex<HashMap<String, Vec<(Instant, HostConnection)>>>,
 }
 
 /// What was last found out about a partition's host.
@@ -188,7 +193,10 @@ impl LiveHosts {
                     continue;
                 }
                 let ask = |connection: &mut HostConnection| connection.metrics(&self.root_id);
-                let answer = self.exchange(&address, None, ask)?;
+                let answer = self.exchange(&address, None, ask).unwrap_or_else(|error| {
+                    log::debug!("a state host gives no figures: {error}");
+                    None
+                });
                 let answer = answer.map(|(connection, metrics)| {
                     self.give_back(&address.token, connection);
                     metrics
@@ -315,15 +323,21 @@ impl LiveHosts {
     }
 
     fn take_idle(&self, address: &ReaderAddress) -> Option<HostConnection> {
-        self.idle.lock().get_mut(&address.token)?.pop()
+        let (_, connection) = self.idle.lock().get_mut(&address.token)?.pop()?;
+        Some(connection)
     }
 
     /// Keeps a connection for the next read; `host` is the host's token.
     fn give_back(&self, host: &str, connection: HostConnection) {
         let mut idle = self.idle.lock();
+        // Also those to hosts that have ended.
+        idle.retain(|_, connections| {
+            connections.retain(|(since, _)| since.elapsed() < IDLE_TIME);
+            !connections.is_empty()
+        });
         let of_host = idle.entry(host.to_owned()).or_default();
         if of_host.len() < IDLE {
-            of_host.push(connection);
+            of_host.push((Instant::now(), connection));
         }
     }
 }
@@ -347,8 +361,22 @@ impl PinnedViews {
     ) -> std::result::Result<(), ReadFailure> {
         let gone = || ReadFailure::Elsewhere("the partition is not pinned".to_owned());
         let view = self.views.get(&partition).ok_or_else(gone)?;
-        let connection = self.connections.get_mut(&view.host).ok_or_else(gone)?;
-        connection.rows(view.view, call, batch, emit)
+        let mut connection = self.connections.remove(&view.host).ok_or_else(gone)?;
+        let mut touched = Instant::now();
+        let read = connection.rows(view.view, call, batch, &mut |rows| {
+            if touched.elapsed() > TOUCHED {
+                touched = Instant::now();
+                for other in self.connections.values_mut() {
+                    // The read of its views says what has failed.
+                    other.touch().unwrap_or_else(|failure| {
+                        log::debug!("a waiting host does not answer: {failure:?}");
+                    });
+                }
+            }
+            emit(rows)
+        });
+        self.connections.insert(view.host.clone(), connection);
+        read
     }
 
     /// Releases the views, and keeps the connections for the next read.

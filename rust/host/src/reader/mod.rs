@@ -1,7 +1,7 @@
 //! Reads the state of a query from outside: from any process that can read the root.
 //!
 //! A [`StateReader`] finds the newest final epoch (`epochs.rs`), the tables (`table_catalog.rs`)
-//! and the partition of each key (`partitioning.rs`). It asks the state hosts that serve the
+//! and the partition of each key (`routing/`). It asks the state hosts that serve the
 //! partitions (`live.rs`). If none answers, it reads from copies of its own that it makes from
 //! snapshots and log (`copies/`), and moves them on with each new epoch. The changes of a table are
 //! read from the log alone (`changes/`).
@@ -12,10 +12,11 @@ mod epochs;
 mod get;
 mod host_connection;
 mod live;
-mod partitioning;
 mod read_from;
+mod read_source;
 mod routing;
 mod row_stream;
+mod sources;
 mod state_reader;
 mod table_catalog;
 

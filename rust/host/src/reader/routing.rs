@@ -1,11 +1,13 @@
 //! Which partitions a read asks.
 
+mod partitioning;
+
 use std::collections::BTreeMap;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use holdfast_core::{Error, ErrorKind, Result};
 
-use super::partitioning::partitions_of;
+use self::partitioning::partitions_of;
 use crate::codec::float;
 use crate::protocol::PartitionId;
 use crate::tables::{ReadCall, ReadRows, StateTable};

@@ -3,50 +3,37 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
 
-use super::copies::{ReplicaSource, ReplicaView, Replicas, SharedReplica};
+use super::copies::Replicas;
 use super::epochs::FinalEpochs;
 use super::host_connection::ReadFailure;
-use super::live::{LiveHosts, PinnedViews};
-use super::read_from::{AnswerState, Offline, ReadFrom};
+use super::live::LiveHosts;
+use super::read_from::{Offline, ReadFrom};
+use super::read_source::ReadSource;
 use super::routing::Routing;
 use super::row_stream::RowStream;
 use super::table_catalog::{NamedTable, TableCatalog, TableDescription};
 use crate::net::metrics::HostMetrics;
-use crate::partition::stage_next;
-use crate::protocol::{
-    Digest, Epoch, IsolationLevel, OperatorName, PartitionDecision, PartitionId,
-};
+use crate::protocol::{Epoch, OperatorName, PartitionId};
 use crate::root::{Root, StorageOptions};
 use crate::tables::{EmitRows, ReadCall};
-
-/// How long a reader without copies waits before it asks the hosts again.
-const RETRY: Duration = Duration::from_millis(50);
 
 /// Reads the tables of a root, from any process.
 ///
 /// It never writes to the root. All reads of one call are of one epoch.
 pub struct StateReader {
     pub(super) root: Arc<Root>,
-    query_id: String,
+    pub(super) query_id: String,
     pub(super) routing: Routing,
     pub(super) epochs: Arc<FinalEpochs>,
     pub(super) catalog: TableCatalog,
-    replicas: Replicas,
+    pub(super) replicas: Replicas,
     pub(super) hosts: Arc<LiveHosts>,
     /// The newest epoch that was read.
     seen: AtomicI64,
-}
-
-/// Where the rows of a read come from, all of one epoch.
-pub(super) struct ReadSource {
-    pub(super) state: AnswerState,
-    /// None: the reader's own copies.
-    views: Option<PinnedViews>,
 }
 
 impl StateReader {
@@ -233,7 +220,7 @@ impl StateReader {
         }
         log::debug!("a scan goes on with a copy of partition {partition}: {why}");
         let mut left = given;
-        self.read_copy(source.state, known, partition, call, batch, &mut |rows| {
+        self.read_copy(source, known, partition, call, batch, &mut |rows| {
             let skipped = left.min(rows.num_rows());
             left -= skipped;
             emit(rows.slice(skipped, rows.num_rows() - skipped))
@@ -253,142 +240,23 @@ impl StateReader {
         if let Some(views) = &mut source.views {
             return views.rows(partition, (known.table.store(), call), batch, emit);
         }
-        self.read_copy(source.state, known, partition, call, batch, emit)
+        self.read_copy(source, known, partition, call, batch, emit)
             .map_err(ReadFailure::Failed)
     }
 
     /// Reads rows of the reader's own copy of a partition.
     fn read_copy(
         &self,
-        state: AnswerState,
+        source: &ReadSource,
         known: &NamedTable,
         partition: PartitionId,
         call: &ReadCall,
         batch: &RecordBatch,
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
-        let (mut view, _replica) = self.copy(known, partition, state)?;
+        let (mut view, _replica) = self.copy(known, partition, source)?;
         known
             .table
             .read(&view.db, &mut view.transaction, call, batch, emit)
-    }
-
-    /// Finds where the rows of partitions are read, and at which epoch.
-    pub(super) fn source(
-        &self,
-        known: &NamedTable,
-        partitions: &[PartitionId],
-        from: ReadFrom,
-    ) -> Result<ReadSource> {
-        let started = Instant::now();
-        let level = from.isolation_level(known.entry.isolation_level)?;
-        let at = |epoch, behind| AnswerState {
-            epoch,
-            isolation_level: level,
-            behind,
-        };
-        let least = match (from.exactly, from.at_least) {
-            (Some(epoch), _) => epoch,
-            (None, Some(least)) => self.epochs.newest_at_least(least, from.timeout)?,
-            (None, None) => Epoch(0),
-        };
-        loop {
-            if from.offline != Offline::Only
-                && let Some(views) = self.hosts.pin(&known.operator, partitions, level)?
-            {
-                let fits = match from.exactly {
-                    Some(epoch) => views.epoch() == epoch,
-                    None => views.epoch() >= least && self.is_newest_seen(views.epoch())?,
-                };
-                if fits {
-                    return Ok(ReadSource {
-                        state: at(views.epoch(), 0),
-                        views: Some(views),
-                    });
-                }
-            }
-            if from.offline != Offline::Never {
-                break;
-            }
-            if started.elapsed() >= from.timeout {
-                let text = format!(
-                    "no state host of operator {} answers within {} s: is the query running? \
-                     offline=\"auto\" reads without it",
-                    known.operator,
-                    from.timeout.as_secs_f64()
-                );
-                return Err(Error::new(ErrorKind::NotUpToBound, text).path(self.root.path()));
-            }
-            std::thread::sleep(RETRY);
-        }
-        let of_copies = |epoch, behind| ReadSource {
-            state: at(epoch, behind),
-            views: None,
-        };
-        if let Some(epoch) = from.exactly {
-            self.epochs.check_final(epoch)?;
-            return Ok(of_copies(epoch, 0));
-        }
-        let newest = self.epochs.newest()?.ok_or_else(|| {
-            let text = "no epoch is final yet: the query has not committed its first micro-batch";
-            Error::new(ErrorKind::NotUpToBound, text).path(self.root.path())
-        })?;
-        let newest = newest.max(least);
-        let held = if from.stale_ok {
-            self.replicas.held(&known.operator, partitions)?
-        } else {
-            None
-        };
-        // An epoch that was taken back since is not read.
-        let stale = held.filter(|held| (least..newest).contains(held));
-        Ok(match stale {
-            Some(held) if self.epochs.find(held)?.is_some() => {
-                of_copies(held, newest.0.abs_diff(held.0))
-            }
-            _ => of_copies(newest, 0),
-        })
-    }
-
-    fn copy(
-        &self,
-        known: &NamedTable,
-        partition: PartitionId,
-        state: AnswerState,
-    ) -> Result<(ReplicaView, SharedReplica)> {
-        let source = ReplicaSource {
-            root: Arc::clone(&self.root),
-            query_id: self.query_id.clone(),
-            operator: known.operator.clone(),
-            partition,
-            first_epoch: known.entry.first_epoch,
-            stores: known.entry.stores.clone(),
-        };
-        let (mut view, replica) = self
-            .replicas
-            .view(source, state.epoch, &|epoch| self.epochs.decision(epoch))?;
-        if state.isolation_level == IsolationLevel::ReadUncommitted {
-            let decision = self.epochs.decision(state.epoch)?;
-            let decided = decision.of(&known.operator, partition);
-            stage_next(
-                &self.root,
-                (&known.operator, partition),
-                (
-                    state.epoch,
-                    decided.map_or(Digest::ZERO, PartitionDecision::chain),
-                ),
-                &view.db,
-                &mut view.transaction,
-            )?;
-        }
-        Ok((view, replica))
-    }
-}
-
-impl ReadSource {
-    /// Releases the views of hosts, and keeps the connections for the next read.
-    pub(super) fn release(self) {
-        if let Some(views) = self.views {
-            views.release();
-        }
     }
 }

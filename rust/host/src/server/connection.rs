@@ -5,14 +5,13 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use holdfast_core::{Error, ErrorKind, panic_message};
 
-use crate::host::Host;
+use crate::host::{Host, OpenCount};
 use crate::net::batch_stream::{self, BatchReceiver, BatchSender, SendError};
 use crate::net::call::CallMessage;
 use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
@@ -28,6 +27,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const GREETING: Duration = Duration::from_secs(10);
 /// How long a worker that is still sending may take to read the error of its session.
 const DRAIN: Duration = Duration::from_secs(30);
+/// How long a peer without a right may take: it has sent its greeting only.
+const DRAIN_UNKNOWN: Duration = Duration::from_secs(1);
 
 /// Why a session ended early.
 #[derive(Debug)]
@@ -59,8 +60,10 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
     let counters = host.counters();
     let _connection = OpenCount::of(&counters.connections);
     let session = Cell::new(None);
+    let drain = Cell::new(DRAIN_UNKNOWN);
     let admit = |right: &Right| {
         admit(right)?;
+        drain.set(DRAIN);
         if *right == Right::Write {
             session.set(Some(OpenCount::of(&counters.sessions)));
         }
@@ -88,37 +91,26 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
             ),
         ),
     };
-    log::warn!("a session failed: {error}");
-    if let Err(error) = send_failure(&stream, &error) {
+    if drain.get() == DRAIN {
+        log::warn!("a session failed: {error}");
+    } else {
+        // Anybody may cause this.
+        log::debug!("a peer is refused: {error}");
+    }
+    if let Err(error) = send_failure(&stream, &error, drain.get()) {
         log::debug!("the error of a session was not delivered: {error}");
-    }
-}
-
-/// One of what is counted while it is open.
-struct OpenCount<'a>(&'a AtomicU64);
-
-impl<'a> OpenCount<'a> {
-    fn of(count: &'a AtomicU64) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for OpenCount<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Sends the error to the worker and reads what the worker still sends: closing a connection with
 /// unread data could lose the error.
-fn send_failure(mut stream: &Stream, error: &Error) -> io::Result<()> {
-    stream.set_write_timeout(Some(DRAIN))?;
+fn send_failure(mut stream: &Stream, error: &Error, drain: Duration) -> io::Result<()> {
+    stream.set_write_timeout(Some(drain))?;
     message::send_error(&mut stream, MessageKind::Error, error)?;
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     let (started, mut sink) = (Instant::now(), vec![0; BUFFER_BYTES]);
-    while started.elapsed() < DRAIN {
+    while started.elapsed() < drain {
         match stream.read(&mut sink) {
             Ok(0) => return Ok(()),
             Ok(_) => {}
@@ -385,7 +377,12 @@ fn unexpected(kind: MessageKind, wanted: &str) -> SessionError {
 /// end of the stream means that it does not wait.
 fn check_waiting(reader: &mut BufReader<Stream>) -> io::Result<()> {
     reader.get_ref().set_nonblocking(true)?;
-    let read = reader.read(&mut [0]);
+    let read = loop {
+        match reader.read(&mut [0]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read,
+        }
+    };
     reader.get_ref().set_nonblocking(false)?;
     match read {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),

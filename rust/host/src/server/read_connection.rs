@@ -74,6 +74,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
                 self.send(&ReadAnswer::Pinned { view, at }, None)
             }
             ReadRequest::Metrics { root } => {
+                self.check_root(&root)?;
                 let metrics = self.host.metrics(&root);
                 self.send(&ReadAnswer::Metrics { metrics }, None)
             }
@@ -109,13 +110,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
     /// # Errors
     /// `InvalidValue` for a partition of a root that the reader may not read.
     fn view(&self, target: &ReadTarget) -> holdfast_core::Result<Option<OpenView>> {
-        if target.root != self.root {
-            let text = format!(
-                "this connection is for the root {}, and not for {}",
-                self.root, target.root
-            );
-            return Err(Error::new(ErrorKind::InvalidValue, text));
-        }
+        self.check_root(&target.root)?;
         let view = self.host.read_view(target);
         Ok(view.unwrap_or_else(|error| {
             let ReadTarget {
@@ -126,6 +121,18 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
             log::debug!("operator {operator}, partition {partition}: not read here: {error}");
             None
         }))
+    }
+
+    /// Checks that a request is for the root that the reader may read.
+    fn check_root(&self, root: &str) -> holdfast_core::Result<()> {
+        if root == self.root {
+            return Ok(());
+        }
+        let text = format!(
+            "this connection is for the root {}, and not for {root}",
+            self.root
+        );
+        Err(Error::new(ErrorKind::InvalidValue, text))
     }
 
     /// Sends the rows of a read. Each batch is sent once the next one is known, so that the last

@@ -1,6 +1,6 @@
 //! The connections that a host serves, each in its own thread: sessions and readers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ const MAX_READERS: u64 = 2_000;
 /// The share of the process's file handles, as its divisor, that readers may take. A connection
 /// takes up to four, and the databases need the rest.
 const HANDLES: u64 = 8;
-/// The most connections from other machines that have not sent a token yet.
+/// The most connections from other machines that have not sent a token yet. One more closes the
+/// oldest: a true peer needs milliseconds.
 const MAX_UNKNOWN: usize = 500;
 
 /// The open connections, with their streams, which are shut down when the host ends.
@@ -37,7 +38,19 @@ struct SessionStreams {
     workers: HashSet<u64>,
     readers: HashSet<u64>,
     /// Connections from other machines whose peer has not sent a token yet.
-    unknown: HashSet<u64>,
+    unknown: BTreeSet<u64>,
+}
+
+impl SessionStreams {
+    /// Shuts down the connection that has waited longest for its peer's token.
+    fn close_oldest_unknown(&mut self) {
+        let oldest = self.unknown.pop_first();
+        if let Some(stream) = oldest.and_then(|oldest| self.by_number.get(&oldest))
+            && let Err(error) = stream.shutdown(Shutdown::Both)
+        {
+            log::debug!("closing a connection without a token: {error}");
+        }
+    }
 }
 
 /// A connection among those that a host serves.
@@ -95,8 +108,7 @@ impl Sessions {
     /// Serves a connection in a new thread.
     ///
     /// # Errors
-    /// `Io` if the thread or a handle of the stream cannot be created, or if too many peers have
-    /// connected without a token.
+    /// `Io` if the thread or a handle of the stream cannot be created.
     pub fn start(&self, stream: Stream, host: &Arc<Host>, token: &str) -> Result<()> {
         let failed = |error: &io::Error| {
             Error::new(
@@ -111,8 +123,7 @@ impl Sessions {
         let number = {
             let mut streams = self.streams.lock();
             if !stream.is_local() && streams.unknown.len() >= MAX_UNKNOWN {
-                let text = format!("{MAX_UNKNOWN} peers have not sent a token");
-                return Err(failed(&io::Error::other(text)));
+                streams.close_oldest_unknown();
             }
             streams.last_number += 1;
             let number = streams.last_number;
@@ -166,7 +177,11 @@ pub fn wait_until(condition: impl Fn() -> bool, limit: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
+    use crate::net::tls::HostKey;
 
     #[test]
     fn readers_are_limited_and_workers_are_not() {
@@ -189,5 +204,26 @@ mod tests {
         assert!(!sessions.any());
         let next = open(1_000_001);
         next.admit(&reader).expect("there is room again");
+    }
+
+    #[test]
+    fn oldest_connection_without_a_token_is_closed_first() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let sessions = Sessions::default();
+        let mut peers = Vec::new();
+        for number in 1..=3 {
+            peers.push(TcpStream::connect(address).expect("connects"));
+            let (socket, _) = listener.accept().expect("a connection");
+            let key = HostKey::generate().expect("a key");
+            let stream = Stream::accepted(socket, &key).expect("can be set up");
+            let mut streams = sessions.streams.lock();
+            streams.by_number.insert(number, stream);
+            streams.unknown.insert(number);
+        }
+        sessions.streams.lock().close_oldest_unknown();
+        let mut peer = &peers[0];
+        assert_eq!(peer.read(&mut [0]).expect("the end"), 0);
+        assert_eq!(sessions.streams.lock().unknown, BTreeSet::from([2, 3]));
     }
 }

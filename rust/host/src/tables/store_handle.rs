@@ -128,7 +128,8 @@ impl StoreHandle {
     /// moment. In a window or session store `span` limits the starts, or the ends and starts.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for a moment in a store without versions; the store's.
+    /// `UnsupportedOperation` for a moment in a store without versions, or for a span in one
+    /// without windows; the store's.
     pub fn scan(
         &self,
         tx: &mut Transaction,
@@ -143,6 +144,13 @@ impl StoreHandle {
             Timestamp(span.from.unwrap_or(i64::MIN)),
             Timestamp(span.to.unwrap_or(i64::MAX)),
         );
+        let has_windows = matches!(self, Self::Window(_) | Self::Session(_));
+        if !has_windows && (span.from, span.to) != (None, None) {
+            return Err(Error::new(
+                ErrorKind::UnsupportedOperation,
+                "this table has no windows: only one of windows or sessions has times to scan by",
+            ));
+        }
         let rows = match self {
             Self::KeyValue(store) => ScanRows::KeyValue(store.range(tx, lower, key_to, false)?),
             Self::Timestamped(store) => {

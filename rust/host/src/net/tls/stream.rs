@@ -90,20 +90,29 @@ impl TlsStream {
     }
 }
 
+/// A read waits for the peer once. If what the peer sent is no whole record, it fails with
+/// `Interrupted`, so that the caller looks at its deadline: a peer that sends a byte now and then
+/// holds no thread.
 impl Read for &TlsStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut tls = self.tls.lock();
-        loop {
-            match tls.reader().read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The end of a connection is never an answer, so it needs no proof.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
-                result => return result,
-            }
-            tls.read_tls(&mut &self.socket)?;
-            tls.process_new_packets()
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        if let Some(read) = received(&mut tls, buffer) {
+            return read;
         }
+        tls.read_tls(&mut &self.socket)?;
+        tls.process_new_packets()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        received(&mut tls, buffer).unwrap_or_else(|| Err(io::ErrorKind::Interrupted.into()))
+    }
+}
+
+/// Takes what was received and decrypted; none if there is nothing yet.
+fn received(tls: &mut Connection, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+    match tls.reader().read(buffer) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        // The end of a connection is never an answer, so it needs no proof.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Some(Ok(0)),
+        result => Some(result),
     }
 }
 
@@ -164,10 +173,12 @@ fn handshake_error(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::net::{Shutdown, TcpListener};
+    use std::sync::Arc;
     use std::thread;
     use std::time::Duration;
 
     use super::*;
+    use crate::net::socket::Stream;
 
     /// A time that no step of a passing test takes.
     const TEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -308,5 +319,32 @@ mod tests {
         assert_eq!(kind(host.handshake(deadline)), io::ErrorKind::TimedOut);
         drop(host);
         peer.join().expect("ends with the connection");
+    }
+
+    #[test]
+    fn deadline_holds_against_a_record_that_never_ends() {
+        let key = HostKey::generate().expect("a key");
+        let ((client, host), _) = ends(&key, key.fingerprint());
+        // The header of a record of 16 KiB, then its bytes one at a time.
+        (&client.socket)
+            .write_all(&[0x17, 3, 3, 0x40, 0])
+            .expect("sends");
+        let host = Stream::Tls(Arc::new(host));
+        thread::scope(|scope| {
+            let drip = scope.spawn(|| {
+                while (&client.socket).write_all(&[0]).is_ok() {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+            let deadline = Instant::now() + Duration::from_millis(200);
+            let mut read = ReadUntil::new(&host, deadline, Stream::set_read_timeout);
+            let error = read
+                .read_exact(&mut [0; 5])
+                .expect_err("no whole record came");
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            host.shutdown(Shutdown::Both).expect("can be shut down");
+            drop(host);
+            drip.join().expect("ends");
+        });
     }
 }

@@ -39,6 +39,9 @@ fn reader_reads_only_the_root_of_its_token() {
         Request::Pin {
             target: target(&other),
         },
+        Request::Metrics {
+            root: target(&other).root,
+        },
     ] {
         send(&mut stream, &foreign);
         let (kind, payload) = receive(&mut stream);

@@ -1,0 +1,25 @@
+//! Where the rows of a read come from.
+
+use std::sync::Arc;
+
+use super::live::PinnedViews;
+use super::read_from::AnswerState;
+use crate::protocol::EpochDecision;
+
+/// Where the rows of a read come from, all of one epoch.
+pub(super) struct ReadSource {
+    pub(super) state: AnswerState,
+    /// What the epoch was when the read began: after a rewind another one has its number.
+    pub(super) decision: Arc<EpochDecision>,
+    /// None: the reader's own copies.
+    pub(super) views: Option<PinnedViews>,
+}
+
+impl ReadSource {
+    /// Releases the views of hosts, and keeps the connections for the next read.
+    pub(super) fn release(self) {
+        if let Some(views) = self.views {
+            views.release();
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Finds where the rows of a read come from, and which state they are of.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_core::{Error, ErrorKind, Result};
+
+use super::copies::{ReplicaSource, ReplicaView, SharedReplica};
+use super::read_from::{AnswerState, Offline, ReadFrom};
+use super::read_source::ReadSource;
+use super::state_reader::StateReader;
+use super::table_catalog::NamedTable;
+use crate::partition::stage_next;
+use crate::protocol::{Digest, Epoch, IsolationLevel, PartitionDecision, PartitionId};
+
+/// How long a reader without copies waits before it asks the hosts again.
+const RETRY: Duration = Duration::from_millis(50);
+
+impl StateReader {
+    /// Finds where the rows of partitions are read, and at which epoch.
+    pub(super) fn source(
+        &self,
+        known: &NamedTable,
+        partitions: &[PartitionId],
+        from: ReadFrom,
+    ) -> Result<ReadSource> {
+        let started = Instant::now();
+        let level = from.isolation_level(known.entry.isolation_level)?;
+        let at = |epoch, behind| AnswerState {
+            epoch,
+            isolation_level: level,
+            behind,
+        };
+        let least = match (from.exactly, from.at_least) {
+            (Some(epoch), _) => epoch,
+            (None, Some(least)) => self.epochs.newest_at_least(least, from.timeout)?,
+            (None, None) => Epoch(0),
+        };
+        // Without keys there is nothing that a host could answer.
+        let asks_hosts = from.offline != Offline::Only && !partitions.is_empty();
+        loop {
+            if asks_hosts && let Some(views) = self.hosts.pin(&known.operator, partitions, level)? {
+                let fits = match from.exactly {
+                    Some(epoch) => views.epoch() == epoch,
+                    None => views.epoch() >= least && self.is_newest_seen(views.epoch())?,
+                };
+                if fits && let Some(decision) = self.epochs.find(views.epoch())? {
+                    return Ok(ReadSource {
+                        state: at(views.epoch(), 0),
+                        decision,
+                        views: Some(views),
+                    });
+                }
+                if from.offline == Offline::Never
+                    && let Some(epoch) = from.exactly.filter(|epoch| *epoch < views.epoch())
+                {
+                    let text = format!(
+                        "state hosts have epoch {}, and no longer epoch {epoch}: \
+                         offline=\"auto\" reads it from snapshots and log",
+                        views.epoch()
+                    );
+                    return Err(Error::new(ErrorKind::InvalidValue, text));
+                }
+            }
+            if !asks_hosts || from.offline != Offline::Never {
+                break;
+            }
+            if started.elapsed() >= from.timeout {
+                let text = format!(
+                    "no state host of operator {} answers within {} s: is the query running? \
+                     offline=\"auto\" reads without it",
+                    known.operator,
+                    from.timeout.as_secs_f64()
+                );
+                return Err(Error::new(ErrorKind::NotUpToBound, text).path(self.root.path()));
+            }
+            std::thread::sleep(RETRY);
+        }
+        let of_copies = |epoch, behind| {
+            Ok(ReadSource {
+                state: at(epoch, behind),
+                decision: self.epochs.decision(epoch)?,
+                views: None,
+            })
+        };
+        if let Some(epoch) = from.exactly {
+            self.epochs.check_final(epoch)?;
+            return of_copies(epoch, 0);
+        }
+        let newest = self.epochs.newest()?.ok_or_else(|| {
+            let text = "no epoch is final yet: the query has not committed its first micro-batch";
+            Error::new(ErrorKind::NotUpToBound, text).path(self.root.path())
+        })?;
+        let newest = newest.max(least);
+        let held = if from.stale_ok {
+            self.replicas.held(&known.operator, partitions)?
+        } else {
+            None
+        };
+        // An epoch that was taken back since is not read.
+        let stale = held.filter(|held| (least..newest).contains(held));
+        match stale {
+            Some(held) if self.epochs.find(held)?.is_some() => {
+                of_copies(held, newest.0.abs_diff(held.0))
+            }
+            _ => of_copies(newest, 0),
+        }
+    }
+
+    /// Returns a view of the reader's own copy of a partition.
+    ///
+    /// # Errors
+    /// As [`super::copies::Replicas::view`]; `Restore` if a rewind took the epoch back since the
+    /// read began.
+    pub(super) fn copy(
+        &self,
+        known: &NamedTable,
+        partition: PartitionId,
+        from: &ReadSource,
+    ) -> Result<(ReplicaView, SharedReplica)> {
+        let source = ReplicaSource {
+            root: Arc::clone(&self.root),
+            query_id: self.query_id.clone(),
+            operator: known.operator.clone(),
+            partition,
+            first_epoch: known.entry.first_epoch,
+            stores: known.entry.stores.clone(),
+        };
+        let (state, decision) = (from.state, &from.decision);
+        // The copies of all partitions are of the same decision.
+        let decide = |epoch| {
+            if epoch == state.epoch {
+                return Ok(Arc::clone(decision));
+            }
+            self.epochs.decision(epoch)
+        };
+        let (mut view, replica) = self.replicas.view(source, state.epoch, &decide)?;
+        if state.isolation_level == IsolationLevel::ReadUncommitted {
+            let decided = decision.of(&known.operator, partition);
+            let chain = decided.map_or(Digest::ZERO, PartitionDecision::chain);
+            stage_next(
+                &self.root,
+                (&known.operator, partition),
+                (state.epoch, chain),
+                &view.db,
+                &mut view.transaction,
+            )?;
+        }
+        Ok((view, replica))
+    }
+}
