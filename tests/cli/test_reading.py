@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -266,3 +267,20 @@ def test_a_key_of_several_columns():
 def test_a_cell_has_no_control_sequences():
     assert cell_text("a\x1b[31mb\n") == "a\\u001b[31mb\\n"
     assert cell_text("naïve 🍵") == "naïve 🍵"
+
+
+def test_a_file_keeps_its_mode_and_a_pipe_stays_one(root: Path, tmp_path: Path, capsys):
+    file, link, pipe = tmp_path / "rows.arrow", tmp_path / "link", tmp_path / "pipe"
+    file.write_bytes(b"old")
+    file.chmod(0o600)
+    link.symlink_to(file)
+    assert run(capsys, "scan", root, "prices", "--arrow", link).status == 0
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o600
+    os.mkfifo(pipe)
+    reading = threading.Thread(target=pipe.read_bytes)
+    reading.start()
+    # An Arrow file cannot be written into a pipe: `--arrow -` writes a stream.
+    assert run(capsys, "scan", root, "prices", "--arrow", pipe).status == 1
+    reading.join()
+    assert pipe.is_fifo()

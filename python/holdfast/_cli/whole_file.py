@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,13 +12,21 @@ from pathlib import Path
 def whole_file(path: Path) -> Iterator[Path]:
     """Gives the name of a file to write, and renames it to `path` at the end.
 
-    If the block raises, the file is removed, and what `path` was before stays.
+    If the block raises, the file is removed, and what `path` was before stays. A link stays a
+    link, and a file keeps its mode. A device or a pipe is written directly.
     """
+    # Before links are followed: /dev/stdout may lead to no file.
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    path = path.resolve()
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         yield partial
         with partial.open("rb+") as written:
             os.fsync(written.fileno())
+        if path.exists():
+            partial.chmod(stat.S_IMODE(path.stat().st_mode))
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)

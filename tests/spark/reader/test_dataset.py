@@ -28,6 +28,7 @@ import holdfast.spark as hfs
 from holdfast._reader.dataset.domain import Points, Range
 from holdfast._reader.dataset.expression import columns, tree
 from holdfast._reader.dataset.key_filter import selection
+from holdfast._reader.dataset.key_reads import key_reads
 
 # Rows of the stream: every value of `KEYS` with every second.
 KEYS = ["a", "b", "ba", "c", "d", None]
@@ -434,4 +435,31 @@ def test_only_values_that_the_column_can_have_are_bounds():
         {},
         {},
         {"i": Range(lower=pa.scalar(2, pa.int32()))},
+    ]
+
+
+def test_versions_that_ended_within_the_retention_are_found_by_their_begin(stream: Stream):
+    day = 86_400
+    stream.batch(left=[("k", 100 * day, 100), ("k", 120 * day, 120), ("other", 140 * day, 140)])
+    state = stream.state()
+    table = hfs.materialize(
+        stream.source("left"), by="k", on="t", history_retention="30 days", state=state, name="rows"
+    )
+    stream.run(table)
+    options = {key: stream.options[key] for key in stream.options if key == "storage_options"}
+    rows = hf.connect(stream.address, **options)["rows"].dataset(versions=True)
+    # The first version began before the retention, and ended within it.
+    everything = rows.to_table().to_pylist()
+    before = pc.field("valid_from") <= pa.scalar(at(105 * day))
+    found = rows.to_table(filter=before)["x"].to_pylist()
+    assert found == [row["x"] for row in everything if row["valid_from"] <= at(105 * day)] == [100]
+
+
+def test_whole_keys_are_read_without_longer_ones():
+    key = pa.schema([("key", pa.string())])
+    selected = {"key": Points(pa.array(["a", "ab"]))}
+    scans = key_reads(selected, key, points=False, ranges=True).scans
+    assert [(scan.rows, scan.bounds["key"].to_pylist()) for scan in scans] == [
+        ("between", ["a", "a"]),
+        ("between", ["ab", "ab"]),
     ]

@@ -29,8 +29,10 @@ class CountedReads:
         self._note(read, batch.schema)
         return batch
 
-    def scan(self, table: Any, read: str, bounds: Any, source: Any) -> CountedRows:
-        rows = CountedRows(self, self._core.scan(table, read, bounds, source))
+    def scan(
+        self, table: Any, read: str, bounds: Any, partition: int | None, source: Any
+    ) -> CountedRows:
+        rows = CountedRows(self, self._core.scan(table, read, bounds, partition, source))
         self._note(read, rows.schema)
         return rows
 

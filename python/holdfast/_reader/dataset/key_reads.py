@@ -58,6 +58,8 @@ def key_reads(
         is_whole = False
     prefixes = _every_key(leading, key.names) if leading else None
     following = selected.get(key.names[len(leading)]) if ranges and not is_whole else None
+    if prefixes is not None and is_whole and ranges:
+        return KeyReads(scans=_scans_of_keys(prefixes))
     return KeyReads(scans=_scans(prefixes, following, key.names))
 
 
@@ -68,6 +70,12 @@ def _every_key(columns: "Sequence[pyarrow.Array]", names: list[str]) -> "pyarrow
         for n, values in enumerate(columns)
     ]
     return arrow().RecordBatch.from_arrays(taken, names=names[: len(columns)])
+
+
+def _scans_of_keys(keys: "pyarrow.RecordBatch") -> list[Scan]:
+    """Returns a scan for each whole key: a prefix also finds longer keys, such as text has."""
+    twice = arrow().array([0, 0])
+    return [Scan("between", keys.slice(row, 1).take(twice)) for row in range(keys.num_rows)]
 
 
 def _scans(

@@ -70,7 +70,11 @@ class SelectedRows:
         start = len(self.key)
         if self.kind == "session":
             return overlap_bounds(selected, self.schema.field(start), self.schema.field(start + 1))
-        if self.versions or self._has_windows():
+        if self.versions:
+            # With a last time, the store leaves out versions that have begun before its retention
+            # and have ended within it.
+            return start_bounds(selected, self.schema.field(start))[0], None
+        if self._has_windows():
             return start_bounds(selected, self.schema.field(start))
         return None, None
 

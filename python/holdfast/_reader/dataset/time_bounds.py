@@ -16,7 +16,7 @@ Bounds = tuple[int | None, int | None]
 def start_bounds(selected: Mapping[str, Domain], start: "pyarrow.Field") -> Bounds:
     """Returns the bounds of a scan that limits rows by their start.
 
-    They also find all versions that begin within them, since a version is valid when it begins.
+    The first also finds all versions that begin at it or later: a version is valid when it begins.
     """
     return _bounds(selected, start)
 

@@ -98,7 +98,10 @@ class StateBatchReader(DataSourceReader):
                 yield from self._table.versions(key, partition=place, columns=columns, **source)
         elif self._table.is_windowed:
             for key in _values(partition.keys):
-                yield from self._table.scan(prefix=key, partition=place, columns=columns, **source)
+                # A prefix would also find longer keys.
+                yield from self._table.scan(
+                    start=key, end=key, partition=place, columns=columns, **source
+                )
         else:
             rows = self._table.find(partition.keys, as_of=options.as_of, columns=columns, **source)
             yield from rows.to_batches()
