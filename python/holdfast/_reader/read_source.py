@@ -33,5 +33,5 @@ class ReadSource(TypedDict, total=False):
     other rows. By default what the query's `State` was given, which is `READ_COMMITTED` if it was
     given none."""
     stale_ok: bool
-    """If no host answers, the copies that the reader has already are read at their epoch, which may
-    be an older one: no log is read."""
+    """If no host answers, the copies that the reader has already are read at the newest of their
+    epochs, which may be an older one than the newest final epoch."""
