@@ -508,7 +508,8 @@ def look_into(state: Path) -> str:
         "Read the state from another terminal, also while the query runs:\n"
         f"  {holdfast} tables {state}\n"
         f"  {holdfast} get {state} rates USD --as-of 2024-03-15T12:00:00Z\n"
-        f"  {holdfast} versions {state} rates USD --limit 5"
+        f"  {holdfast} versions {state} rates USD --limit 5\n"
+        f"  {holdfast} serve --offline auto {state}  # and open http://127.0.0.1:8474"
     )
 
 
