@@ -5,9 +5,9 @@ docs/serve.md has the paths and examples.
 """
 
 import signal
+import socket
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from queue import SimpleQueue
 from types import FrameType, TracebackType
 from typing import Final, Self
 
@@ -83,20 +83,25 @@ class Gateway:
 
         To be called in the main thread.
         """
-        # An event must not be set in a handler: the thread may be about to wait, with its lock.
-        ended: SimpleQueue[int] = SimpleQueue()
         signals = (signal.SIGINT, signal.SIGTERM)
 
-        def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler has them
-            ended.put(number)
+        def handler(number: int, frame: FrameType | None) -> None:
+            """Does nothing: the signal's number is written to the socket."""
 
-        before = [signal.signal(number, end) for number in signals]
-        try:
-            ended.get()
-        finally:
-            for number, handler in zip(signals, before, strict=True):
-                signal.signal(number, handler)
-            self.close()
+        receiver, sender = socket.socketpair()
+        with receiver, sender:
+            sender.setblocking(False)
+            before = [signal.signal(number, handler) for number in signals]
+            # A thread of the gateway may get the signal, which does not wake this one: only a file
+            # is written in any thread.
+            file_before = signal.set_wakeup_fd(sender.fileno())
+            try:
+                receiver.recv(1)
+            finally:
+                signal.set_wakeup_fd(file_before)
+                for number, handler_before in zip(signals, before, strict=True):
+                    signal.signal(number, handler_before)
+                self.close()
 
     def __enter__(self) -> Self:
         """Returns the gateway."""
