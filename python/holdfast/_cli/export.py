@@ -38,7 +38,7 @@ def export(
     as_of: datetime | int | None,
     columns: list[str] | None,
     limit: int | None,
-    storage_options: tuple[tuple[str, str], ...],
+    storage_options: options.StorageOptions,
     as_json: bool,
     **source: Unpack[hf.ReadSource],
 ) -> None:

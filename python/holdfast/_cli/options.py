@@ -11,6 +11,9 @@ from holdfast.errors import HoldfastError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+StorageOptions = tuple[tuple[str, str], ...]
+"""The values of `--storage-option`."""
+
 
 def epoch_number(text: str) -> int:
     """Returns the number of an epoch: Spark's batch id, which has 64 bits."""
@@ -139,7 +142,7 @@ def limit_option(command: Command) -> Command:
     )
 
 
-def connect(root: str, storage_options: tuple[tuple[str, str], ...]) -> hf.StateReader:
+def connect(root: str, storage_options: StorageOptions) -> hf.StateReader:
     """Returns a reader of the root."""
     return hf.connect(root, storage_options=dict(storage_options))
 

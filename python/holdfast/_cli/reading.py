@@ -11,13 +11,12 @@ from holdfast._cli.keys import parse_key
 from holdfast.errors import HoldfastError, RequirementError
 
 _Moment = datetime | int | None
-_Pairs = tuple[tuple[str, str], ...]
 
 
 @click.command()
 @options.root_argument()
 @output.json_option("a line for each table, with its columns and their types")
-def tables(*, root: str, storage_options: _Pairs, as_json: bool) -> None:
+def tables(*, root: str, storage_options: options.StorageOptions, as_json: bool) -> None:
     """Lists the tables of a root."""
     with options.connect(root, storage_options) as reader:
         found = list(zip(options.table_names(reader), reader.tables.values(), strict=True))
@@ -68,7 +67,7 @@ def get(
     start: _Moment,
     end: _Moment,
     columns: list[str] | None,
-    storage_options: _Pairs,
+    storage_options: options.StorageOptions,
     as_json: bool,
     arrow_file: str | None,
     **source: Unpack[hf.ReadSource],
@@ -125,7 +124,7 @@ def scan(
     as_of: _Moment,
     columns: list[str] | None,
     limit: int | None,
-    storage_options: _Pairs,
+    storage_options: options.StorageOptions,
     as_json: bool,
     arrow_file: str | None,
     **source: Unpack[hf.ReadSource],
@@ -173,7 +172,7 @@ def versions(
     end: _Moment,
     columns: list[str] | None,
     limit: int | None,
-    storage_options: _Pairs,
+    storage_options: options.StorageOptions,
     as_json: bool,
     arrow_file: str | None,
     **source: Unpack[hf.ReadSource],
@@ -208,7 +207,7 @@ def changes(
     table: str,
     from_epoch: int | None,
     to_epoch: int | None,
-    storage_options: _Pairs,
+    storage_options: options.StorageOptions,
     as_json: bool,
     arrow_file: str | None,
 ) -> None:
@@ -233,7 +232,7 @@ def sql(
     root: str,
     statement: str,
     as_of: _Moment,
-    storage_options: _Pairs,
+    storage_options: options.StorageOptions,
     as_json: bool,
     arrow_file: str | None,
     **source: Unpack[hf.ReadSource],

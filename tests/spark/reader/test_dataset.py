@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from processors import OUT, Hits
 from pyspark.sql import functions as F
+from reading import connect
 from streams import Stream, at
 
 import holdfast as hf
@@ -100,8 +101,7 @@ def reader(spark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[hf.State
     # A union moves the tasks of its inputs.
     ones = (frame.select(F.lit(1)).repartition(1) for frame in frames)
     stream.run(reduce(lambda one, other: one.union(other), ones))
-    options = {key: stream.options[key] for key in stream.options if key == "storage_options"}
-    with hf.connect(stream.address, **options) as found:
+    with connect(stream) as found:
         yield found
 
 
@@ -446,8 +446,7 @@ def test_versions_that_ended_within_the_retention_are_found_by_their_begin(strea
         stream.source("left"), by="k", on="t", history_retention="30 days", state=state, name="rows"
     )
     stream.run(table)
-    options = {key: stream.options[key] for key in stream.options if key == "storage_options"}
-    rows = hf.connect(stream.address, **options)["rows"].dataset(versions=True)
+    rows = connect(stream)["rows"].dataset(versions=True)
     # The first version began before the retention, and ended within it.
     everything = rows.to_table().to_pylist()
     before = pc.field("valid_from") <= pa.scalar(at(105 * day))

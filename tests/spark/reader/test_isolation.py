@@ -9,23 +9,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
+from reading import connect, same_value, stored
 from streams import KEYS, Stream
 
 import holdfast as hf
-import holdfast.spark as hfs
 
 COMMITTED = hf.IsolationLevel.READ_COMMITTED
 UNCOMMITTED = hf.IsolationLevel.READ_UNCOMMITTED
-
-
-def same_value(stream: Stream, value: int) -> None:
-    """Writes a micro-batch that sets all keys to one value."""
-    stream.batch(left=[(key, value, value) for key in KEYS])
-
-
-def stored(stream: Stream, **options: Any) -> DataFrame:
-    state = stream.state(**options)
-    return hfs.materialize(stream.source("left"), by="k", state=state, name="table")
 
 
 class Held:
@@ -71,7 +61,7 @@ def test_read_uncommitted_sees_what_is_staged(stream: Stream, offline: str):
     same_value(stream, 0)
     same_value(stream, 1)
     with held(stream, stored(stream), 1) as (sink, query):
-        table = hf.connect(stream.address, offline=offline)["table"]
+        table = connect(stream, offline=offline)["table"]
         assert set(values(table)) == set(values(table, isolation_level=COMMITTED)) == {0}
         assert set(values(table, isolation_level=UNCOMMITTED)) == {1}
         # Reads at the other level leave the final epoch as it is.
@@ -92,7 +82,7 @@ def test_read_uncommitted_sees_what_a_stopped_query_has_staged(stream: Stream):
         same_value(stream, value)
         stream.run(stored(stream))
     stream.forget_commit(1)
-    table = hf.connect(stream.address, offline="only")["table"]
+    table = connect(stream, offline="only")["table"]
     assert set(values(table, isolation_level=UNCOMMITTED)) == {1}
     assert set(values(table)) == {0}
 
@@ -100,8 +90,8 @@ def test_read_uncommitted_sees_what_a_stopped_query_has_staged(stream: Stream):
 def test_the_state_says_at_which_level_readers_read(stream: Stream):
     same_value(stream, 0)
     same_value(stream, 1)
-    with held(stream, stored(stream, default_isolation_level=UNCOMMITTED), 1):
-        table = hf.connect(stream.address)["table"]
+    with held(stream, stored(stream, state=stream.state(default_isolation_level=UNCOMMITTED)), 1):
+        table = connect(stream)["table"]
         assert set(values(table)) == {1}
         assert set(values(table, isolation_level=COMMITTED)) == {0}
         # An exact epoch is a final one.
@@ -114,16 +104,16 @@ def test_the_state_says_at_which_level_readers_read(stream: Stream):
 
 def test_the_level_may_change_between_two_starts(stream: Stream):
     same_value(stream, 0)
-    stream.run(stored(stream, default_isolation_level=UNCOMMITTED))
+    stream.run(stored(stream, state=stream.state(default_isolation_level=UNCOMMITTED)))
     same_value(stream, 1)
     with held(stream, stored(stream), 1):
-        assert set(values(hf.connect(stream.address)["table"])) == {0}
+        assert set(values(connect(stream)["table"])) == {0}
 
 
 def test_stale_copies_are_read_if_that_is_allowed(stream: Stream):
     same_value(stream, 0)
     stream.run(stored(stream))
-    table = hf.connect(stream.address, offline="only")["table"]
+    table = connect(stream, offline="only")["table"]
     assert set(values(table, stale_ok=True)) == {0}, "there is no copy yet: one is made"
     for value in (1, 2):
         same_value(stream, value)
@@ -144,7 +134,7 @@ def test_no_keys_have_the_newest_epoch(stream: Stream):
     same_value(stream, 1)
     stream.run(stored(stream))
     for offline in ("auto", "never", "only"):
-        table = hf.connect(stream.address, offline=offline)["table"]
+        table = connect(stream, offline=offline)["table"]
         table.scan(offline="auto").read_all()
         found = table.get_batch([], timeout=5)
         assert (found.num_rows, found.schema.metadata[b"holdfast.epoch"]) == (0, b"1")
@@ -155,6 +145,6 @@ def test_an_old_epoch_is_refused_at_once_if_only_hosts_may_answer(stream: Stream
     for value in (0, 1, 2):
         same_value(stream, value)
     with held(stream, stored(stream), 2):
-        table = hf.connect(stream.address, offline="never")["table"]
+        table = connect(stream, offline="never")["table"]
         with pytest.raises(ValueError, match="hosts have epoch 1, and no longer epoch 0: offline="):
             table.get("a", epoch=0, timeout=600)

@@ -16,6 +16,7 @@ import pytest
 from processors import OUT, Hits
 from pyspark.sql import functions as F
 from pyspark.sql.functions import pandas_udf
+from reading import connect, same_value, stored
 from streams import KEYS, Stream, at, kill_hosts
 
 import holdfast as hf
@@ -24,17 +25,6 @@ from holdfast.cli import main
 from holdfast.errors import HoldfastError, NotUpToBoundError
 
 DAY = "1 day"
-
-
-def connect(stream: Stream, **options: Any) -> hf.StateReader:
-    if "storage_options" in stream.options:
-        options["storage_options"] = stream.options["storage_options"]
-    return hf.connect(stream.address, **options)
-
-
-def stored(stream: Stream, **options: Any):
-    asked = {"by": "k", "state": stream.state(), "name": "table", **options}
-    return hfs.materialize(stream.source("left"), **asked)
 
 
 @contextlib.contextmanager
@@ -47,11 +37,6 @@ def running(stream: Stream, frame) -> Iterator[Any]:
         yield query
     finally:
         query.stop()
-
-
-def same_value(stream: Stream, value: int) -> None:
-    """Writes a micro-batch that sets all keys to one value."""
-    stream.batch(left=[(key, value, value) for key in KEYS])
 
 
 def test_an_idle_query_answers_with_its_last_epoch(stream: Stream):

@@ -12,6 +12,7 @@ import pytest
 from counted import count_rows
 from processors import OUT, EveryKind, Hits
 from pyspark.sql import functions as F
+from reading import connect
 from streams import Stream, at
 
 import holdfast as hf
@@ -47,11 +48,6 @@ def reader(spark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[hf.State
     run(stream)
     with connect(stream) as found:
         yield found
-
-
-def connect(stream: Stream) -> hf.StateReader:
-    options = {key: stream.options[key] for key in stream.options if key == "storage_options"}
-    return hf.connect(stream.address, **options)
 
 
 @pytest.mark.parametrize(

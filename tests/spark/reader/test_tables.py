@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import reading
 from processors import OUT, EveryKind, Hits
 from pyspark.sql import functions as F
+from reading import stored
 from streams import KEYS, Stream, at, seconds
 
 import holdfast as hf
@@ -41,15 +43,7 @@ OFFLINE = "auto"
 
 
 def connect(stream: Stream, **options: Any) -> hf.StateReader:
-    options.setdefault("offline", OFFLINE)
-    if "storage_options" in stream.options:
-        options["storage_options"] = stream.options["storage_options"]
-    return hf.connect(stream.address, **options)
-
-
-def stored(stream: Stream, **options: Any):
-    asked = {"by": "k", "state": stream.state(), "name": "table", **options}
-    return hfs.materialize(stream.source("left"), **asked)
+    return reading.connect(stream, **{"offline": OFFLINE, **options})
 
 
 @pytest.fixture

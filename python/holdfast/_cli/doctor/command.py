@@ -28,7 +28,7 @@ def doctor(
     root: str | None,
     local_dir: Path | None,
     memory: str,
-    storage_options: tuple[tuple[str, str], ...],
+    storage_options: options.StorageOptions,
     as_json: bool,
 ) -> None:
     """Checks this machine and a root, and says what to change.

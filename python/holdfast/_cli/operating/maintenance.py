@@ -8,7 +8,6 @@ from holdfast import _core
 from holdfast._cli import options, output
 from holdfast._progress import EpochProgress, OperatorProgress, read_progress
 
-_Pairs = tuple[tuple[str, str], ...]
 _COUNTS = ("input_rows", "output_rows", "late", "dropped", "expired", "ahead")
 _MOVED = "one object: root, epoch, run (null if none was claimed), objects (how many were moved)"
 
@@ -24,7 +23,7 @@ _MOVED = "one object: root, epoch, run (null if none was claimed), objects (how 
     help="How many epochs.",
 )
 @output.json_option("a line for each epoch")
-def epochs(*, root: str, storage_options: _Pairs, last: int, as_json: bool) -> None:
+def epochs(*, root: str, storage_options: options.StorageOptions, last: int, as_json: bool) -> None:
     """Shows the newest epochs of a query: their rows by operator, and those that had no effect.
 
     The query may run meanwhile.
@@ -63,7 +62,9 @@ def _epoch_row(
     help="The epoch to compute next.",
 )
 @output.json_option(_MOVED)
-def rewind(*, root: str, storage_options: _Pairs, epoch: int, as_json: bool) -> None:
+def rewind(
+    *, root: str, storage_options: options.StorageOptions, epoch: int, as_json: bool
+) -> None:
     """Takes state and checkpoint back, so that a given epoch is computed next.
 
     The query must be stopped. Sinks are not rewound: they receive that epoch and later ones a
@@ -86,7 +87,7 @@ def epoch() -> None:
 @options.root_argument()
 @click.argument("epoch", type=options.epoch_number)
 @output.json_option(_MOVED)
-def drop(*, root: str, storage_options: _Pairs, epoch: int, as_json: bool) -> None:
+def drop(*, root: str, storage_options: options.StorageOptions, epoch: int, as_json: bool) -> None:
     """Removes what was staged of an epoch that Spark has not committed.
 
     New code may then compute other results. Use it only if no sink has the old code's output.

@@ -55,7 +55,7 @@ _FILE = click.Path(dir_okay=False)
     help="No read waits longer.",
 )
 def serve(
-    *, roots: tuple[str, ...], storage_options: tuple[tuple[str, str], ...], **settings: Any
+    *, roots: tuple[str, ...], storage_options: options.StorageOptions, **settings: Any
 ) -> None:
     """Serves the tables of roots over HTTP, and a page that shows them, until it is interrupted.
 

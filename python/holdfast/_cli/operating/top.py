@@ -43,7 +43,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 )
 @output.json_option("a line for each partition, with the figures of docs/metrics.md")
 def top(
-    *, root: str, storage_options: tuple[tuple[str, str], ...], interval: float, as_json: bool
+    *, root: str, storage_options: options.StorageOptions, interval: float, as_json: bool
 ) -> None:
     """Shows what the partitions of a running query do, and what ails them.
 

@@ -17,7 +17,7 @@ def verify(
     context: click.Context,
     *,
     root: str,
-    storage_options: tuple[tuple[str, str], ...],
+    storage_options: options.StorageOptions,
     as_json: bool,
 ) -> None:
     """Reads every object of a root, and checks digests and chains.

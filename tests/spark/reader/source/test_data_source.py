@@ -12,6 +12,7 @@ import pytest
 from processors import OUT, Hits
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
+from reading import stored
 from streams import KEYS, Stream, at, seconds
 
 import holdfast as hf
@@ -39,11 +40,6 @@ def read(stream: Stream, **options: Any) -> DataFrame:
     for name, value in stream.options.get("storage_options", {}).items():
         reader = reader.option(f"storage.{name}", value)
     return reader.load(stream.address)
-
-
-def stored(stream: Stream, **options: Any) -> DataFrame:
-    asked = {"by": "k", "state": stream.state(), "name": "table", **options}
-    return hfs.materialize(stream.source("left"), **asked)
 
 
 def versioned(stream: Stream) -> None:
