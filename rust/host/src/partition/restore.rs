@@ -233,7 +233,7 @@ impl PartitionState {
         }
         let transfer = transfer?;
         let db = adopt()?;
-        if !self.holds(&db, id)? {
+        if !position::holds(&db, &self.query_id, id)? {
             close(&db);
             return Err(other("another state than its name says"));
         }
@@ -250,11 +250,5 @@ impl PartitionState {
 
     fn suspect_rank(&self, id: &SnapshotId) -> Option<usize> {
         self.origin.lock().suspect_rank(id)
-    }
-
-    /// Whether a database has the query, epoch and chain that the snapshot's name says.
-    fn holds(&self, db: &Database, id: &SnapshotId) -> Result<bool> {
-        let ours = position::query(db)?.is_some_and(|query| query == self.query_id.as_bytes());
-        Ok(ours && self.applied(db)? == Some(id.epoch) && position::chain(db)? == id.chain)
     }
 }

@@ -6,6 +6,7 @@ use holdfast_core::{
 };
 
 use crate::protocol::{Digest, Epoch, PartitionId};
+use crate::root::SnapshotId;
 
 /// The topic whose offset is the last epoch in the database.
 const LOG: &str = "log";
@@ -43,6 +44,12 @@ pub fn chain(db: &Database) -> Result<Digest> {
 /// Returns the id of the query whose state the database holds; none before the first commit.
 pub fn query(db: &Database) -> Result<Option<Vec<u8>>> {
     db.property(QUERY)
+}
+
+/// Whether the database has the query, epoch and chain that a snapshot's name says.
+pub fn holds(db: &Database, query_id: &str, id: &SnapshotId) -> Result<bool> {
+    let is_ours = query(db)?.is_some_and(|query| query == query_id.as_bytes());
+    Ok(is_ours && applied(db, id.partition)? == Some(id.epoch) && chain(db)? == id.chain)
 }
 
 /// Returns the commit that moves the database to `epoch`, in the same write as its changes.

@@ -192,8 +192,7 @@ fn restore(
 
 /// Checks that a snapshot is what its name says.
 fn check(source: &ReplicaSource, db: Arc<Database>, id: &SnapshotId) -> Result<Arc<Database>> {
-    let applied = position::applied(&db, source.partition)?;
-    if applied == Some(id.epoch) && position::chain(&db)? == id.chain {
+    if position::holds(&db, &source.query_id, id)? {
         return Ok(db);
     }
     db.close()?;
