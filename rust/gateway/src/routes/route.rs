@@ -67,6 +67,17 @@ pub struct Route {
     pub parameters: &'static [&'static Parameter],
 }
 
+/// The parameters of reads by keys.
+const OF_KEYS: &[&Parameter] = &[
+    &AS_OF,
+    &COLUMNS,
+    &EPOCH,
+    &AT_LEAST,
+    &TIMEOUT,
+    &ISOLATION_LEVEL,
+    &STALE_OK,
+];
+
 /// All routes. A table's have two paths: the short one is for a gateway with one root.
 pub const ROUTES: &[Route] = &[
     Route {
@@ -119,15 +130,7 @@ pub const ROUTES: &[Route] = &[
             "/v1/roots/{root}/tables/{table}/rows/{*key}",
         ],
         summary: "The row of a key",
-        parameters: &[
-            &AS_OF,
-            &COLUMNS,
-            &EPOCH,
-            &AT_LEAST,
-            &TIMEOUT,
-            &ISOLATION_LEVEL,
-            &STALE_OK,
-        ],
+        parameters: OF_KEYS,
     },
     Route {
         endpoint: Endpoint::Rows,
@@ -137,15 +140,7 @@ pub const ROUTES: &[Route] = &[
             "/v1/roots/{root}/tables/{table}/rows",
         ],
         summary: "A row, or null, for each of many keys",
-        parameters: &[
-            &AS_OF,
-            &COLUMNS,
-            &EPOCH,
-            &AT_LEAST,
-            &TIMEOUT,
-            &ISOLATION_LEVEL,
-            &STALE_OK,
-        ],
+        parameters: OF_KEYS,
     },
     Route {
         endpoint: Endpoint::Scan,
