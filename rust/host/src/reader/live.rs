@@ -375,7 +375,10 @@ impl PinnedViews {
             }
             emit(rows)
         });
-        self.connections.insert(view.host.clone(), connection);
+        // After a failure the host has ended, or its answer was not read to the end.
+        if read.is_ok() {
+            self.connections.insert(view.host.clone(), connection);
+        }
         read
     }
 
