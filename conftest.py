@@ -53,8 +53,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        # One JVM runs thousands of tests: with the default of 1 GiB it ended near the last ones.
-        .config("spark.driver.memory", "2g")
+        # After a fetch failure, which some tests provoke, a local executor cannot register its
+        # blocks again. Each heartbeat then fails, and with the default of 60 failures the JVM ends
+        # ten minutes later.
+        .config("spark.executor.heartbeat.maxFailures", "1000000")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
