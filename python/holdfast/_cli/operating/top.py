@@ -35,7 +35,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 @options.root_argument()
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
+    type=options.seconds,
     default=2.0,
     show_default=True,
     metavar="SECONDS",
@@ -66,7 +66,7 @@ def _watch(reader: hf.StateReader, interval: float) -> None:
         try:
             while True:
                 live.update(_shown(reader), refresh=True)
-                time.sleep(interval)
+                time.sleep(max(interval, 0.1))
         except KeyboardInterrupt:
             return
 
