@@ -200,10 +200,11 @@ class StateReader:
         - `versions.rates` are all versions of a versioned table;
         - `as_of('rates', moment)` is a versioned table as of a moment.
 
-        With `as_of` all versioned tables are as of that moment. `source` is that of every read.
-        The time zone is UTC. Needs duckdb.
+        With `as_of` all versioned tables are as of that moment. `source` is that of every read; the
+        isolation level is always `READ_COMMITTED`. The time zone is UTC. Needs duckdb.
 
-        Raises `NotUpToBoundError` if no epoch is final yet.
+        Raises `NotUpToBoundError` if no epoch is final yet, `UnsupportedOperationError` for
+        `READ_UNCOMMITTED`.
         """
         return database(self._list(), as_of=as_of, source=source)
 

@@ -69,6 +69,8 @@ class TableCalls:
         """Returns the rows of several scans, all of one epoch.
 
         All are opened before the first is read: a host keeps an epoch only while a scan reads it.
+        If micro-batches end faster than the scans are opened, they are of the newest final epoch,
+        also at `READ_UNCOMMITTED`: what is staged can only be read after the newest one.
         """
         newest = None
         for _ in range(_ROUNDS):
@@ -77,7 +79,13 @@ class TableCalls:
             if len(epochs) <= 1:
                 return [rows for rows, _ in found]
             newest = max(epochs)
-        at_one: ReadSource = {**source, "epoch": newest}
+        level = IsolationLevel.READ_COMMITTED
+        at_one: ReadSource = {
+            **source,
+            "epoch": newest,
+            "at_least": None,
+            "isolation_level": level,
+        }
         return [self.scan(call, bounds, at_one, partition)[0] for call, bounds in calls]
 
     def partitions_of(self, keys: "pyarrow.RecordBatch") -> list[int] | None:
