@@ -81,7 +81,7 @@ def test_wrong_arguments_are_usage_errors(
 def test_wrong_names_and_epochs_are_errors(root: Path, capsys: pytest.CaptureFixture[str]):
     for arguments, text in [
         (["get", root, "rates", "a"], "no table of an operator 'rates'"),
-        (["get", root, "prices", "a", "--columns", "y"], "no column 'y'"),
+        (["get", root, "prices", "a", "--columns", "y"], 'no column "y"'),
         (["scan", root, "prices", "--epoch", "99"], "99"),
         (["scan", root, "prices", "--at-least", "99", "--timeout", "0.1"], "within 0.1 s"),
         (["scan", root, "prices", "--offline", "never", "--timeout", "0.1"], "no state host"),
@@ -159,6 +159,18 @@ def test_epochs_are_lines_of_json(root: Path, capsys: pytest.CaptureFixture[str]
     found = lines(run(capsys, "epochs", root, "--last", "2", "--json").out)
     assert [epoch["epoch"] for epoch in found] == [5, 6]
     assert found[0]["operators"]["prices"]["ahead"] == 1
+
+
+def test_sql_shows_all_columns_and_times(root: Path, capsys: pytest.CaptureFixture[str]):
+    beyond = "select date '290000-01-01' as d, 'infinity'::timestamp as t"
+    assert run(capsys, "sql", root, beyond).out.split()[:3] == ["d", "t", "<value"]
+    assert run(capsys, "sql", root, beyond, "--json").out.startswith('{"d": "<value out of range')
+    assert run(capsys, "sql", root, "select 1 as a, 2 as a").out == "a  a\n1  2\n"
+    twice = run(capsys, "sql", root, "select 1 as a, 2 as a", "--json")
+    assert (twice.status, "rename one" in twice.err) == (1, True)
+    nested = run(capsys, "sql", root, "select [date '290000-01-01'] as d")
+    assert (nested.status, "write it by --arrow" in nested.err) == (1, True)
+    assert run(capsys, "sql", root, "create table one (a int)").status == 0
 
 
 def process(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:

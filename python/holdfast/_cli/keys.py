@@ -41,18 +41,17 @@ def parse_value(text: str, kind: "pyarrow.DataType", what: str) -> Any:
     """
     import pyarrow as pa
 
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return text
     try:
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             return bytes.fromhex(text)
         if pa.types.is_nested(kind):
-            return json.loads(text)
+            return pa.scalar(json.loads(text), kind).as_py()
         if pa.types.is_timestamp(kind) and kind.tz is None:
             return pa.scalar(text).cast(pa.timestamp(kind.unit)).as_py()
         return pa.scalar(text).cast(kind).as_py()
-    except (ValueError, NotImplementedError) as error:
-        raise click.UsageError(f"{what} is {kind}, and {text!r} is not: {error}") from error
+    except (pa.ArrowException, ValueError, OverflowError, RecursionError) as error:
+        # Overflow: a number of JSON that has more than 64 bits, or a time that Python cannot have.
+        raise click.UsageError(f"{what} is {kind}, and {text!r:.80} is not: {error}") from error
 
 
 def _by_column(names: Sequence[str], texts: Sequence[str], argument: str) -> dict[str, str]:

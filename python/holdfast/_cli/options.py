@@ -1,8 +1,9 @@
 """Arguments and options that commands share, and their types."""
 
+import math
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -14,6 +15,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 StorageOptions = tuple[tuple[str, str], ...]
 """The values of `--storage-option`."""
 
+_MOST_SECONDS: Final = 1e9
+"""30 years. Clocks cannot add much longer times."""
+
+
+def utf8(text: str) -> str:
+    """Returns a text that the extension takes: one without bytes that are no UTF-8."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise click.BadParameter(f"{text!r} is not UTF-8")
+    return text
+
 
 def epoch_number(text: str) -> int:
     """Returns the number of an epoch: Spark's batch id, which has 64 bits."""
@@ -24,9 +35,12 @@ def epoch_number(text: str) -> int:
 
 def moment(text: str) -> datetime | int:
     """Returns the moment that a text names: an aware datetime, or epoch microseconds."""
-    if text.removeprefix("-").isdecimal():
-        return int(text)
     wanted = "give ISO 8601 with a time zone (2026-03-01T18:00:00Z), or epoch microseconds"
+    if text.removeprefix("-").isdecimal():
+        micros = int(text)
+        if abs(micros) >= 2**63:
+            raise click.BadParameter(f"{text!r} does not fit 64 bits: {wanted}")
+        return micros
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -36,9 +50,23 @@ def moment(text: str) -> datetime | int:
     return found
 
 
+def seconds(text: str) -> float:
+    """Returns a number of seconds, zero or more."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    # NaN is in no range.
+    if not 0 <= number <= _MOST_SECONDS:
+        raise click.BadParameter(
+            f"{text!r} is not a number of seconds from 0 to {_MOST_SECONDS:.0f}"
+        )
+    return number
+
+
 def key_and_value(text: str) -> tuple[str, str]:
     """Returns the two parts of a text KEY=VALUE."""
-    key, separator, value = text.partition("=")
+    key, separator, value = utf8(text).partition("=")
     if not separator:
         raise click.BadParameter(f"{text!r} is not KEY=VALUE")
     return key, value
@@ -58,7 +86,7 @@ def root_argument(*, required: bool = True) -> Callable[[Command], Command]:
     """Adds ROOT and the storage options."""
 
     def add(command: Command) -> Command:
-        return click.argument("root", required=required)(storage_option(command))
+        return click.argument("root", type=utf8, required=required)(storage_option(command))
 
     return add
 
@@ -87,7 +115,7 @@ def source_options(command: Command) -> Command:
         epoch_option("--at-least", "Wait until this epoch is final, then read the newest."),
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0),
+            type=seconds,
             default=30.0,
             show_default=True,
             metavar="SECONDS",
@@ -137,9 +165,8 @@ def columns_option(command: Command) -> Command:
 
 def limit_option(command: Command) -> Command:
     """Adds the limit of rows."""
-    return click.option("--limit", type=click.IntRange(min=0), help="At most so many rows.")(
-        command
-    )
+    numbers = click.IntRange(min=0, max=2**63 - 1)
+    return click.option("--limit", type=numbers, help="At most so many rows.")(command)
 
 
 def connect(root: str, storage_options: StorageOptions) -> hf.StateReader:
@@ -166,7 +193,12 @@ def table_names(reader: hf.StateReader) -> list[str]:
 def _split(
     _context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> list[str] | None:
-    return None if value is None else [name.strip() for name in value.split(",")]
+    if value is None:
+        return None
+    names = [name.strip() for name in value.split(",")]
+    if len(set(names)) < len(names):
+        raise click.BadParameter(f"{value!r} names a column twice")
+    return names
 
 
 def _isolation_level(

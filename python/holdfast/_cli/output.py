@@ -70,17 +70,19 @@ class RowsForm:
         if self.arrow_file is not None:
             _write_arrow(batches, self.arrow_file)
             return
+        names, rows = batches.schema.names, _rows(batches)
         if self.as_json:
-            for row in _rows(batches):
-                show_json(row)
+            if len(set(names)) < len(names):
+                raise ValueError(f"two of the columns {names} have one name: rename one by AS")
+            for row in rows:
+                show_json(dict(zip(names, row, strict=True)))
             return
-        rows: Iterator[dict[str, Any]] = _rows(batches)
         is_cut = self.limit(limit) != limit
         if is_cut:
             shown = list(itertools.islice(rows, _SHOWN))
             is_cut = next(rows, None) is not None
             rows = iter(shown)
-        show_table(batches.schema.names, (row.values() for row in rows))
+        show_table(names, rows)
         if is_cut:
             click.echo(
                 f"only the first {_SHOWN} rows: --limit N shows more, --json and pipes have all",
@@ -163,9 +165,27 @@ def _show_epoch(metadata: Mapping[bytes, bytes]) -> None:
         click.echo(f"of epoch {epoch.decode()}{older}", err=True)
 
 
-def _rows(batches: "pyarrow.RecordBatchReader") -> Iterator[dict[str, Any]]:
+def _rows(batches: "pyarrow.RecordBatchReader") -> Iterator[tuple[Any, ...]]:
     for batch in batches:
-        yield from batch.to_pylist()
+        columns = [_values(field.name, batch.column(n)) for n, field in enumerate(batch.schema)]
+        yield from zip(*columns, strict=True)
+
+
+def _values(name: str, column: "pyarrow.Array") -> list[Any]:
+    import pyarrow as pa
+
+    values: list[Any]
+    try:
+        values = column.to_pylist()
+    except (OverflowError, ValueError) as error:
+        # Python has no times of nanoseconds, and none after the year 9999.
+        if pa.types.is_nested(column.type):
+            text = (
+                f"column {name!r} has a value that cannot be shown ({error}): write it by --arrow"
+            )
+            raise ValueError(text) from error
+        values = column.cast(pa.string()).to_pylist()
+    return values
 
 
 def _write_arrow(batches: "pyarrow.RecordBatchReader", file: str) -> None:

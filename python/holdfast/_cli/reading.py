@@ -80,23 +80,24 @@ def get(
     import pyarrow as pa
 
     form = output.RowsForm(as_json, arrow_file)
+    if start is None and end is not None:
+        raise click.UsageError("--end is the end of a session: give its --start, too")
+    if start is not None and as_of is not None:
+        raise click.UsageError("give --as-of or --start, not both: windows have no versions")
     with options.connect(root, storage_options) as reader:
         found = options.find_table(reader, table)
         wanted = parse_key(found, key, "KEY")
         if start is None:
-            value = found.get(wanted, as_of=as_of, **source)
+            rows = found.find([wanted], as_of=as_of, columns=columns, **source)
         else:
-            value = found.fetch(wanted, start, end, **source)
-    if value is None:
+            names = found.schema.names if columns is None else columns
+            value = found.fetch(wanted, start, end, columns=names, **source)
+            rows = found.schema.empty_table()
+            if value is not None:
+                rows = pa.Table.from_pylist([value], schema=found.schema).select(names)
+    if rows.num_rows == 0:
         raise HoldfastError(f"table {table} has no row of the key {' '.join(key)}")
-    values = wanted if isinstance(wanted, tuple) else (wanted,)
-    row: dict[str, Any] = {**dict(zip(found.key, values, strict=True)), **value}
-    names = found.schema.names if columns is None else columns
-    unknown = [name for name in names if name not in row]
-    if unknown:
-        raise ValueError(f"the table has no column {unknown[0]!r}; it has {found.schema.names}")
-    schema = pa.schema([found.schema.field(name) for name in names])
-    form.show(pa.Table.from_pylist([row], schema=schema).to_reader())
+    form.show(rows.to_reader())
 
 
 @click.command()
@@ -250,6 +251,9 @@ def sql(
     form = output.RowsForm(as_json, arrow_file)
     with options.connect(root, storage_options) as reader:
         try:
-            form.show(reader.sql(statement, as_of=as_of, **source).to_arrow_reader())
+            rows: Any = reader.sql(statement, as_of=as_of, **source)
+            # A statement such as SET has no result.
+            if rows is not None:
+                form.show(rows.to_arrow_reader())
         except DuckDBError as error:
             raise ValueError(str(error)) from error

@@ -144,6 +144,6 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
         if isinstance(values, pa.Array):
             return values if values.type == kind else values.cast(kind)
         return pa.array(values, type=kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
         message = f"keys: column {name!r} is {kind}, and the values given do not fit: {error}"
         raise ValueError(message) from error

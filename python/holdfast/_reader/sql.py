@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast._options import IsolationLevel
+from holdfast._options import IsolationLevel, check_choice
 from holdfast._reader.arrow import arrow, duckdb, fields
 from holdfast._reader.dataset.domain import Domain, Points
 from holdfast._reader.dataset.state_dataset import dataset
@@ -53,9 +53,18 @@ def database(
 
 
 def _at_one_epoch(tables: Sequence[StateTable], source: ReadSource) -> ReadSource:
-    if source.get("isolation_level") == IsolationLevel.READ_UNCOMMITTED:
+    """Returns the options with the epoch that all tables are read at.
+
+    Final epochs only: what is staged after one table's epoch may be final in the next table.
+    """
+    level = source.get("isolation_level")
+    if level is not None:
+        check_choice("isolation_level", level, IsolationLevel)
+    if level == IsolationLevel.READ_UNCOMMITTED:
         raise UnsupportedOperationError(
-            "all tables of a statement are of one final epoch: SQL reads READ_COMMITTED"
+            "all tables of a statement are of one final epoch, so SQL reads READ_COMMITTED: leave "
+            "the isolation level out, or read the tables one by one, by "
+            'reader["name"].dataset(isolation_level=...) for example'
         )
     if not tables or source.get("epoch") is not None:
         return source

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike, fspath
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from holdfast._reader.connection import Connection
 from holdfast._reader.read_source import Offline, ReadSource
@@ -90,7 +90,7 @@ class OperatorTables(Mapping[str, StateTable]):
         return shown(self._tables.values())
 
 
-class StateReader:
+class StateReader(AbstractContextManager["StateReader"]):
     """Reads the tables of a root; `connect` makes one.
 
     `reader["rates"]` is the table of the operator `rates`. If the operator has several stores,
@@ -200,10 +200,11 @@ class StateReader:
         - `versions.rates` are all versions of a versioned table;
         - `as_of('rates', moment)` is a versioned table as of a moment.
 
-        With `as_of` all versioned tables are as of that moment. `source` is that of every read.
-        The time zone is UTC. Needs duckdb.
+        With `as_of` all versioned tables are as of that moment. `source` is that of every read; the
+        isolation level is always `READ_COMMITTED`. The time zone is UTC. Needs duckdb.
 
-        Raises `NotUpToBoundError` if no epoch is final yet.
+        Raises `NotUpToBoundError` if no epoch is final yet, `UnsupportedOperationError` for
+        `READ_UNCOMMITTED`.
         """
         return database(self._list(), as_of=as_of, source=source)
 
@@ -211,17 +212,7 @@ class StateReader:
         """Closes the reader. Open scans go on."""
         self._connection.core.close()
 
-    def __enter__(self) -> Self:
-        """Returns the reader."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Closes the reader."""
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

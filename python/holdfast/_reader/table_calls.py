@@ -64,20 +64,29 @@ class TableCalls:
         self,
         calls: "list[tuple[dict[str, Any], pyarrow.RecordBatch]]",
         source: ReadSource,
+        partition: int | None = None,
     ) -> "list[pyarrow.RecordBatchReader]":
         """Returns the rows of several scans, all of one epoch.
 
         All are opened before the first is read: a host keeps an epoch only while a scan reads it.
+        If micro-batches end faster than the scans are opened, they are of the newest final epoch,
+        also at `READ_UNCOMMITTED`: what is staged can only be read after the newest one.
         """
         newest = None
         for _ in range(_ROUNDS):
-            found = [self.scan(call, bounds, source) for call, bounds in calls]
+            found = [self.scan(call, bounds, source, partition) for call, bounds in calls]
             epochs = {epoch for _, epoch in found}
             if len(epochs) <= 1:
                 return [rows for rows, _ in found]
             newest = max(epochs)
-        at_one: ReadSource = {**source, "epoch": newest}
-        return [self.scan(call, bounds, at_one)[0] for call, bounds in calls]
+        level = IsolationLevel.READ_COMMITTED
+        at_one: ReadSource = {
+            **source,
+            "epoch": newest,
+            "at_least": None,
+            "isolation_level": level,
+        }
+        return [self.scan(call, bounds, at_one, partition)[0] for call, bounds in calls]
 
     def partitions_of(self, keys: "pyarrow.RecordBatch") -> list[int] | None:
         """Returns the partition of each key; None if the table's keys do not choose it."""

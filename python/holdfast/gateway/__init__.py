@@ -7,9 +7,10 @@ docs/serve.md has the paths and examples.
 import signal
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike, fspath
-from types import FrameType, TracebackType
-from typing import Final, Self
+from types import FrameType
+from typing import Final
 
 from holdfast import _core
 from holdfast._reader.read_source import Offline
@@ -19,7 +20,7 @@ __all__ = ["LISTEN", "Gateway", "named_roots"]
 LISTEN: Final = "127.0.0.1:8474"
 
 
-class Gateway:
+class Gateway(AbstractContextManager["Gateway"]):
     """Serves the state of roots over HTTP until it is closed; a context manager.
 
     `roots` are the roots by the name that they have in paths, or one root, which has the name of
@@ -103,17 +104,7 @@ class Gateway:
                     signal.signal(number, handler_before)
                 self.close()
 
-    def __enter__(self) -> Self:
-        """Returns the gateway."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Closes the gateway."""
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
 

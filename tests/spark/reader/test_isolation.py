@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any
 
+import duckdb
+import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrame
 from reading import connect, same_value, stored
 from streams import KEYS, Stream
 
 import holdfast as hf
+from holdfast._reader.table_calls import TableCalls
+from holdfast.errors import UnsupportedOperationError
 
 COMMITTED = hf.IsolationLevel.READ_COMMITTED
 UNCOMMITTED = hf.IsolationLevel.READ_UNCOMMITTED
@@ -100,6 +105,45 @@ def test_the_state_says_at_which_level_readers_read(stream: Stream):
             table.get("a", epoch=0, isolation_level=UNCOMMITTED)
         with pytest.raises(TypeError, match="isolation_level is 'x'; wanted: one of Isolation"):
             table.get("a", isolation_level="x")
+
+
+def test_a_dataset_at_read_uncommitted_is_of_one_epoch(stream: Stream, monkeypatch):
+    same_value(stream, 0)
+    same_value(stream, 1)
+    scan, calls = TableCalls.scan, itertools.count()
+
+    def moving(self: TableCalls, call: Any, bounds: Any, source: hf.ReadSource, *of: Any) -> Any:
+        """Scans beside micro-batches: every second scan has an older epoch than the one before."""
+        found, epoch = scan(self, call, bounds, source, *of)
+        return found, epoch - (next(calls) % 2 if source.get("epoch") is None else 0)
+
+    with held(stream, stored(stream, by=["k", "x"]), 1):
+        rows = connect(stream)["table"].dataset(isolation_level=UNCOMMITTED)
+        two_keys = ds.field("k").isin(list(KEYS[:2]))
+        assert rows.count_rows(filter=two_keys) == 4
+        monkeypatch.setattr(TableCalls, "scan", moving)
+        # Only final epochs can be read again.
+        assert rows.count_rows(filter=two_keys) == 2
+        assert next(calls) == 6
+
+
+def test_sql_reads_final_epochs(stream: Stream):
+    same_value(stream, 0)
+    same_value(stream, 1)
+    state = stream.state(default_isolation_level=UNCOMMITTED)
+    with held(stream, stored(stream, state=state), 1):
+        reader = connect(stream)
+        statement = 'SELECT DISTINCT x FROM "table"'
+        assert reader.sql(statement).fetchall() == [(0,)]
+        with pytest.raises(UnsupportedOperationError, match="leave the isolation level out"):
+            reader.sql(statement, isolation_level=UNCOMMITTED)
+        with pytest.raises(UnsupportedOperationError, match="one final epoch"):
+            reader.sql(statement, isolation_level=UNCOMMITTED, epoch=0)
+        with pytest.raises(TypeError, match="isolation_level is 'x'"):
+            reader.sql(statement, isolation_level="x")
+        staged = reader["table"].dataset(isolation_level=UNCOMMITTED)
+        assert duckdb.sql("SELECT DISTINCT x FROM staged").fetchall() == [(1,)]
+        assert staged.schema.names[0] == "k"
 
 
 def test_the_level_may_change_between_two_starts(stream: Stream):

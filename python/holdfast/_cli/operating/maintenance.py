@@ -16,7 +16,7 @@ _MOVED = "one object: root, epoch, run (null if none was claimed), objects (how 
 @options.root_argument()
 @click.option(
     "--last",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=2**31),
     default=10,
     show_default=True,
     metavar="N",

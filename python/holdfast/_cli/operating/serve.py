@@ -11,10 +11,11 @@ _FILE = click.Path(dir_okay=False)
 
 
 @click.command(short_help="Serves the tables of roots over HTTP.")
-@click.argument("roots", nargs=-1, required=True, metavar="[NAME=]ROOT...")
+@click.argument("roots", type=options.utf8, nargs=-1, required=True, metavar="[NAME=]ROOT...")
 @options.storage_option
 @click.option(
     "--listen",
+    type=options.utf8,
     default=LISTEN,
     show_default=True,
     metavar="ADDRESS:PORT",
@@ -40,7 +41,7 @@ _FILE = click.Path(dir_okay=False)
 )
 @click.option(
     "--max-requests",
-    type=int,
+    type=click.IntRange(min=1, max=2**20),
     default=64,
     show_default=True,
     metavar="N",
@@ -48,7 +49,7 @@ _FILE = click.Path(dir_okay=False)
 )
 @click.option(
     "--timeout",
-    type=float,
+    type=options.seconds,
     default=30.0,
     show_default=True,
     metavar="SECONDS",

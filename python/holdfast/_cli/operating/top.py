@@ -31,11 +31,11 @@ _TITLES: Final = (
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@click.command(short_help="Shows what the partitions of a running query do.")
+@click.command(short_help="Shows each partition of a running query.")
 @options.root_argument()
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
+    type=options.seconds,
     default=2.0,
     show_default=True,
     metavar="SECONDS",
@@ -45,7 +45,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def top(
     *, root: str, storage_options: options.StorageOptions, interval: float, as_json: bool
 ) -> None:
-    """Shows what the partitions of a running query do, and what ails them.
+    """Shows the state and the figures of each partition of a running query.
 
     A terminal is refreshed until Ctrl-C; a pipe gets the figures once.
     """
@@ -61,12 +61,12 @@ def top(
 
 
 def _watch(reader: hf.StateReader, interval: float) -> None:
-    """Refreshes the terminal until it is interrupted."""
+    """Refreshes the terminal until it is interrupted, at most 10 times a second."""
     with Live(auto_refresh=False) as live:
         try:
             while True:
                 live.update(_shown(reader), refresh=True)
-                time.sleep(interval)
+                time.sleep(max(interval, 0.1))
         except KeyboardInterrupt:
             return
 
@@ -117,7 +117,7 @@ def _figures(final: int | None, host: str, partition: dict[str, Any]) -> tuple[o
 
 
 def _state(final: int | None, partition: dict[str, Any]) -> str:
-    """Returns what ails a partition, in a few words."""
+    """Returns the state of a partition, or its problem, in a few words."""
     epoch, snapshots = partition["epoch"], partition["snapshots"]
     behind = 0 if final is None or epoch is None else final - epoch
     if partition["is_busy"]:

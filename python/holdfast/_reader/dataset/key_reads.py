@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 # More keys than these are read by a scan of their range.
 _MOST_KEYS: Final = 10_000
-# All scans are open at the same time, and a host has few threads for them.
-_MOST_SCANS: Final = 16
+MOST_SCANS: Final = 16
+"""Scans that are open at the same time: a host has few threads for them."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class KeyReads:
-    """Reads of single keys, or scans; neither if no row is selected."""
+    """Reads of whole keys, or scans; neither if no row is selected."""
 
     keys: "pyarrow.RecordBatch | None" = None
     scans: Sequence[Scan] = ()
@@ -40,7 +40,7 @@ def key_reads(
 ) -> KeyReads:
     """Returns reads of all rows whose keys are selected, and of few others.
 
-    `points` and `ranges`: whether the table has reads of single keys, and scans of ranges.
+    `points` and `ranges`: whether whole keys can be read one by one, and scans limited to ranges.
     """
     leading: list[pyarrow.Array] = []
     for name in key.names:
@@ -53,13 +53,13 @@ def key_reads(
     is_whole = len(leading) == len(key)
     if points and is_whole and prod(map(len, leading)) <= _MOST_KEYS:
         return KeyReads(keys=_every_key(leading, key.names))
-    while prod(map(len, leading)) > _MOST_SCANS:
+    while prod(map(len, leading)) > MOST_SCANS:
         leading.pop()
         is_whole = False
     prefixes = _every_key(leading, key.names) if leading else None
     following = selected.get(key.names[len(leading)]) if ranges and not is_whole else None
-    if prefixes is not None and is_whole and ranges:
-        return KeyReads(scans=_scans_of_keys(prefixes))
+    if prefixes is not None and is_whole:
+        return KeyReads(scans=scans_of_keys(prefixes, ranges=ranges))
     return KeyReads(scans=_scans(prefixes, following, key.names))
 
 
@@ -72,10 +72,16 @@ def _every_key(columns: "Sequence[pyarrow.Array]", names: list[str]) -> "pyarrow
     return arrow().RecordBatch.from_arrays(taken, names=names[: len(columns)])
 
 
-def _scans_of_keys(keys: "pyarrow.RecordBatch") -> list[Scan]:
-    """Returns a scan for each whole key: a prefix also finds longer keys, such as text has."""
+def scans_of_keys(keys: "pyarrow.RecordBatch", *, ranges: bool) -> list[Scan]:
+    """Returns a scan for each whole key.
+
+    A scan limited to a range does not find longer keys, such as text has; one of a prefix does.
+    """
+    each = [keys.slice(row, 1) for row in range(keys.num_rows)]
+    if not ranges:
+        return [Scan("prefix", key) for key in each]
     twice = arrow().array([0, 0])
-    return [Scan("between", keys.slice(row, 1).take(twice)) for row in range(keys.num_rows)]
+    return [Scan("between", key.take(twice)) for key in each]
 
 
 def _scans(

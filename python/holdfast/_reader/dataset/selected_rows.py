@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast._reader.arrow import arrow, fields
 from holdfast._reader.dataset.domain import Domain, Points
-from holdfast._reader.dataset.key_reads import Scan, key_reads
+from holdfast._reader.dataset.key_reads import (
+    MOST_SCANS,
+    KeyReads,
+    Scan,
+    key_reads,
+    scans_of_keys,
+)
 from holdfast._reader.dataset.time_bounds import Bounds, overlap_bounds, start_bounds
 from holdfast._reader.keys import no_keys
 from holdfast._reader.read_source import ReadSource
@@ -14,6 +20,14 @@ from holdfast._reader.table_calls import FOUND, TableCalls
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+@dataclass(frozen=True)
+class RowReads:
+    """Reads of rows by their keys, and by the times of their windows or versions."""
+
+    by_key: KeyReads
+    times: Bounds = (None, None)
 
 
 @dataclass(frozen=True)
@@ -33,29 +47,55 @@ class SelectedRows:
         self, selected: Mapping[str, Domain], columns: list[str]
     ) -> "pyarrow.RecordBatchReader":
         """Returns these columns of all rows whose values are in the domains, and of any others."""
-        key = fields(self.schema, list(self.key))
-        reads = key_reads(
+        return self.run(self.reads(selected, points=self._has_points()), columns)
+
+    def reads(self, selected: Mapping[str, Domain], *, points: bool) -> RowReads:
+        """Returns reads of all rows whose values are in the domains, and of few others.
+
+        `points`: whether whole keys are read one by one, even if each of them needs a scan.
+        """
+        by_key = key_reads(
             {name: self._stored(domain) for name, domain in selected.items()},
-            key,
-            points=not self.versions and not self._has_windows(),
+            fields(self.schema, list(self.key)),
+            points=points,
             ranges=not self.versions,
         )
-        first, last = self._time_bounds(selected)
+        return RowReads(by_key, self._time_bounds(selected))
+
+    def run(
+        self, reads: RowReads, columns: list[str], partition: int | None = None
+    ) -> "pyarrow.RecordBatchReader":
+        """Returns these columns of the rows, of all partitions or of one.
+
+        More than `MOST_SCANS` scans need the source to name an epoch: each of the others begins
+        when the one before it has ended.
+        """
+        keys, (first, last) = reads.by_key.keys, reads.times
         call = {**self.call, "from": first, "to": last, "columns": columns}
         schema = fields(self.schema, columns)
-        if reads.keys is not None:
-            rows = self.calls.get({**call, "rows": "get"}, reads.keys, self.source)
+        if keys is not None and self._has_points():
+            rows = self.calls.get({**call, "rows": "get"}, keys, self.source)
             found = rows.filter(rows[FOUND]).drop_columns([FOUND])
             return arrow().RecordBatchReader.from_batches(schema, found.to_batches())
-        scans = self.calls.scans([self._scan(call, scan) for scan in reads.scans], self.source)
-        if len(scans) == 1:
+        of_keys = (
+            reads.by_key.scans if keys is None else scans_of_keys(keys, ranges=not self.versions)
+        )
+        calls = [self._scan(call, scan) for scan in of_keys]
+        scans = self.calls.scans(calls[:MOST_SCANS], self.source, partition)
+        if len(calls) == 1:
             return scans[0]
 
         def batches() -> "Iterator[pyarrow.RecordBatch]":
             for scan in scans:
                 yield from scan
+            for later in calls[MOST_SCANS:]:
+                yield from self.calls.scan(*later, self.source, partition)[0]
 
         return arrow().RecordBatchReader.from_batches(schema, batches())
+
+    def _has_points(self) -> bool:
+        """Whether a key has one row, which is read without a scan."""
+        return not self.versions and not self._has_windows()
 
     def _has_windows(self) -> bool:
         return self.kind in ("window", "timestamped_window", "session")

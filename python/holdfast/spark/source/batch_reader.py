@@ -1,13 +1,14 @@
 """Reads a table of one epoch: planned on the driver's machine, read in tasks."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from holdfast._reader.arrow import fields
+from holdfast._reader.dataset.key_reads import KeyReads
+from holdfast._reader.dataset.selected_rows import RowReads, SelectedRows
 from holdfast._reader.state_reader import StateReader
 from holdfast._reader.state_table import StateTable
 from holdfast.spark.source.key_option import parse_keys
@@ -15,10 +16,12 @@ from holdfast.spark.source.source_options import SourceOptions
 from holdfast.spark.source.spark_types import arrow_schema, as_sparks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import pyarrow
     from pyspark.sql.datasource import Filter
 
-    from holdfast.spark.source.key_filters import KeyFilters
+    from holdfast._reader.dataset.domain import Domain
 
 
 @dataclass
@@ -27,7 +30,7 @@ class StatePartition(InputPartition):
 
     epoch: int
     partition: int | None
-    keys: "pyarrow.RecordBatch | None" = None
+    reads: RowReads
 
 
 class StateBatchReader(DataSourceReader):
@@ -43,25 +46,28 @@ class StateBatchReader(DataSourceReader):
         self._reader: Final = reader
         self._table: Final = table
         self._schema: Final = schema
-        self._columns: Final = schema.fieldNames()
-        self._key_schema: Final = fields(table.schema, list(table.key))
-        self._filters: KeyFilters | None = None
+        self._selected: dict[str, Domain] = {}
 
     def partitions(self) -> list[InputPartition]:
         """Chooses the epoch; a task for each partition that has rows to read."""
         epoch = self._options.epoch
         if epoch is None:
             epoch = self._reader.final_epoch()
-        keys = self._keys()
+        reads = self._reads(epoch)
+        keys = reads.by_key.keys
         if keys is None:
-            return [StatePartition(epoch, number) for number in range(self._reader.partitions)]
+            numbers = range(self._reader.partitions) if reads.by_key.scans else ()
+            return [StatePartition(epoch, number, reads) for number in numbers]
         places = self._table.partitions_of(keys)
         if places is None:
-            return [StatePartition(epoch, None, keys)]
+            return [StatePartition(epoch, None, reads)]
         rows: dict[int, list[int]] = {}
         for row, place in enumerate(places):
             rows.setdefault(place, []).append(row)
-        return [StatePartition(epoch, place, keys.take(of)) for place, of in rows.items()]
+        return [
+            StatePartition(epoch, place, replace(reads, by_key=KeyReads(keys=keys.take(of))))
+            for place, of in rows.items()
+        ]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Reads the rows of a task."""
@@ -69,42 +75,22 @@ class StateBatchReader(DataSourceReader):
             # Spark's, where `partitions` returned none.
             return
         schema = arrow_schema(self._schema)
-        for batch in self._batches(partition):
+        rows = self._rows(partition.epoch)
+        for batch in rows.run(partition.reads, self._schema.fieldNames(), partition.partition):
             yield as_sparks(batch, schema)
 
-    def _keys(self) -> "pyarrow.RecordBatch | None":
-        """Returns the only keys that are read; None: all."""
-        if self._options.key is not None:
-            keys = parse_keys(self._options.key, self._key_schema)
-            return keys if keys.num_rows < 2 else _distinct(keys)
-        return None if self._filters is None else self._filters.keys
+    def _rows(self, epoch: int) -> SelectedRows:
+        options = self._options
+        return self._table._selected_rows(
+            as_of=options.as_of, versions=options.versions, source=options.source(epoch)
+        )
 
-    def _batches(self, partition: StatePartition) -> "Iterator[pyarrow.RecordBatch]":
-        options, columns = self._options, self._columns
-        source = options.source(partition.epoch)
-        place = partition.partition
-        if partition.keys is None and options.versions:
-            yield from self._table.versions(partition=place, columns=columns, **source)
-        elif partition.keys is None:
-            found = self._filters
-            bounds: dict[str, Any] = {}
-            if found is not None:
-                bounds = {"prefix": found.prefix, "start": found.start, "end": found.end}
-            yield from self._table.scan(
-                partition=place, as_of=options.as_of, columns=columns, **bounds, **source
-            )
-        elif options.versions:
-            for key in _values(partition.keys):
-                yield from self._table.versions(key, partition=place, columns=columns, **source)
-        elif self._table.is_windowed:
-            for key in _values(partition.keys):
-                # A prefix would also find longer keys.
-                yield from self._table.scan(
-                    start=key, end=key, partition=place, columns=columns, **source
-                )
-        else:
-            rows = self._table.find(partition.keys, as_of=options.as_of, columns=columns, **source)
-            yield from rows.to_batches()
+    def _reads(self, epoch: int) -> RowReads:
+        """Returns the reads of the keys that the options name, or of what filters select."""
+        if self._options.key is not None:
+            keys = parse_keys(self._options.key, fields(self._table.schema, list(self._table.key)))
+            return RowReads(KeyReads(keys=keys if keys.num_rows < 2 else _distinct(keys)))
+        return self._rows(epoch).reads(self._selected, points=True)
 
 
 class FilteringBatchReader(StateBatchReader):
@@ -114,22 +100,13 @@ class FilteringBatchReader(StateBatchReader):
     """
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802 - Spark's
-        """Finds the keys that the filters select; Spark still applies all filters."""
-        from holdfast.spark.source.key_filters import KeyFilters
+        """Finds the rows that the filters select; Spark still applies all filters."""
+        from holdfast.spark.source.pushed_filters import pushed_domains
 
-        # Versions of a range of keys cannot be read without reading all.
-        found = KeyFilters.of(filters, self._key_schema)
-        self._filters = found if found.keys is not None or not self._options.versions else None
+        self._selected = pushed_domains(filters, self._table.schema)
         return filters
 
 
 def _distinct(keys: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
     rows = {repr(row): number for number, row in enumerate(keys.to_pylist())}
     return keys.take(list(rows.values()))
-
-
-def _values(keys: "pyarrow.RecordBatch") -> Iterator[Any]:
-    """Returns the keys as Python values: a key of several columns is a tuple."""
-    for row in keys.to_pylist():
-        values = list(row.values())
-        yield tuple(values) if len(values) > 1 else values[0]

@@ -189,7 +189,7 @@ def _number(name: str, given: Mapping[str, str], least: int = 0) -> int | None:
     text = given.get(name.lower())
     if text is None:
         return None
-    if not text.isdecimal() or int(text) < least:
+    if not text.isdecimal() or not least <= int(text) < 2**63:
         raise ValueError(f"option {name} is {text!r}; give a number from {least}")
     return int(text)
 

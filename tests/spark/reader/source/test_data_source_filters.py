@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
     EqualNullSafe,
     EqualTo,
@@ -17,6 +18,7 @@ from pyspark.sql.datasource import (
     GreaterThanOrEqual,
     In,
     IsNotNull,
+    IsNull,
     LessThan,
     LessThanOrEqual,
     Not,
@@ -24,7 +26,8 @@ from pyspark.sql.datasource import (
 from streams import KEYS, Stream
 
 import holdfast.spark as hfs
-from holdfast.spark.source.key_filters import KeyFilters
+from holdfast._reader.dataset.key_reads import KeyReads, key_reads
+from holdfast.spark.source.pushed_filters import pushed_domains
 
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 K, N = ("k",), ("n",)
@@ -38,12 +41,18 @@ def push_down(spark) -> Iterator[None]:
     spark.conf.unset(PUSH_DOWN)
 
 
+def reads(filters: list[Any], schema: pa.Schema) -> KeyReads:
+    return key_reads(pushed_domains(filters, schema), schema, points=True, ranges=True)
+
+
 def found(filters: list[Any], schema: pa.Schema = TWO) -> Any:
-    """What filters say: keys as tuples, a prefix, or a range."""
-    of = KeyFilters.of(filters, schema)
+    """What filters say: keys as tuples, or scans with their bounds."""
+    of = reads(filters, schema)
     if of.keys is not None:
         return sorted(tuple(row.values()) for row in of.keys.to_pylist())
-    return of.prefix or (of.start, of.end)
+    return [
+        (scan.rows, *(tuple(row.values()) for row in scan.bounds.to_pylist())) for scan in of.scans
+    ]
 
 
 @pytest.mark.parametrize(
@@ -52,19 +61,28 @@ def found(filters: list[Any], schema: pa.Schema = TWO) -> Any:
         ([EqualTo(K, "a"), EqualTo(N, 1)], [("a", 1)]),
         ([In(K, ("a", "b", "a", None)), EqualTo(N, 1)], [("a", 1), ("b", 1)]),
         ([In(K, ("a", "b")), In(N, (1, 2))], [("a", 1), ("a", 2), ("b", 1), ("b", 2)]),
-        ([In(K, ("a", "b")), EqualTo(K, "c"), EqualNullSafe(N, 1)], [("c", 1)]),
+        ([In(K, ("a", "b")), EqualTo(K, "b"), EqualNullSafe(N, 1)], [("b", 1)]),
         ([EqualTo(K, None), EqualTo(N, 1)], []),
-        ([EqualTo(K, "a")], ("a",)),
-        ([EqualTo(K, "a"), GreaterThan(N, 1)], ("a",)),
-        ([EqualTo(N, 1)], (None, None)),
-        ([In(K, ("a", "b"))], (None, None)),
-        ([EqualNullSafe(K, None), EqualTo(N, 1)], (None, None)),
-        ([Not(EqualTo(K, "a")), IsNotNull(K)], (None, None)),
-        ([EqualTo(("s", "k"), "a")], (None, None)),
-        ([GreaterThan(K, "a"), LessThanOrEqual(K, "d")], (("a",), ("d",))),
-        ([GreaterThanOrEqual(K, "a"), GreaterThan(K, "b")], (("b",), None)),
-        ([LessThan(K, "d"), LessThan(K, None)], (None, ("d",))),
-        ([EqualTo(K, "a"), In(N, tuple(range(20_000)))], ("a",)),
+        ([EqualTo(K, "a")], [("prefix", ("a",))]),
+        ([EqualTo(K, "a"), GreaterThan(N, 1)], [("prefix", ("a",))]),
+        (
+            [EqualTo(K, "a"), GreaterThan(N, 1), LessThan(N, 5)],
+            [("between", ("a", 1), ("a", 5))],
+        ),
+        ([EqualTo(N, 1)], [("all",)]),
+        ([In(K, ("a", "b"))], [("prefix", ("a",)), ("prefix", ("b",))]),
+        ([EqualNullSafe(K, None), EqualTo(N, 1)], [(None, 1)]),
+        ([IsNull(K), In(N, (1, 2))], [(None, 1), (None, 2)]),
+        ([Not(EqualTo(K, "a")), IsNotNull(K)], [("all",)]),
+        ([EqualTo(("s", "k"), "a")], [("all",)]),
+        ([GreaterThan(K, "a"), LessThanOrEqual(K, "d")], [("between", ("a",), ("d",))]),
+        ([GreaterThanOrEqual(K, "a"), GreaterThan(K, "b")], [("from", ("b",))]),
+        ([LessThan(K, "d"), LessThan(K, None)], [("to", ("d",))]),
+        ([LessThan(K, "a"), GreaterThan(K, "b")], []),
+        (
+            [EqualTo(K, "a"), In(N, tuple(range(20_000)))],
+            [("between", ("a", 0), ("a", 19_999))],
+        ),
     ],
 )
 def test_filters_say_which_keys_are_read(filters: list[Any], expected: Any):
@@ -96,7 +114,7 @@ def test_filters_say_which_keys_are_read(filters: list[Any], expected: Any):
 )
 def test_values_of_another_type_say_nothing(kind: pa.DataType, value: Any, is_key: bool):
     schema = pa.schema([("k", kind)])
-    assert (KeyFilters.of([EqualTo(K, value)], schema).keys is not None) == is_key
+    assert (reads([EqualTo(K, value)], schema).keys is not None) == is_key
 
 
 def read(stream: Stream, **options: Any) -> DataFrame:
@@ -126,6 +144,9 @@ def test_key_filters_read_only_these_rows(stream: Stream, push_down, offline: st
         ("k in ('a3', 'b3', 'zz') and x = 3", 2, 2),
         ("x = 3", 8, 8),
         ("x = 3 and k > 'c'", 6, 8),
+        ("x = 3 and k >= 'c' and k < 'd3'", 1, 2),
+        ("x in (3, 4)", 16, 16),
+        ("x is null", 0, 0),
         ("x between -2 and 1", 32, 32),
         ("x > 17", 16, 24),
         ("k = 'a3'", 1, 320),
@@ -153,6 +174,50 @@ def test_filters_and_other_options_are_applied_together(stream: Stream, push_dow
     assert [row.x for row in read(stream, columns="x,k").where("k = 'b'").collect()] == [1]
     # The filter's column is not read: Spark does not know it.
     assert [row.x for row in read(stream, columns="x").where("x = 3").collect()] == [3]
+
+
+@pytest.mark.parametrize("offline", ["auto", "only"])
+def test_filters_on_windows_read_only_these(stream: Stream, push_down, offline: str):
+    stream.batch(left=[(key, second, 1) for key in KEYS for second in range(0, 40, 10)])
+    frame = hfs.aggregate(
+        stream.source("left"),
+        by="k",
+        on="t",
+        window=hfs.window("10 seconds"),
+        aggs={"n": "count"},
+        retention="1 hour",
+        name="windows",
+        state=stream.state(),
+    )
+    stream.run(frame)
+    table = read(stream, offline=offline)
+    for condition, rows, read_rows in (
+        ("k = 'a'", 4, 4),
+        ("k in ('a', 'b', 'zz') and window_start = timestamp '2024-01-01 00:00:20'", 2, 2),
+        ("window_start >= timestamp '2024-01-01 00:00:20'", 2 * len(KEYS), 2 * len(KEYS)),
+        ("window_start > timestamp '2025-01-01'", 0, 0),
+    ):
+        wanted = table.where(condition)
+        assert wanted.count() == rows, condition
+        assert scanned(wanted) == read_rows, condition
+
+
+def test_versions_of_many_keys_are_read_one_by_one(stream: Stream, push_down):
+    keys = [f"k{number}" for number in range(100)]
+    stream.batch(left=[(key, second, second) for key in keys for second in (1, 2)])
+    stream.run(
+        hfs.materialize(
+            stream.source("left"),
+            by="k",
+            on="t",
+            history_retention="1 day",
+            name="table",
+            state=stream.state(),
+        )
+    )
+    wanted = read(stream, versions="true").where(F.col("k").isin(keys[:40]))
+    assert wanted.count() == 80
+    assert scanned(wanted) == 80
 
 
 def test_a_filter_is_applied_by_spark_without_push_down(stream: Stream):
