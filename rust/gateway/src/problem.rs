@@ -14,7 +14,7 @@ pub const ISOLATION_LEVEL: HeaderName = HeaderName::from_static("holdfast-isolat
 pub const BEHIND: HeaderName = HeaderName::from_static("holdfast-behind");
 
 /// An error as a client gets it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Problem {
     status: StatusCode,
     /// The class in `holdfast.errors`, or Python's own; none if HTTP itself says it.
@@ -56,6 +56,11 @@ impl Problem {
     pub fn busy(detail: impl Into<String>) -> Self {
         Self::http(StatusCode::SERVICE_UNAVAILABLE, detail)
             .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// Adds a header to the response.
