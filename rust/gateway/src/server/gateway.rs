@@ -75,6 +75,7 @@ impl Gateway {
             tls,
             router: router(&state, access),
             limit: settings.limits.connections,
+            patience: settings.limits.timeout,
         };
         let encrypts = settings.tls.is_some();
         let (stop, stopped) = oneshot::channel();
