@@ -101,9 +101,7 @@ impl StateReader {
     /// # Errors
     /// As [`StateReader::tables`].
     pub fn metrics(&self) -> Result<Vec<HostMetrics>> {
-        let operators = self.root.operators.names()?;
-        let partitions = self.routing.chosen(None)?;
-        self.hosts.metrics(&operators, &partitions)
+        self.hosts.metrics()
     }
 
     /// Returns the newest final epoch; none before the first.
