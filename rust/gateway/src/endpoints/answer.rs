@@ -77,5 +77,6 @@ async fn answered(
         }
         Endpoint::Scan => streams::scan(asked).await,
         Endpoint::Versions => streams::versions(asked).await,
+        Endpoint::Changes => streams::changes(asked).await,
     }
 }

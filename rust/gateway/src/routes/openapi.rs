@@ -52,6 +52,11 @@ pub fn description() -> Value {
                             "status": {"type": "integer"},
                             "detail": {"type": "string"},
                             "class": {"type": "string"},
+                            "oldest_epoch": {
+                                "type": "integer",
+                                "description": "If changes are lost: the oldest epoch whose \
+                                                changes are there.",
+                            },
                         },
                     }}},
                 },
@@ -167,6 +172,10 @@ fn answer(endpoint: Endpoint) -> Value {
                 json!({"type": "array", "items": {"type": ["object", "null"]}}),
                 &Format::ROWS,
             ),
+        ),
+        Endpoint::Changes => (
+            "The last change of each row in each epoch: `epoch`, the row's columns, `deleted`",
+            formats(objects(), &Format::ROWS),
         ),
         Endpoint::Scan | Endpoint::Versions => ("The rows", formats(objects(), &Format::ROWS)),
     };

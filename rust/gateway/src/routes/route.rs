@@ -5,8 +5,8 @@ use percent_encoding::percent_decode_str;
 
 use crate::problem::Problem;
 use crate::request::{
-    AS_OF, AT_LEAST, COLUMNS, END, EPOCH, ISOLATION_LEVEL, LIMIT, PREFIX, Parameter, STALE_OK,
-    START, TIME_FROM, TIME_TO, TIMEOUT,
+    AS_OF, AT_LEAST, COLUMNS, END, EPOCH, FROM_EPOCH, ISOLATION_LEVEL, LIMIT, PARTITION, PREFIX,
+    Parameter, STALE_OK, START, TIME_FROM, TIME_TO, TIMEOUT, TO_EPOCH,
 };
 
 /// What a route answers with.
@@ -32,6 +32,8 @@ pub enum Endpoint {
     Scan,
     /// The versions of a key.
     Versions,
+    /// The changes of a table.
+    Changes,
 }
 
 impl Endpoint {
@@ -48,6 +50,7 @@ impl Endpoint {
             Self::Rows => "rows",
             Self::Scan => "scan",
             Self::Versions => "versions",
+            Self::Changes => "changes",
         }
     }
 }
@@ -185,6 +188,16 @@ pub const ROUTES: &[Route] = &[
             &ISOLATION_LEVEL,
             &STALE_OK,
         ],
+    },
+    Route {
+        endpoint: Endpoint::Changes,
+        method: Method::GET,
+        paths: &[
+            "/v1/tables/{table}/changes",
+            "/v1/roots/{root}/tables/{table}/changes",
+        ],
+        summary: "The changes of a table, epoch by epoch",
+        parameters: &[&FROM_EPOCH, &TO_EPOCH, &PARTITION],
     },
 ];
 
