@@ -160,6 +160,11 @@ impl StateReader {
         self.with(py, |reader| json(&reader.metrics()?))
     }
 
+    /// Returns what each partition does, and what ails it, as JSON.
+    fn report(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |reader| json(&reader.report()?))
+    }
+
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<ListedTable>> {
         let tables = self.with(py, |reader| reader.tables())?;
         let listed = tables.iter().map(|table| {

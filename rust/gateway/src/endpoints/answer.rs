@@ -66,6 +66,7 @@ async fn answered(
         Endpoint::Roots => lists::roots(asked).await,
         Endpoint::Tables => lists::tables(asked).await,
         Endpoint::Hosts => lists::hosts(asked).await,
+        Endpoint::Partitions => lists::partitions(asked).await,
         Endpoint::Row => rows::row(asked).await,
         Endpoint::Rows => {
             let limit = asked.state.limits.body_bytes;

@@ -164,6 +164,7 @@ fn answer(endpoint: Endpoint) -> Value {
         Endpoint::Roots => ("The roots", formats(objects(), &[Format::Json])),
         Endpoint::Tables => ("The tables", formats(objects(), &[Format::Json])),
         Endpoint::Hosts => ("The hosts", formats(objects(), &[Format::Json])),
+        Endpoint::Partitions => ("The partitions", formats(objects(), &[Format::Json])),
         Endpoint::Row => ("The row", formats(object(), &Format::ROWS)),
         Endpoint::Rows => (
             "A row or null for each key, in their order. Arrow has nulls, and a last column \

@@ -24,6 +24,8 @@ pub enum Endpoint {
     Tables,
     /// The hosts of a root.
     Hosts,
+    /// The partitions of a root.
+    Partitions,
     /// One row.
     Row,
     /// The rows of many keys.
@@ -46,6 +48,7 @@ impl Endpoint {
             Self::Roots => "roots",
             Self::Tables => "tables",
             Self::Hosts => "hosts",
+            Self::Partitions => "partitions",
             Self::Row => "row",
             Self::Rows => "rows",
             Self::Scan => "scan",
@@ -123,6 +126,13 @@ pub const ROUTES: &[Route] = &[
         method: Method::GET,
         paths: &["/v1/hosts", "/v1/roots/{root}/hosts"],
         summary: "The state hosts that answer, with the figures of their partitions",
+        parameters: &[],
+    },
+    Route {
+        endpoint: Endpoint::Partitions,
+        method: Method::GET,
+        paths: &["/v1/partitions", "/v1/roots/{root}/partitions"],
+        summary: "What each partition does, and what ails it",
         parameters: &[],
     },
     Route {
