@@ -655,6 +655,8 @@ class StateReader:
         """Returns how many partitions the state has."""
     def epoch(self) -> int | None:
         """Returns the newest final epoch; None before the first."""
+    def report(self) -> str:
+        """Returns what each partition does, and what ails it, as a JSON object."""
     def metrics(self) -> str:
         """Returns the figures of each state host that answers, as a JSON array."""
     def tables(self) -> list[tuple[str, str, str, str, list[str], ArrowBatch]]:

@@ -137,6 +137,19 @@ def many(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "many")
 
 
+@pytest.fixture(scope="session")
+def moving(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A root with the table `moving`, in which each of the epochs 0 to 2 changes the key `a`."""
+    folder = tmp_path_factory.mktemp("moving")
+    for epoch in range(3):
+        state = hfs.State(str(folder / "moving"), partitions=2)
+        rows = spark.createDataFrame([("a", epoch), (f"only {epoch}", epoch)], "k string, v long")
+        rows.write.mode("append").parquet(str(folder / "input"))
+        changes = spark.readStream.schema(rows.schema).parquet(str(folder / "input"))
+        run(hfs.materialize(changes, by="k", name="moving", state=state), state)
+    return str(folder / "moving")
+
+
 @pytest.fixture
 def serve() -> Iterator[Any]:
     """Starts gateways; all are closed at the test's end."""

@@ -7,6 +7,7 @@ import http.client
 import socket
 import ssl
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -155,13 +156,38 @@ def test_requests_beyond_the_limit_are_refused(serve, many: str):
     answer = client.get("/v1/tables/many/rows/1")
     assert answer.status == 503
     assert answer.headers["Retry-After"] == "1"
-    assert client.get("/healthz").status == 200
+    # Just then people and Prometheus look what the matter is.
+    for path in ("/healthz", "/metrics", "/v1/partitions", "/v1/hosts"):
+        assert client.get(path).status == 200
     for scan in scans:
         scan.close()
     # The client's end ends the scan.
     while client.get("/v1/tables/many/rows/1").status == 503:
         pass
     assert client.get("/v1/tables/many/rows/1").json["n"] == 1
+
+
+def test_a_client_that_does_not_read_is_disconnected(serve, many: str):
+    client = serve(many, timeout=1)
+    host, port = client.address.split(":")
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect((host, int(port)))
+        # 40 MB, which no buffer of the system holds.
+        slow.sendall(b"GET /v1/tables/many/scan HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        ours = slow.getsockname()[1]
+        given_up = time.monotonic() + 60
+        while is_established(int(port), ours):
+            assert time.monotonic() < given_up, "the gateway keeps the connection"
+            time.sleep(0.1)
+    assert client.get("/healthz").status == 200
+
+
+def is_established(port: int, peer: int) -> bool:
+    """Whether the end of a connection at `port` of this machine is open."""
+    ends = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    wanted = [f"0100007F:{port:04X}", f"0100007F:{peer:04X}"]
+    return any(end[1:3] == wanted and end[3] == "01" for end in ends)
 
 
 def test_damaged_requests_are_refused(serve, prices: str):

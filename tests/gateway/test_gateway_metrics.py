@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 from gateway_client import Client
@@ -76,6 +77,34 @@ def test_python_has_the_figures_of_hosts(prices: str):
     partitions = host["partitions"]
     assert sorted(partition["partition"] for partition in partitions) == [0, 1]
     assert sum(partition["database"]["rows"] for partition in partitions) == 3
+
+
+def test_python_and_http_have_one_report(serve, prices: str):
+    answer = serve(prices, offline="never").get("/v1/partitions")
+    with hf.connect(prices) as reader:
+        report = reader.report()
+    assert report["epoch"] == answer.epoch == 0
+    for partitions in (report["partitions"], answer.json):
+        assert [(one["operator"], one["partition"]) for one in partitions] == [
+            ("prices", 0),
+            ("prices", 1),
+        ]
+        assert {one["condition"]["text"] for one in partitions} == {"in order"}
+        assert {one["condition"]["severity"] for one in partitions} == {"good"}
+        assert sum(one["figures"]["database"]["rows"] for one in partitions) == 3
+    hosts = [one["host"] for one in report["partitions"]]
+    assert hosts == [one["host"] for one in answer.json]
+
+
+def test_a_partition_without_a_host_is_reported(serve, prices: str, tmp_path: Path):
+    root = shutil.copytree(prices, tmp_path / "shop")
+    shutil.rmtree(root / "readers")
+    for partitions in (
+        serve(root).get("/v1/partitions").json,
+        hf.connect(root).report()["partitions"],
+    ):
+        assert [one["condition"]["name"] for one in partitions] == ["unserved"] * 2
+        assert all(one["host"] is None and one["figures"] is None for one in partitions)
 
 
 def test_each_figure_is_in_the_docs(serve, prices: str):

@@ -21,6 +21,9 @@ VALUES = {
     "time_from": "2026-03-01T00:00:00Z",
     "time_to": "2026-03-09T00:00:00Z",
     "limit": "1",
+    "from_epoch": "0",
+    "to_epoch": "0",
+    "partition": "0",
 }
 # What a table of this kind refuses.
 OF_WINDOWS = {"time_from", "time_to"}
@@ -62,7 +65,7 @@ def test_each_described_operation_and_parameter_works(serve, prices: str):
             assert "no parameter" in ask("?other=1").json["detail"]
             for other in {"GET", "POST", "PUT"} - {name.upper() for name in methods}:
                 assert client.ask(other, filled(path), headers={}).status == 405
-    assert operations == 16
+    assert operations == 20
     ids = [
         operation["operationId"]
         for methods in description["paths"].values()

@@ -106,19 +106,28 @@ def test_partitions_and_what_ails_them_are_shown(visit, shop: str):
     expect(page.locator("#summary")).to_contain_text("2 of 2")
     expect(page.locator("#operators")).to_contain_text("materialize")
     expect(rows.first).to_contain_text("in order")
-    host = page.request.get(f"{opened.url}/v1/hosts").json()[0]
-    behind, damaged = host["partitions"]
-    behind["epoch"], damaged["snapshots"]["rebuilds"] = -3, 2
-    behind["unused_rows"]["late"] = 1234
-    page.route(
-        "**/hosts", lambda route: route.fulfill(json=[host], headers={"Holdfast-Epoch": "0"})
-    )
-    page.get_by_role("button", name="Refresh").click()
-    expect(page.locator("#operators")).to_contain_text("3 epochs behind")
-    expect(page.locator("#operators")).to_contain_text("rebuilt 2 times")
+    behind, other = page.request.get(f"{opened.url}/v1/partitions").json()
+    behind["condition"] = {
+        "name": "behind",
+        "severity": "warn",
+        "text": "3 epochs behind",
+        "epochs_behind": 3,
+    }
+    behind["figures"]["epoch"] = -3
+    behind["figures"]["unused_rows"]["late"] = 1234
+
+    def answer(partitions: list[Any]) -> None:
+        headers = {"Holdfast-Epoch": "0"}
+        page.route("**/partitions", lambda route: route.fulfill(json=partitions, headers=headers))
+        page.get_by_role("button", name="Refresh").click()
+
+    answer([behind, other])
+    expect(rows.first.locator("td.warn").first).to_have_text("3 epochs behind")
+    expect(rows.first).to_contain_text("3)")
     expect(page.locator("#summary")).to_contain_text("1,234")
-    page.route("**/hosts", lambda route: route.fulfill(json=[], headers={"Holdfast-Epoch": "0"}))
-    page.get_by_role("button", name="Refresh").click()
+    unserved = {"name": "unserved", "severity": "bad", "text": "no host answers"}
+    nothing = {"host": None, "figures": None, "condition": {**unserved, "epochs_behind": 0}}
+    answer([{**behind, **nothing}, {**other, **nothing}])
     expect(rows.first).to_contain_text("no host answers")
     expect(page.locator("#summary")).to_contain_text("0 of 2")
 

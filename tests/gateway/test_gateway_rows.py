@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -42,6 +43,21 @@ def test_a_row_is_read_as_of_a_time(serve, prices: str):
     wrong = client.problem(path + "2026-03-01T18:00:00")
     assert wrong["class"] == "ValueError"
     assert "has no time zone" in wrong["detail"]
+
+
+def test_each_of_many_clients_gets_its_row(serve, many: str):
+    client = serve(many, offline="never")
+
+    def rows(number: int) -> list[tuple[int, int]]:
+        asked = range(number, 200_100, 20_011)
+        answers = [(key, client.get(f"/v1/tables/many/rows/{key}?columns=n")) for key in asked]
+        assert all(answer.status == (200 if key < 200_000 else 404) for key, answer in answers)
+        return [(key, answer.json["n"]) for key, answer in answers if answer.status == 200]
+
+    with ThreadPoolExecutor(16) as threads:
+        found = [row for part in threads.map(rows, range(64)) for row in part]
+    assert len(found) >= 64 * 9
+    assert all(key == value for key, value in found)
 
 
 def test_an_absent_row_is_a_problem_of_its_epoch(serve, prices: str):

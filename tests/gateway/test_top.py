@@ -20,7 +20,9 @@ def test_a_pipe_gets_the_partitions_once(prices: str, capsys: pytest.CaptureFixt
     assert [row.split()[:2] for row in rows] == [["prices", "0"], ["prices", "1"]]
     assert main(["top", prices, "--json"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert sorted(partition["partition"] for partition in found) == [0, 1]
+    assert [partition["partition"] for partition in found] == [0, 1]
+    assert [row.split()[2:4] for row in rows] == [["in", "order"]] * 2
+    assert {partition["condition"]["text"] for partition in found} == {"in order"}
 
 
 def test_a_terminal_is_refreshed_until_ctrl_c(prices: str):

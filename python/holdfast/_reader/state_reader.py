@@ -141,6 +141,19 @@ class StateReader(AbstractContextManager["StateReader"]):
         """
         return cast("list[dict[str, Any]]", json.loads(self._connection.core.metrics()))
 
+    def report(self) -> dict[str, Any]:
+        """Returns what each partition does, and what ails it.
+
+        `epoch` is the newest final epoch, or None. `partitions` is a list of dicts, by operator and
+        number: `operator`, `partition`, the id of its `host`, its `condition` and the host's
+        `figures` of it, those of `metrics`. Without a running query `host` and `figures` are None.
+
+        A condition has a `name` (`in_order`, `uploading`, `behind`, `opening`, `rebuilt`,
+        `unserved`), a `severity` (`good`, `warn`, `bad`), a `text` for people, and
+        `epochs_behind`.
+        """
+        return cast("dict[str, Any]", json.loads(self._connection.core.report()))
+
     def table(self, operator: str, store: str | None = None) -> StateTable:
         """Returns a table of an operator; `store` may be left out if it has only one.
 

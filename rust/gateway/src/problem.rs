@@ -14,13 +14,15 @@ pub const ISOLATION_LEVEL: HeaderName = HeaderName::from_static("holdfast-isolat
 pub const BEHIND: HeaderName = HeaderName::from_static("holdfast-behind");
 
 /// An error as a client gets it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Problem {
     status: StatusCode,
     /// The class in `holdfast.errors`, or Python's own; none if HTTP itself says it.
     class: Option<String>,
     detail: String,
     epoch: Option<i64>,
+    /// The oldest epoch whose changes are there.
+    oldest_epoch: Option<i64>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -32,6 +34,7 @@ impl Problem {
             class: None,
             detail: detail.into(),
             epoch: None,
+            oldest_epoch: None,
             headers: Vec::new(),
         }
     }
@@ -58,10 +61,22 @@ impl Problem {
             .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// Adds a header to the response.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
+        self
+    }
+
+    /// Adds the oldest epoch whose changes are there, for changes that are lost.
+    #[must_use]
+    pub fn with_oldest_epoch(mut self, epoch: i64) -> Self {
+        self.oldest_epoch = Some(epoch);
         self
     }
 
@@ -122,6 +137,9 @@ impl IntoResponse for Problem {
         });
         if let Some(class) = self.class {
             members["class"] = class.into();
+        }
+        if let Some(epoch) = self.oldest_epoch {
+            members["oldest_epoch"] = epoch.into();
         }
         let mut response = Response::new(Body::from(members.to_string()));
         *response.status_mut() = self.status;

@@ -160,16 +160,21 @@ impl StateReader {
         self.with(py, |reader| json(&reader.metrics()?))
     }
 
+    /// Returns what each partition does, and what ails it, as JSON.
+    fn report(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |reader| json(&reader.report()?))
+    }
+
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<ListedTable>> {
         let tables = self.with(py, |reader| reader.tables())?;
-        let listed = tables.into_iter().map(|table| {
+        let listed = tables.iter().map(|table| {
             (
-                table.operator,
-                table.operator_kind,
-                table.store,
+                table.operator.clone(),
+                table.operator_kind.clone(),
+                table.store.clone(),
                 table.kind.to_owned(),
-                table.key,
-                ArrowBatch::new(RecordBatch::new_empty(table.schema)),
+                table.key.clone(),
+                ArrowBatch::new(RecordBatch::new_empty(Arc::clone(&table.schema))),
             )
         });
         Ok(listed.collect())

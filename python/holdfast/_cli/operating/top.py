@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -41,7 +40,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
     metavar="SECONDS",
     help="A terminal is refreshed so often.",
 )
-@output.json_option("a line for each partition, with the figures of docs/metrics.md")
+@output.json_option("a line for each partition, as StateReader.report() has it")
 def top(
     *, root: str, storage_options: options.StorageOptions, interval: float, as_json: bool
 ) -> None:
@@ -51,13 +50,12 @@ def top(
     """
     with options.connect(root, storage_options) as reader:
         if as_json:
-            for host in reader.metrics():
-                for partition in host["partitions"]:
-                    output.show_json({"host": host["host"], **partition})
+            for partition in reader.report()["partitions"]:
+                output.show_json(partition)
         elif sys.stdout.isatty():
             _watch(reader, interval)
         else:
-            output.show_table(_TITLES, _rows(reader))
+            output.show_table(_TITLES, map(_row, reader.report()["partitions"]))
 
 
 def _watch(reader: hf.StateReader, interval: float) -> None:
@@ -74,39 +72,25 @@ def _watch(reader: hf.StateReader, interval: float) -> None:
 def _shown(reader: hf.StateReader) -> Table | Text:
     """Returns the partitions as a table, or why there are none for the moment."""
     try:
-        table = output.rich_table(_TITLES, _rows(reader))
-        table.title = f"epoch {output.cell_text(reader.epoch)}"
+        report = reader.report()
     except HoldfastError as error:
         return Text(f"not refreshed: {output.cell_text(str(error))}")
+    table = output.rich_table(_TITLES, map(_row, report["partitions"]))
+    table.title = f"epoch {output.cell_text(report['epoch'])}"
     return table
 
 
-def _rows(reader: hf.StateReader) -> Iterator[tuple[object, ...]]:
-    """Returns a row for each partition; one that no host has, has a row that says so."""
-    final = reader.epoch
-    found = [(host["host"], one) for host in reader.metrics() for one in host["partitions"]]
-    operators = {operator for operator, _ in reader.tables}
-    operators |= {partition["operator"] for _, partition in found}
-    for operator in sorted(operators):
-        for number in range(reader.partitions):
-            here = [
-                (host, one)
-                for host, one in found
-                if (one["operator"], one["partition"]) == (operator, number)
-            ]
-            if not here:
-                yield (operator, number, "no host answers", *[None] * (len(_TITLES) - 3))
-            for host, partition in here:
-                yield (operator, number, *_figures(final, host, partition))
-
-
-def _figures(final: int | None, host: str, partition: dict[str, Any]) -> tuple[object, ...]:
-    database, unused = partition["database"], partition["unused_rows"]
-    micros, age = partition["stream_time"], partition["snapshots"]["age_seconds"]
+def _row(partition: dict[str, Any]) -> tuple[object, ...]:
+    begin = (partition["operator"], partition["partition"], partition["condition"]["text"])
+    figures = partition["figures"]
+    if figures is None:
+        return (*begin, *[None] * (len(_TITLES) - len(begin)))
+    database, unused = figures["database"], figures["unused_rows"]
+    micros, age = figures["stream_time"], figures["snapshots"]["age_seconds"]
     return (
-        _state(final, partition),
-        host,
-        partition["epoch"],
+        *begin,
+        partition["host"],
+        figures["epoch"],
         None if micros is None else _EPOCH + timedelta(microseconds=micros),
         database["rows"],
         round((database["files"] + database["unflushed"]) / 2**20, 1),
@@ -114,17 +98,3 @@ def _figures(final: int | None, host: str, partition: dict[str, Any]) -> tuple[o
         unused["dropped"] + unused["far_future"],
         None if age is None else round(age),
     )
-
-
-def _state(final: int | None, partition: dict[str, Any]) -> str:
-    """Returns the state of a partition, or its problem, in a few words."""
-    epoch, snapshots = partition["epoch"], partition["snapshots"]
-    behind = 0 if final is None or epoch is None else final - epoch
-    if partition["is_busy"]:
-        return "opens or restores"
-    if snapshots["rebuilds"]:
-        return f"rebuilt {snapshots['rebuilds']} times: look at the disk"
-    # A host applies an epoch when the next one begins.
-    if behind > 1:
-        return f"{behind} epochs behind"
-    return "uploads a snapshot" if snapshots["is_uploading"] else "in order"

@@ -66,6 +66,7 @@ async fn answered(
         Endpoint::Roots => lists::roots(asked).await,
         Endpoint::Tables => lists::tables(asked).await,
         Endpoint::Hosts => lists::hosts(asked).await,
+        Endpoint::Partitions => lists::partitions(asked).await,
         Endpoint::Row => rows::row(asked).await,
         Endpoint::Rows => {
             let limit = asked.state.limits.body_bytes;
@@ -77,5 +78,6 @@ async fn answered(
         }
         Endpoint::Scan => streams::scan(asked).await,
         Endpoint::Versions => streams::versions(asked).await,
+        Endpoint::Changes => streams::changes(asked).await,
     }
 }

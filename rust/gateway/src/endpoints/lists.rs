@@ -1,8 +1,10 @@
-//! The roots, and the tables and hosts of one.
+//! The roots, and the tables, hosts and partitions of one.
 
 use axum::response::Response;
 use holdfast_core::{Error, ErrorKind};
+use holdfast_host::protocol::Epoch;
 use holdfast_host::reader::TableDescription;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::asked::{Asked, json_response};
@@ -55,8 +57,20 @@ pub async fn tables(asked: Asked) -> Result<Response, Problem> {
 pub async fn hosts(asked: Asked) -> Result<Response, Problem> {
     let root = asked.state.root(asked.path.root.as_deref())?;
     let list = move |_permit| Ok((root.reader().epoch()?, root.reader().metrics()?));
-    let (epoch, hosts) = asked.state.work.run(list).await?;
-    let text = serde_json::to_string(&hosts).map_err(|error| {
+    let (epoch, hosts) = asked.state.watching.run(list).await?;
+    figures_response(&hosts, epoch)
+}
+
+/// Lists the partitions of a root, with what ails them.
+pub async fn partitions(asked: Asked) -> Result<Response, Problem> {
+    let root = asked.state.root(asked.path.root.as_deref())?;
+    let list = move |_permit| Ok(root.reader().report()?);
+    let report = asked.state.watching.run(list).await?;
+    figures_response(&report.partitions, report.epoch)
+}
+
+fn figures_response(figures: &impl Serialize, epoch: Option<Epoch>) -> Result<Response, Problem> {
+    let text = serde_json::to_string(figures).map_err(|error| {
         let text = format!("the figures of hosts cannot be sent: {error}");
         Error::new(ErrorKind::Serialization, text)
     })?;

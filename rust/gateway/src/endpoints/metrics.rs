@@ -32,7 +32,7 @@ pub async fn metrics(asked: Asked) -> Result<Response, Problem> {
         });
         Ok(hosts.collect::<Vec<_>>())
     };
-    for (root, epoch, hosts) in state.work.run(work).await? {
+    for (root, epoch, hosts) in state.watching.run(work).await? {
         let labels = [("root", root.as_str())];
         if let Some(epoch) = epoch {
             let help = "The newest final epoch.";

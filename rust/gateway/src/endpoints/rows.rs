@@ -1,5 +1,7 @@
 //! Rows by their keys.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
@@ -8,19 +10,42 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use holdfast_core::{Error, ErrorKind};
-use holdfast_host::reader::RowsAtEpoch;
 use holdfast_host::tables::{FOUND, ReadCall, ReadRows};
 use serde_json::Value;
 
 use super::asked::{Asked, rows_response};
 use crate::problem::Problem;
-use crate::request::{AS_OF, COLUMNS, KeyColumns};
+use crate::request::{AS_OF, COLUMNS, KeyColumns, Params};
 use crate::response::{Format, RowWriter, json_rows};
+use crate::state::ReadKind;
 
 /// Returns the row of the key in the path.
 pub async fn row(asked: Asked) -> Result<Response, Problem> {
-    let key = asked.path.key.clone();
-    let (found, format) = read(asked, move |columns| columns.parse_text(&key)).await?;
+    let state = asked.state;
+    let root = state.root(asked.path.root.as_deref())?;
+    let from = asked
+        .params
+        .read_from(state.offline, state.limits.timeout)?;
+    let call = call(&asked.params)?;
+    let table = match root.known_table(&asked.path.table) {
+        Some(table) => table,
+        None => {
+            let (root, name) = (Arc::clone(&root), asked.path.table.clone());
+            state.work.run(move |_permit| root.table(&name)).await?
+        }
+    };
+    let format = asked.format;
+    let key = KeyColumns::of_row(&table.description).parse_text(&asked.path.key)?;
+    let (operator, store) = table.named();
+    let places = table.reader.places(table.named(), &key)?;
+    let kind = ReadKind {
+        operator: operator.to_owned(),
+        store: store.to_owned(),
+        partition: places.and_then(|places| places.first().copied()),
+        call,
+        from,
+    };
+    let found = root.key_reads().read(kind, key).await?;
     let epoch = found.state.epoch.0;
     let (rows, is_found) = split_found(&found.rows)?;
     if !is_found.value(0) {
@@ -50,7 +75,18 @@ pub async fn rows(asked: Asked, body: Bytes) -> Result<Response, Problem> {
         let text = format!("{} keys are more than {most}: ask more often", keys.len());
         return Err(Problem::http(StatusCode::PAYLOAD_TOO_LARGE, text));
     }
-    let (found, format) = read(asked, move |columns| columns.parse_json(keys)).await?;
+    let state = asked.state;
+    let root = state.root(asked.path.root.as_deref())?;
+    let from = asked
+        .params
+        .read_from(state.offline, state.limits.timeout)?;
+    let call = call(&asked.params)?;
+    let read = move |_permit| {
+        let table = root.table(&asked.path.table)?;
+        let keys = KeyColumns::of_row(&table.description).parse_json(keys)?;
+        Ok(table.reader.get(table.named(), &call, &keys, from)?)
+    };
+    let (found, format) = (state.work.run(read).await?, asked.format);
     let body = match format {
         Format::Arrow => arrow(&found.rows)?,
         Format::Json | Format::JsonLines => json(&found.rows, format)?,
@@ -58,29 +94,13 @@ pub async fn rows(asked: Asked, body: Bytes) -> Result<Response, Problem> {
     Ok(rows_response(Body::from(body), format, found.state))
 }
 
-/// Reads the rows of keys.
-async fn read(
-    asked: Asked,
-    keys: impl FnOnce(&KeyColumns) -> Result<RecordBatch, Problem> + Send + 'static,
-) -> Result<(RowsAtEpoch, Format), Problem> {
-    let state = asked.state;
-    let root = state.root(asked.path.root.as_deref())?;
-    let from = asked
-        .params
-        .read_from(state.offline, state.limits.timeout)?;
-    let call = ReadCall {
+fn call(params: &Params) -> Result<ReadCall, Problem> {
+    Ok(ReadCall {
         rows: ReadRows::Get,
-        as_of: asked.params.moment(&AS_OF)?,
-        columns: asked.params.all(&COLUMNS),
+        as_of: params.moment(&AS_OF)?,
+        columns: params.all(&COLUMNS),
         ..ReadCall::default()
-    };
-    let work = move |_permit| {
-        let table = root.table(&asked.path.table)?;
-        let keys = keys(&KeyColumns::of_row(&table.description))?;
-        Ok(table.reader.get(table.named(), &call, &keys, from)?)
-    };
-    let format = asked.format;
-    Ok((state.work.run(work).await?, format))
+    })
 }
 
 /// Takes off the column that says which keys were found.

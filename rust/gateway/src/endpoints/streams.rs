@@ -1,4 +1,4 @@
-//! Rows of a range, sent as they are read.
+//! Rows of a range, versions and changes, sent as they are read.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
 use holdfast_core::{Error, ErrorKind, Result};
-use holdfast_host::reader::RowStream;
+use holdfast_host::protocol::{Epoch, PartitionId};
+use holdfast_host::reader::{EpochSpan, RowStream};
 use holdfast_host::tables::{ReadCall, ReadRows};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Sender};
@@ -19,10 +20,11 @@ use tokio::sync::mpsc::{self, Sender};
 use super::asked::{Asked, rows_response};
 use crate::problem::Problem;
 use crate::request::{
-    AS_OF, COLUMNS, END, KeyColumns, LIMIT, PREFIX, Params, START, TIME_FROM, TIME_TO,
+    AS_OF, COLUMNS, END, FROM_EPOCH, KeyColumns, LIMIT, PARTITION, PREFIX, Params, START,
+    TIME_FROM, TIME_TO, TO_EPOCH,
 };
 use crate::response::RowWriter;
-use crate::state::WorkPermit;
+use crate::state::{RootTable, WorkPermit};
 
 /// How many parts wait to be sent.
 const WAITING: usize = 2;
@@ -33,14 +35,41 @@ type Bounds = (ReadRows, RecordBatch);
 /// Sends the rows of a range.
 pub async fn scan(asked: Asked) -> std::result::Result<Response, Problem> {
     let [prefix, start, end] = [&PREFIX, &START, &END].map(|parameter| asked.params.all(parameter));
-    send(asked, move |key| scan_bounds(key, prefix, start, end)).await
+    rows(asked, move |key| scan_bounds(key, prefix, start, end)).await
 }
 
 /// Sends the versions of a key.
 pub async fn versions(asked: Asked) -> std::result::Result<Response, Problem> {
     let key = asked.path.key.clone();
-    send(asked, move |columns| {
+    rows(asked, move |columns| {
         Ok((ReadRows::VersionsOfKey, columns.parse_text(&key)?))
+    })
+    .await
+}
+
+/// Sends the changes of a table, from the log.
+pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
+    let epoch = |parameter| -> std::result::Result<Option<Epoch>, Problem> {
+        let count = asked.params.count(parameter)?;
+        Ok(count.and_then(|count| i64::try_from(count).ok()).map(Epoch))
+    };
+    let span = EpochSpan {
+        from: epoch(&FROM_EPOCH)?,
+        to: epoch(&TO_EPOCH)?,
+    };
+    let partition = asked.params.count(&PARTITION)?;
+    // No state has so many partitions: the reader says how many there are.
+    let partition = partition.map(|number| PartitionId(i32::try_from(number).unwrap_or(i32::MAX)));
+    send(asked, move |table| {
+        let begun = table.reader.changes(table.named(), span, partition);
+        begun.map_err(|error| {
+            if error.kind() == ErrorKind::ChangesLost
+                && let Ok(Some(oldest)) = table.reader.oldest_changes(table.named())
+            {
+                return Problem::from(error).with_oldest_epoch(oldest.0);
+            }
+            error.into()
+        })
     })
     .await
 }
@@ -78,22 +107,33 @@ fn call(params: &Params) -> std::result::Result<ReadCall, Problem> {
     })
 }
 
-async fn send(
+/// Sends rows of the state.
+async fn rows(
     asked: Asked,
     bounds: impl FnOnce(&KeyColumns) -> std::result::Result<Bounds, Problem> + Send + 'static,
 ) -> std::result::Result<Response, Problem> {
-    let state = asked.state;
-    let root = state.root(asked.path.root.as_deref())?;
     let from = asked
         .params
-        .read_from(state.offline, state.limits.timeout)?;
+        .read_from(asked.state.offline, asked.state.limits.timeout)?;
     let call = call(&asked.params)?;
-    let (format, limits) = (asked.format, state.limits);
-    let begin = move |permit| {
-        let table = root.table(&asked.path.table)?;
+    send(asked, move |table| {
         let (rows, keys) = bounds(&KeyColumns::of_key(&table.description))?;
         let call = ReadCall { rows, ..call };
-        let mut rows = table.reader.scan(table.named(), call, keys, None, from)?;
+        Ok(table.reader.scan(table.named(), call, keys, None, from)?)
+    })
+    .await
+}
+
+/// Sends what a read of a table returns.
+async fn send(
+    asked: Asked,
+    read: impl FnOnce(&RootTable) -> std::result::Result<RowStream, Problem> + Send + 'static,
+) -> std::result::Result<Response, Problem> {
+    let state = asked.state;
+    let root = state.root(asked.path.root.as_deref())?;
+    let (format, limits) = (asked.format, state.limits);
+    let begin = move |permit| {
+        let mut rows = read(&root.table(&asked.path.table)?)?;
         // What is wrong with a read shows at its first batch, while the status can still say so.
         let first = rows.next().transpose()?;
         let state = rows.state();

@@ -56,29 +56,16 @@ function timeOf(micros) {
   return Number.isNaN(date.getTime()) ? `${micros} µs` : moment(date.toISOString());
 }
 
-// What ails a partition: a word, and how bad it is.
-function ailment(partition, behind) {
-  if (partition.is_busy) return ["opens or restores", "warn"];
-  if (partition.snapshots.rebuilds > 0) return [`rebuilt ${partition.snapshots.rebuilds} times: look at the disk`, "bad"];
-  if (behind > 1) return [`${count(behind)} epochs behind`, "warn"];
-  if (partition.snapshots.is_uploading) return ["uploads a snapshot", "good"];
-  return ["in order", "good"];
-}
-
-function partitionRow(number, host, partition, final, newest) {
-  const cells = [["Partition", number]];
-  if (partition === null) {
-    cells.push(["State", "no host answers", "bad"], ["Host", "–"], ...TITLES.slice(3).map(([title]) => [title, "–"]));
+function partitionRow({ partition: number, host, condition, figures }, newest) {
+  const cells = [["Partition", number], ["State", condition.text, condition.severity], ["Host", host ?? "–"]];
+  if (figures === null) {
+    cells.push(...TITLES.slice(cells.length).map(([title]) => [title, "–"]));
   } else {
-    const behind = final === null || partition.epoch === null ? 0 : final - partition.epoch;
-    const [word, kind] = ailment(partition, behind);
-    const unused = partition.unused_rows;
-    const { stream_time: time, snapshots, database } = partition;
+    const behind = condition.epochs_behind;
+    const { stream_time: time, epoch, snapshots, database, unused_rows: unused } = figures;
     const lag = time === null ? 0 : (newest - time) / 1e6;
     cells.push(
-      ["State", word, kind],
-      ["Host", host.host],
-      ["Epoch", partition.epoch === null ? "–" : behind > 0 ? `${partition.epoch} (−${behind})` : partition.epoch],
+      ["Epoch", epoch === null ? "–" : behind > 0 ? `${epoch} (−${behind})` : epoch],
       ["Stream time", time === null ? "–" : timeOf(time) + (lag >= 1 ? ` (−${age(lag)})` : "")],
       ["Rows", count(database.rows)],
       ["Size", size(database.files + database.unflushed)],
@@ -94,26 +81,19 @@ function partitionRow(number, host, partition, final, newest) {
 const TITLES = [["Partition", ""], ["State", ""], ["Host", ""], ["Epoch", "number"], ["Stream time", ""],
   ["Rows", "number"], ["Size", "number"], ["Late", "number"], ["Dropped", "number"], ["Snapshot", "number"]];
 
-function showPartitions(hosts, final) {
-  const root = roots.find((one) => one.name === byId("root").value);
-  const found = hosts.flatMap((host) => host.partitions.map((partition) => ({ host, partition })));
-  const names = [...new Set([...tables.map((table) => table.operator), ...found.map((one) => one.partition.operator)])];
-  let [answering, late, dropped] = [0, 0, 0];
+function showPartitions(partitions, final) {
+  const names = [...new Set(partitions.map((partition) => partition.operator))];
+  const served = partitions.filter((partition) => partition.figures !== null);
+  const hosts = new Set(served.map((partition) => partition.host));
+  const unanswered = partitions.length - served.length;
+  const places = new Set(partitions.map(({ operator, partition }) => `${operator} ${partition}`)).size;
+  const sum = (...reasons) => served.reduce((rows, { figures }) =>
+    rows + reasons.reduce((rows, reason) => rows + figures.unused_rows[reason], 0), 0);
+  const [late, dropped] = [sum("late", "expired"), sum("dropped", "far_future")];
   const blocks = names.map((name) => {
-    const own = found.filter((one) => one.partition.operator === name);
-    const newest = Math.max(...own.map((one) => one.partition.stream_time ?? -Infinity));
-    const rows = [];
-    for (let number = 0; number < root.partitions; number++) {
-      const here = own.filter((one) => one.partition.partition === number);
-      answering += here.length > 0;
-      if (here.length === 0) rows.push(partitionRow(number, null, null));
-      for (const { host, partition } of here) {
-        const unused = partition.unused_rows;
-        late += unused.late + unused.expired;
-        dropped += unused.dropped + unused.far_future;
-        rows.push(partitionRow(number, host, partition, final, newest));
-      }
-    }
+    const own = partitions.filter((partition) => partition.operator === name);
+    const newest = Math.max(...own.map(({ figures }) => figures?.stream_time ?? -Infinity));
+    const rows = own.map((partition) => partitionRow(partition, newest));
     const kind = tables.find((table) => table.operator === name)?.operator_kind;
     const title = make("h2", {}, name, " ", make("small", {}, kind ?? ""));
     const head = make("tr", { role: "row" }, ...TITLES.map(([title, kind]) =>
@@ -123,11 +103,10 @@ function showPartitions(hosts, final) {
     return make("div", { class: "operator" }, title, table);
   });
   byId("operators").replaceChildren(...blocks);
-  const all = names.length * root.partitions;
   const tiles = [
     ["Final epoch", final ?? "–", ""],
-    ["Hosts that answer", hosts.length, hosts.length ? "" : "bad"],
-    ["Partitions that answer", `${answering} of ${all}`, answering < all ? "bad" : ""],
+    ["Hosts that answer", hosts.size, hosts.size ? "" : "bad"],
+    ["Partitions that answer", `${places - unanswered} of ${places}`, unanswered ? "bad" : ""],
     ["Rows late", count(late), late ? "warn" : ""],
     ["Rows dropped", count(dropped), dropped ? "warn" : ""],
   ];
@@ -143,12 +122,12 @@ function show(id, text) {
 async function refresh() {
   const root = byId("root").value;
   try {
-    const [listed, hosts] = await Promise.all([ask(ofRoot("tables")), ask(ofRoot("hosts"))]);
+    const [listed, partitions] = await Promise.all([ask(ofRoot("tables")), ask(ofRoot("partitions"))]);
     if (root !== byId("root").value) return;
     const isOther = JSON.stringify(tables) !== JSON.stringify(listed.body);
     tables = listed.body;
     if (isOther) showTables();
-    showPartitions(hosts.body, hosts.epoch === null ? null : Number(hosts.epoch));
+    showPartitions(partitions.body, partitions.epoch);
     byId("updated").textContent = `as of ${new Date().toISOString().slice(11, 19)}Z`;
     show("problem", "");
   } catch (error) {

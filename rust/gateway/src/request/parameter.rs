@@ -52,6 +52,24 @@ pub const EPOCH: Parameter = one(
     ParameterKind::Count,
     "Read exactly this epoch. By default the newest final one.",
 );
+/// The first epoch of changes.
+pub const FROM_EPOCH: Parameter = one(
+    "from_epoch",
+    ParameterKind::Count,
+    "The first epoch, included. By default the oldest one of the log.",
+);
+/// The last epoch of changes.
+pub const TO_EPOCH: Parameter = one(
+    "to_epoch",
+    ParameterKind::Count,
+    "The last epoch, included. By default the newest final one.",
+);
+/// One partition.
+pub const PARTITION: Parameter = one(
+    "partition",
+    ParameterKind::Count,
+    "Only changes of this partition, from 0.",
+);
 /// This epoch or a newer one.
 pub const AT_LEAST: Parameter = one(
     "at_least",

@@ -52,6 +52,11 @@ pub fn description() -> Value {
                             "status": {"type": "integer"},
                             "detail": {"type": "string"},
                             "class": {"type": "string"},
+                            "oldest_epoch": {
+                                "type": "integer",
+                                "description": "If changes are lost: the oldest epoch whose \
+                                                changes are there.",
+                            },
                         },
                     }}},
                 },
@@ -159,6 +164,7 @@ fn answer(endpoint: Endpoint) -> Value {
         Endpoint::Roots => ("The roots", formats(objects(), &[Format::Json])),
         Endpoint::Tables => ("The tables", formats(objects(), &[Format::Json])),
         Endpoint::Hosts => ("The hosts", formats(objects(), &[Format::Json])),
+        Endpoint::Partitions => ("The partitions", formats(objects(), &[Format::Json])),
         Endpoint::Row => ("The row", formats(object(), &Format::ROWS)),
         Endpoint::Rows => (
             "A row or null for each key, in their order. Arrow has nulls, and a last column \
@@ -167,6 +173,10 @@ fn answer(endpoint: Endpoint) -> Value {
                 json!({"type": "array", "items": {"type": ["object", "null"]}}),
                 &Format::ROWS,
             ),
+        ),
+        Endpoint::Changes => (
+            "The last change of each row in each epoch: `epoch`, the row's columns, `deleted`",
+            formats(objects(), &Format::ROWS),
         ),
         Endpoint::Scan | Endpoint::Versions => ("The rows", formats(objects(), &Format::ROWS)),
     };

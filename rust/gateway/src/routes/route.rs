@@ -5,8 +5,8 @@ use percent_encoding::percent_decode_str;
 
 use crate::problem::Problem;
 use crate::request::{
-    AS_OF, AT_LEAST, COLUMNS, END, EPOCH, ISOLATION_LEVEL, LIMIT, PREFIX, Parameter, STALE_OK,
-    START, TIME_FROM, TIME_TO, TIMEOUT,
+    AS_OF, AT_LEAST, COLUMNS, END, EPOCH, FROM_EPOCH, ISOLATION_LEVEL, LIMIT, PARTITION, PREFIX,
+    Parameter, STALE_OK, START, TIME_FROM, TIME_TO, TIMEOUT, TO_EPOCH,
 };
 
 /// What a route answers with.
@@ -24,6 +24,8 @@ pub enum Endpoint {
     Tables,
     /// The hosts of a root.
     Hosts,
+    /// The partitions of a root.
+    Partitions,
     /// One row.
     Row,
     /// The rows of many keys.
@@ -32,6 +34,8 @@ pub enum Endpoint {
     Scan,
     /// The versions of a key.
     Versions,
+    /// The changes of a table.
+    Changes,
 }
 
 impl Endpoint {
@@ -44,10 +48,12 @@ impl Endpoint {
             Self::Roots => "roots",
             Self::Tables => "tables",
             Self::Hosts => "hosts",
+            Self::Partitions => "partitions",
             Self::Row => "row",
             Self::Rows => "rows",
             Self::Scan => "scan",
             Self::Versions => "versions",
+            Self::Changes => "changes",
         }
     }
 }
@@ -123,6 +129,13 @@ pub const ROUTES: &[Route] = &[
         parameters: &[],
     },
     Route {
+        endpoint: Endpoint::Partitions,
+        method: Method::GET,
+        paths: &["/v1/partitions", "/v1/roots/{root}/partitions"],
+        summary: "What each partition does, and what ails it",
+        parameters: &[],
+    },
+    Route {
         endpoint: Endpoint::Row,
         method: Method::GET,
         paths: &[
@@ -185,6 +198,16 @@ pub const ROUTES: &[Route] = &[
             &ISOLATION_LEVEL,
             &STALE_OK,
         ],
+    },
+    Route {
+        endpoint: Endpoint::Changes,
+        method: Method::GET,
+        paths: &[
+            "/v1/tables/{table}/changes",
+            "/v1/roots/{root}/tables/{table}/changes",
+        ],
+        summary: "The changes of a table, epoch by epoch",
+        parameters: &[&FROM_EPOCH, &TO_EPOCH, &PARTITION],
     },
 ];
 

@@ -16,6 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::write_limit::WriteLimit;
+
 /// How long a client may take to encrypt, and to send the head of a request. An idle connection is
 /// closed then.
 const HEAD: Duration = Duration::from_secs(30);
@@ -36,6 +38,8 @@ pub struct Connections {
     pub router: Router,
     /// The most connections.
     pub limit: usize,
+    /// How long a client may accept no bytes of a response.
+    pub patience: Duration,
 }
 
 impl Connections {
@@ -73,6 +77,8 @@ impl Connections {
             log::debug!("a connection's option: {error}");
         }
         let (tls, router) = (self.tls.clone(), self.router.clone());
+        // Without it, a client that does not read holds its connection for ever.
+        let stream = WriteLimit::new(stream, self.patience);
         tokio::spawn(async move {
             match tls {
                 None => converse(stream, router, watcher).await,

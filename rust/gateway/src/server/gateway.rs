@@ -14,7 +14,7 @@ use super::access::Access;
 use super::connections::Connections;
 use super::router::router;
 use crate::settings::GatewaySettings;
-use crate::state::GatewayState;
+use crate::state::{GatewayState, WATCHING};
 
 /// How long reads go on whose connections have ended.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
@@ -59,9 +59,10 @@ impl Gateway {
             .map_err(|error| io(&format!("listen at {address}"), error))?;
         let address = listener.local_addr().map_err(|error| io("listen", error))?;
         // Beside each read that is begun there may be one whose rows are sent.
+        let threads = 2 * settings.limits.requests + WATCHING;
         let runtime = Builder::new_multi_thread()
             .thread_name("gateway")
-            .max_blocking_threads(2 * settings.limits.requests)
+            .max_blocking_threads(threads)
             .enable_io()
             .enable_time()
             .build()
@@ -75,6 +76,7 @@ impl Gateway {
             tls,
             router: router(&state, access),
             limit: settings.limits.connections,
+            patience: settings.limits.timeout,
         };
         let encrypts = settings.tls.is_some();
         let (stop, stopped) = oneshot::channel();

@@ -4,5 +4,6 @@ mod access;
 mod connections;
 mod gateway;
 mod router;
+mod write_limit;
 
 pub use gateway::Gateway;

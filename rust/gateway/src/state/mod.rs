@@ -1,5 +1,6 @@
 //! What all requests share.
 
+mod key_reads;
 mod served_root;
 mod traffic;
 mod work;
@@ -9,19 +10,25 @@ use std::sync::Arc;
 use holdfast_core::Result;
 use holdfast_host::reader::Offline;
 
-pub use served_root::ServedRoot;
+pub use key_reads::ReadKind;
+pub use served_root::{RootTable, ServedRoot};
 pub use traffic::{REQUEST_SECONDS, Traffic};
 pub use work::{Work, WorkPermit};
 
 use crate::problem::Problem;
 use crate::settings::{GatewaySettings, Limits};
 
+/// How many requests for figures run at the same time.
+pub const WATCHING: usize = 4;
+
 /// What all requests share.
 pub struct GatewayState {
     /// The roots, in the order of the settings.
     pub roots: Vec<Arc<ServedRoot>>,
-    /// The work for them.
+    /// The reads of their rows.
     pub work: Work,
+    /// The work that shows what hosts do. It goes on while all reads are taken.
+    pub watching: Work,
     /// What was answered.
     pub traffic: Traffic,
     /// What clients may use.
@@ -36,13 +43,14 @@ impl GatewayState {
     /// # Errors
     /// Those of `StateReader::connect`.
     pub fn connect(settings: &GatewaySettings) -> Result<Self> {
-        let roots = settings
-            .roots
-            .iter()
-            .map(|root| ServedRoot::connect(root, settings.cache_dir.as_deref()).map(Arc::new));
+        let work = Work::new(settings.limits.requests);
+        let cache_dir = settings.cache_dir.as_deref();
+        let roots = settings.roots.iter();
+        let roots = roots.map(|root| ServedRoot::connect(root, cache_dir, &work).map(Arc::new));
         Ok(Self {
             roots: roots.collect::<Result<_>>()?,
-            work: Work::new(settings.limits.requests),
+            work,
+            watching: Work::new(WATCHING),
             traffic: Traffic::default(),
             limits: settings.limits,
             offline: settings.offline,

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use holdfast_core::{ErrorKind, Result};
 use holdfast_host::reader::{StateReader, TableDescription};
 
+use super::key_reads::{GetRows, KeyReads};
+use super::work::Work;
 use crate::problem::Problem;
 use crate::settings::RootSettings;
 
@@ -14,6 +16,7 @@ pub struct ServedRoot {
     name: String,
     address: String,
     reader: Arc<StateReader>,
+    key_reads: Arc<KeyReads>,
 }
 
 /// A table of a root.
@@ -21,7 +24,7 @@ pub struct RootTable {
     /// The root's reader.
     pub reader: Arc<StateReader>,
     /// The table.
-    pub description: TableDescription,
+    pub description: Arc<TableDescription>,
 }
 
 impl RootTable {
@@ -36,11 +39,13 @@ impl ServedRoot {
     ///
     /// # Errors
     /// Those of `StateReader::connect`.
-    pub fn connect(settings: &RootSettings, cache_dir: Option<&Path>) -> Result<Self> {
+    pub fn connect(settings: &RootSettings, cache_dir: Option<&Path>, work: &Work) -> Result<Self> {
+        let reader = StateReader::connect(&settings.address, &settings.options, cache_dir)?;
         Ok(Self {
             name: settings.name.clone(),
             address: settings.address.clone(),
-            reader: StateReader::connect(&settings.address, &settings.options, cache_dir)?,
+            key_reads: Arc::new(KeyReads::new(get_rows(&reader), work.clone())),
+            reader,
         })
     }
 
@@ -59,49 +64,101 @@ impl ServedRoot {
         &self.reader
     }
 
+    /// The reads of single keys.
+    pub fn key_reads(&self) -> &Arc<KeyReads> {
+        &self.key_reads
+    }
+
+    /// As [`ServedRoot::table`], from memory; none if the table was not read yet.
+    pub fn known_table(&self, name: &str) -> Option<RootTable> {
+        let wanted = WantedTable::parse(name);
+        let known = self.reader.known_tables_of(wanted.operator)?;
+        match wanted.among(&known).as_slice() {
+            [only] => Some(self.found(only)),
+            _ => None,
+        }
+    }
+
     /// Finds a table: `operator`, or `operator.store` if the operator has several.
     ///
     /// # Errors
     /// A problem names the tables that there are; those of the reader.
     pub fn table(&self, name: &str) -> std::result::Result<RootTable, Problem> {
-        // The name of an operator has no dot.
-        let (operator, store) = match name.split_once('.') {
-            Some((operator, store)) => (operator, Some(store)),
-            None => (name, None),
-        };
-        let is_wanted = |table: &TableDescription| {
-            table.operator == operator && store.is_none_or(|store| table.store == store)
-        };
-        let known = match self.reader.tables_of(operator) {
+        let wanted = WantedTable::parse(name);
+        let mut known = match self.reader.tables_of(wanted.operator) {
             Ok(tables) => tables,
             // No operator has this name.
             Err(error) if error.kind() == ErrorKind::InvalidValue => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let mut found: Vec<TableDescription> = known.into_iter().filter(is_wanted).collect();
-        let mut all = Vec::new();
-        if found.is_empty() {
+        if wanted.among(&known).is_empty() {
             // The operator may have more tables since it was read.
-            all = self.reader.tables()?;
-            found.extend(all.iter().filter(|table| is_wanted(table)).cloned());
+            known = self.reader.tables()?;
         }
-        if found.len() > 1 {
-            let names: Vec<String> = found.iter().map(full_name).collect();
-            let text = format!("operator {operator} has several tables: ask for one of {names:?}");
-            return Err(Problem::absent(text));
-        }
-        match found.pop() {
-            Some(description) => Ok(RootTable {
-                reader: Arc::clone(&self.reader),
-                description,
-            }),
-            None => {
-                let names: Vec<String> = all.iter().map(full_name).collect();
+        let names = |tables: &[Arc<TableDescription>]| -> Vec<String> {
+            tables.iter().map(|table| full_name(table)).collect()
+        };
+        match wanted.among(&known).as_slice() {
+            [only] => Ok(self.found(only)),
+            [] => {
+                let names = names(&known);
                 let text = format!("there is no table {name:?}; there are {names:?}");
+                Err(Problem::absent(text))
+            }
+            several => {
+                let (operator, names) = (wanted.operator, names(several));
+                let text =
+                    format!("operator {operator} has several tables: ask for one of {names:?}");
                 Err(Problem::absent(text))
             }
         }
     }
+
+    fn found(&self, description: &Arc<TableDescription>) -> RootTable {
+        RootTable {
+            reader: Arc::clone(&self.reader),
+            description: Arc::clone(description),
+        }
+    }
+}
+
+/// The name of a table in a path.
+#[derive(Clone, Copy)]
+struct WantedTable<'a> {
+    operator: &'a str,
+    /// None: the operator's only one.
+    store: Option<&'a str>,
+}
+
+impl<'a> WantedTable<'a> {
+    fn parse(name: &'a str) -> Self {
+        // The name of an operator has no dot.
+        match name.split_once('.') {
+            Some((operator, store)) => Self {
+                operator,
+                store: Some(store),
+            },
+            None => Self {
+                operator: name,
+                store: None,
+            },
+        }
+    }
+
+    /// The tables that have the name.
+    fn among(self, tables: &[Arc<TableDescription>]) -> Vec<Arc<TableDescription>> {
+        let is_wanted = |table: &&Arc<TableDescription>| {
+            table.operator == self.operator && self.store.is_none_or(|store| table.store == store)
+        };
+        tables.iter().filter(is_wanted).cloned().collect()
+    }
+}
+
+fn get_rows(reader: &Arc<StateReader>) -> Arc<GetRows> {
+    let reader = Arc::clone(reader);
+    Arc::new(move |kind, keys| {
+        reader.get((&kind.operator, &kind.store), &kind.call, keys, kind.from)
+    })
 }
 
 /// The name of a table that no other has.

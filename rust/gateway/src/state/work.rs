@@ -13,6 +13,7 @@ use crate::problem::Problem;
 const QUEUED: Duration = Duration::from_secs(1);
 
 /// The reads that run at the same time. The reader blocks, so each has a thread.
+#[derive(Clone)]
 pub struct Work {
     permits: Arc<Semaphore>,
     limit: usize,

@@ -174,38 +174,29 @@ impl LiveHosts {
         Ok(true)
     }
 
-    /// Asks each host that serves one of these operators for its figures.
+    /// Asks each host that serves a partition for its figures.
     ///
     /// # Errors
-    /// The hosts'.
-    pub fn metrics(
-        &self,
-        operators: &[OperatorName],
-        partitions: &[PartitionId],
-    ) -> Result<Vec<HostMetrics>> {
+    /// `Io` if the root cannot be listed.
+    pub fn metrics(&self) -> Result<Vec<HostMetrics>> {
         let mut found: HashMap<String, Option<HostMetrics>> = HashMap::new();
-        for operator in operators {
-            for partition in partitions {
-                let Some(address) = self.address(operator, *partition) else {
-                    continue;
-                };
-                if found.contains_key(&address.token) {
-                    continue;
-                }
-                let ask = |connection: &mut HostConnection| connection.metrics(&self.root_id);
-                let answer = self.exchange(&address, None, ask).unwrap_or_else(|error| {
-                    log::debug!("a state host gives no figures: {error}");
-                    None
-                });
-                let answer = answer.map(|(connection, metrics)| {
-                    self.give_back(&address.token, connection);
-                    metrics
-                });
-                if answer.is_none() {
-                    self.forget(operator, *partition);
-                }
-                found.insert(address.token.clone(), answer);
+        for (operator, partition, address) in self.root.readers.all()? {
+            if found.contains_key(&address.token) || self.is_silent(&operator, partition) {
+                continue;
             }
+            let ask = |connection: &mut HostConnection| connection.metrics(&self.root_id);
+            let answer = self.exchange(&address, None, ask).unwrap_or_else(|error| {
+                log::debug!("a state host gives no figures: {error}");
+                None
+            });
+            let answer = answer.map(|(connection, metrics)| {
+                self.give_back(&address.token, connection);
+                metrics
+            });
+            if answer.is_none() {
+                self.forget(&operator, partition);
+            }
+            found.insert(address.token.clone(), answer);
         }
         let mut hosts: Vec<HostMetrics> = found.into_values().flatten().collect();
         hosts.sort_by(|a, b| a.host.cmp(&b.host));
@@ -304,9 +295,15 @@ impl LiveHosts {
             log::info!("operator {operator}, partition {partition}: no host is asked: {error}");
             None
         });
-        let address = newest.map(Arc::new);
-        self.remember(key, address.clone());
-        address
+        self.remember(key, newest.clone());
+        newest
+    }
+
+    /// Whether the host of a partition has just not answered.
+    fn is_silent(&self, operator: &OperatorName, partition: PartitionId) -> bool {
+        let addresses = self.addresses.lock();
+        let known = addresses.get(&(operator.clone(), partition));
+        known.is_some_and(|known| known.address.is_none() && known.since.elapsed() < BELIEVED)
     }
 
     /// Does not ask the host of a partition again for a while.

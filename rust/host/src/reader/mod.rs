@@ -4,7 +4,7 @@
 //! and the partition of each key (`routing/`). It asks the state hosts that serve the
 //! partitions (`live.rs`). If none answers, it reads from copies of its own that it makes from
 //! snapshots and log (`copies/`), and moves them on with each new epoch. The changes of a table are
-//! read from the log alone (`changes/`).
+//! read from the log alone (`changes/`). `report/` says what ails each partition.
 
 mod changes;
 mod copies;
@@ -14,6 +14,7 @@ mod host_connection;
 mod live;
 mod read_from;
 mod read_source;
+mod report;
 mod routing;
 mod row_stream;
 mod sources;
@@ -22,6 +23,7 @@ mod table_catalog;
 
 pub use changes::EpochSpan;
 pub use read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
+pub use report::{ConditionName, PartitionCondition, PartitionReport, Severity, StateReport};
 pub use row_stream::RowStream;
 pub use state_reader::StateReader;
 pub use table_catalog::TableDescription;

@@ -8,7 +8,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use crate::protocol::{Epoch, IsolationLevel};
 
 /// Which state a read is of. By default the newest final epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadFrom {
     /// Exactly this epoch.
     pub exactly: Option<Epoch>,
@@ -44,7 +44,7 @@ impl ReadFrom {
 }
 
 /// Whether a read uses copies that the reader makes from snapshots and log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Offline {
     /// If no state host answers.
     #[default]

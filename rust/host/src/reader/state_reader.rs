@@ -74,7 +74,7 @@ impl StateReader {
     ///
     /// # Errors
     /// `Restore` for an operator that cannot be read, `Io` if the disk fails.
-    pub fn tables(&self) -> Result<Vec<TableDescription>> {
+    pub fn tables(&self) -> Result<Vec<Arc<TableDescription>>> {
         self.catalog.describe()
     }
 
@@ -84,9 +84,16 @@ impl StateReader {
     /// # Errors
     /// `InvalidValue` or `StateMismatch` if there is no such operator; as
     /// [`StateReader::tables`].
-    pub fn tables_of(&self, operator: &str) -> Result<Vec<TableDescription>> {
+    pub fn tables_of(&self, operator: &str) -> Result<Vec<Arc<TableDescription>>> {
         let operator = OperatorName::new(operator)?;
-        Ok(self.catalog.known(&operator)?.describe(&operator))
+        Ok(self.catalog.known(&operator)?.descriptions.clone())
+    }
+
+    /// As [`StateReader::tables_of`], from memory only: it reads nothing and does not block. None
+    /// if the operator's tables were not read yet.
+    pub fn known_tables_of(&self, operator: &str) -> Option<Vec<Arc<TableDescription>>> {
+        let operator = OperatorName::new(operator).ok()?;
+        Some(self.catalog.in_memory(&operator)?.descriptions.clone())
     }
 
     /// Returns the figures of each state host that serves the root and answers.
@@ -94,9 +101,7 @@ impl StateReader {
     /// # Errors
     /// As [`StateReader::tables`].
     pub fn metrics(&self) -> Result<Vec<HostMetrics>> {
-        let operators = self.root.operators.names()?;
-        let partitions = self.routing.chosen(None)?;
-        self.hosts.metrics(&operators, &partitions)
+        self.hosts.metrics()
     }
 
     /// Returns the newest final epoch; none before the first.

@@ -30,8 +30,6 @@ pub struct TableDescription {
 
 /// An operator with its tables.
 pub struct OperatorTables {
-    /// Its kind.
-    pub kind: String,
     /// The epoch in which it first took part.
     pub first_epoch: Epoch,
     /// All its stores.
@@ -40,6 +38,8 @@ pub struct OperatorTables {
     pub isolation_level: IsolationLevel,
     /// Its tables.
     pub tables: Vec<Arc<StateTable>>,
+    /// What a list shows of them.
+    pub descriptions: Vec<Arc<TableDescription>>,
 }
 
 /// One table with its operator.
@@ -99,13 +99,16 @@ impl TableCatalog {
             }
             Ok(recorded) => recorded,
         };
-        let tables = operator_tables(&recorded)?;
+        let tables = operator_tables(&recorded)?.into_iter().map(Arc::new);
+        let tables: Vec<Arc<StateTable>> = tables.collect();
+        let describe =
+            |table: &Arc<StateTable>| Arc::new(described(operator, &recorded.meta.kind, table));
         let found = Arc::new(OperatorTables {
-            kind: recorded.meta.kind.clone(),
             first_epoch: recorded.meta.first_epoch,
             stores: recorded.stores().iter().map(StoreSpec::from).collect(),
             isolation_level: recorded.isolation_level(),
-            tables: tables.into_iter().map(Arc::new).collect(),
+            descriptions: tables.iter().map(describe).collect(),
+            tables,
         });
         self.operators
             .lock()
@@ -118,8 +121,13 @@ impl TableCatalog {
     /// # Errors
     /// As [`TableCatalog::read`].
     pub fn known(&self, operator: &OperatorName) -> Result<Arc<OperatorTables>> {
-        let known = self.operators.lock().get(operator).cloned();
-        known.map_or_else(|| self.read(operator), Ok)
+        self.in_memory(operator)
+            .map_or_else(|| self.read(operator), Ok)
+    }
+
+    /// Returns an operator's tables as they were last read; none if they were not.
+    pub fn in_memory(&self, operator: &OperatorName) -> Option<Arc<OperatorTables>> {
+        self.operators.lock().get(operator).cloned()
     }
 
     /// Returns a table as it was last read.
@@ -155,12 +163,12 @@ impl TableCatalog {
     ///
     /// # Errors
     /// As [`TableCatalog::read`].
-    pub fn describe(&self) -> Result<Vec<TableDescription>> {
+    pub fn describe(&self) -> Result<Vec<Arc<TableDescription>>> {
         let mut names = self.root.operators.names()?;
         names.sort_unstable();
         let mut descriptions = Vec::new();
         for name in names {
-            descriptions.extend(self.read(&name)?.describe(&name));
+            descriptions.extend(self.read(&name)?.descriptions.iter().cloned());
         }
         Ok(descriptions)
     }
@@ -174,24 +182,6 @@ impl TableCatalog {
 }
 
 impl OperatorTables {
-    /// Describes the tables.
-    pub fn describe(&self, operator: &OperatorName) -> Vec<TableDescription> {
-        let of_table = |table: &Arc<StateTable>| TableDescription {
-            operator: operator.to_string(),
-            operator_kind: self.kind.clone(),
-            store: table.store().to_owned(),
-            kind: table.kind().name(),
-            key: table
-                .key()
-                .fields()
-                .iter()
-                .map(|field| field.name().clone())
-                .collect(),
-            schema: Arc::clone(table.schema()),
-        };
-        self.tables.iter().map(of_table).collect()
-    }
-
     /// The table in a store.
     ///
     /// # Errors
@@ -203,5 +193,17 @@ impl OperatorTables {
             let text = format!("operator {operator} has no table {store:?}; it has {names:?}");
             Error::new(ErrorKind::InvalidValue, text)
         })
+    }
+}
+
+fn described(operator: &OperatorName, kind: &str, table: &StateTable) -> TableDescription {
+    let key = table.key().fields().iter();
+    TableDescription {
+        operator: operator.to_string(),
+        operator_kind: kind.to_owned(),
+        store: table.store().to_owned(),
+        kind: table.kind().name(),
+        key: key.map(|field| field.name().clone()).collect(),
+        schema: Arc::clone(table.schema()),
     }
 }

@@ -115,9 +115,12 @@ pub fn owner(operator: &OperatorName, partition: PartitionId, term: Term) -> Str
     )
 }
 
+/// The folder of the addresses for readers.
+pub const READERS: &str = "readers";
+
 /// The folder of a partition's addresses for readers.
 pub fn readers(operator: &OperatorName, partition: PartitionId) -> String {
-    format!("readers/{operator}/{partition}")
+    format!("{READERS}/{operator}/{partition}")
 }
 
 /// The address for readers of the host that owns a partition in a term.
@@ -137,6 +140,18 @@ pub fn parse_owner(file: &str) -> Option<Term> {
         run: RunNumber(run.parse().ok()?),
         generation: Generation(generation.parse().ok()?),
     })
+}
+
+/// Parses the full name of an address for readers; none for any other object.
+pub fn parse_reader(name: &str) -> Option<(OperatorName, PartitionId, Term)> {
+    let mut parts = name.strip_prefix(READERS)?.strip_prefix('/')?.split('/');
+    let operator = OperatorName::new(parts.next()?).ok()?;
+    let partition = PartitionId(parts.next()?.parse().ok()?);
+    let term = parse_owner(parts.next()?)?;
+    parts
+        .next()
+        .is_none()
+        .then_some((operator, partition, term))
 }
 
 pub fn rewind(run: RunNumber) -> String {
@@ -312,6 +327,16 @@ mod tests {
             Some(term)
         );
         assert_eq!(parse_owner("join#1"), None);
+        let operator = OperatorName::new("join").expect("a name");
+        let name = reader(&operator, PartitionId(15), term);
+        assert_eq!(parse_reader(&name), Some((operator, PartitionId(15), term)));
+        for other in [
+            format!("{name}/x"),
+            format!("{READERS}/join/15"),
+            "x".to_owned(),
+        ] {
+            assert_eq!(parse_reader(&other), None, "{other}");
+        }
         assert_eq!(parse_decision("decided.12"), Some(RunNumber(12)));
         for file in [
             "join.15.3",

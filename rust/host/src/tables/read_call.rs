@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::store_handle::TimeSpan;
 
 /// A read of one partition of a table. The batch beside it has the keys or the bounds.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReadCall {
     /// Which rows.
@@ -24,7 +24,7 @@ pub struct ReadCall {
 }
 
 /// Which rows of a table a read asks for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadRows {
     /// One row for each row of the batch, which has the key's columns. In a window or session table

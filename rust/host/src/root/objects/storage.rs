@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future;
+use futures::{TryStreamExt, future};
 use holdfast_core::{Error, ErrorKind, Result};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Name;
@@ -261,6 +261,17 @@ impl Objects {
             .iter()
             .filter_map(|meta| meta.location.filename().map(str::to_owned))
             .collect())
+    }
+
+    /// Full names of the objects in a folder and in all folders below it, unordered; in an object
+    /// store one request lists a thousand.
+    pub fn list_below(&self, folder: &str) -> Result<Vec<String>> {
+        let objects = self.objects();
+        let prefix = Name::from(folder);
+        let names = objects.list(Some(&prefix));
+        let names = names.map_ok(|meta| meta.location.to_string());
+        self.wait(names.try_collect())?
+            .map_err(|error| self.refused("list", folder, &error))
     }
 
     /// Full names and lengths of the objects directly in a folder.

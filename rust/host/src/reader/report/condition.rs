@@ -1,0 +1,161 @@
+//! What ails a partition.
+
+use serde::Serialize;
+
+use crate::net::metrics::PartitionMetrics;
+use crate::protocol::Epoch;
+
+/// What ails a partition, or that nothing does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PartitionCondition {
+    /// For programs.
+    pub name: ConditionName,
+    /// How bad it is.
+    pub severity: Severity,
+    /// For people, in a few words.
+    pub text: String,
+    /// The epochs between the partition's and the newest final one. One is normal: a host applies
+    /// an epoch when the next one begins.
+    pub epochs_behind: u64,
+}
+
+/// The kind of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConditionName {
+    /// Nothing ails it.
+    InOrder,
+    /// Its host uploads a snapshot, as it does regularly.
+    Uploading,
+    /// It is more than one epoch behind.
+    Behind,
+    /// A session opens or restores it.
+    Opening,
+    /// Its database was damaged and made anew since the host's start.
+    Rebuilt,
+    /// No host answers for it.
+    Unserved,
+}
+
+/// How bad a condition is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Nothing is to be done.
+    Good,
+    /// It passes, or it grows worse.
+    Warn,
+    /// A person has to act.
+    Bad,
+}
+
+impl PartitionCondition {
+    /// The condition of a partition beside the newest final epoch; `figures`: its host's, none if
+    /// no host answers.
+    pub fn of(newest: Option<Epoch>, figures: Option<&PartitionMetrics>) -> Self {
+        let Some(figures) = figures else {
+            return Self::new(ConditionName::Unserved, "no host answers", 0);
+        };
+        let behind = match (newest, figures.epoch) {
+            (Some(newest), Some(epoch)) if epoch < newest => newest.0.abs_diff(epoch.0),
+            _ => 0,
+        };
+        if figures.is_busy {
+            return Self::new(ConditionName::Opening, "opens or restores", behind);
+        }
+        match figures.snapshots.rebuilds {
+            0 => {}
+            1 => {
+                let text = "rebuilt once: look at the disk";
+                return Self::new(ConditionName::Rebuilt, text, behind);
+            }
+            rebuilds => {
+                let text = format!("rebuilt {rebuilds} times: look at the disk");
+                return Self::new(ConditionName::Rebuilt, text, behind);
+            }
+        }
+        if behind > 1 {
+            let text = format!("{behind} epochs behind");
+            return Self::new(ConditionName::Behind, text, behind);
+        }
+        if figures.snapshots.is_uploading {
+            return Self::new(ConditionName::Uploading, "uploads a snapshot", behind);
+        }
+        Self::new(ConditionName::InOrder, "in order", behind)
+    }
+
+    fn new(name: ConditionName, text: impl Into<String>, epochs_behind: u64) -> Self {
+        Self {
+            name,
+            severity: name.severity(),
+            text: text.into(),
+            epochs_behind,
+        }
+    }
+}
+
+impl ConditionName {
+    /// How bad it is.
+    fn severity(self) -> Severity {
+        match self {
+            Self::InOrder | Self::Uploading => Severity::Good,
+            Self::Behind | Self::Opening => Severity::Warn,
+            Self::Rebuilt | Self::Unserved => Severity::Bad,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{OperatorName, PartitionId};
+
+    fn figures(epoch: i64) -> PartitionMetrics {
+        let operator = OperatorName::new("prices").expect("a name");
+        let mut figures = PartitionMetrics::new(operator, PartitionId(0));
+        figures.epoch = Some(Epoch(epoch));
+        figures
+    }
+
+    fn text_of(newest: i64, figures: &PartitionMetrics) -> (Severity, String) {
+        let condition = PartitionCondition::of(Some(Epoch(newest)), Some(figures));
+        (condition.severity, condition.text)
+    }
+
+    #[test]
+    fn worst_condition_is_named() {
+        let mut figures = figures(7);
+        assert_eq!(
+            text_of(7, &figures),
+            (Severity::Good, "in order".to_owned())
+        );
+        assert_eq!(
+            text_of(8, &figures),
+            (Severity::Good, "in order".to_owned())
+        );
+        // The final epoch was read before the figures.
+        assert_eq!(
+            text_of(6, &figures),
+            (Severity::Good, "in order".to_owned())
+        );
+        figures.snapshots.is_uploading = true;
+        assert_eq!(text_of(7, &figures).1, "uploads a snapshot");
+        let behind = text_of(10, &figures);
+        assert_eq!(behind, (Severity::Warn, "3 epochs behind".to_owned()));
+        figures.snapshots.rebuilds = 1;
+        assert_eq!(text_of(10, &figures).1, "rebuilt once: look at the disk");
+        figures.snapshots.rebuilds = 2;
+        let rebuilt = text_of(10, &figures);
+        assert_eq!(rebuilt.0, Severity::Bad);
+        assert_eq!(rebuilt.1, "rebuilt 2 times: look at the disk");
+        figures.is_busy = true;
+        assert_eq!(text_of(7, &figures).1, "opens or restores");
+    }
+
+    #[test]
+    fn partition_without_a_host_is_bad() {
+        let condition = PartitionCondition::of(Some(Epoch(7)), None);
+        assert_eq!(condition.name, ConditionName::Unserved);
+        assert_eq!(condition.severity, Severity::Bad);
+    }
+}
