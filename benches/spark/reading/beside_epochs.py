@@ -38,13 +38,19 @@ class _Blocks:
 
     def run(self, batches: int) -> list[float]:
         """Milliseconds of each whole micro-batch of a block."""
+        written = self._base / "written"
         rights = self._rows // RIGHT_SHARE
         for _ in range(batches):
-            right_file(self._base / "right", self._written, rights, self._keys, self._random)
-            rows = self._rows - rights
-            left_file(self._base / "left", self._written, rows, self._keys, self._random)
+            number, rows = self._written, self._rows - rights
+            right_file(written / "right", number, rights, self._keys, self._random)
+            left_file(written / "left", number, rows, self._keys, self._random)
             self._written += 1
-        self._query.processAllAvailable()
+        # Spark must not see half a file.
+        for file in sorted(written.glob("*/*")):
+            file.rename(self._base / file.relative_to(written))
+        # The first call may return because of a look for files before these.
+        for _ in range(2):
+            self._query.processAllAvailable()
         found = [
             progress
             for progress in self._query.recentProgress
