@@ -5,7 +5,7 @@
 Every figure is a ratio of two measurements taken in turns in one run. Four sources:
 
 - Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
-- Spark modules `benches/spark/*.py`, the same;
+- Spark modules `benches/spark/*.py` and `benches/spark/reading/*.py`, the same;
 - other stores, `benches/peers/*.py`, the same, but only with `--peers`: they take long, and the
   peers must be fetched first. Their figures are a separate part of the report, which a run without
   `--peers` does not change;
@@ -184,7 +184,7 @@ def main() -> int:
     )
     sources += [
         (name, lambda file=file: python_figures(file, quick=options.quick))
-        for folder in (["peers"] if options.peers else ["python", "spark"])
+        for folder in (["peers"] if options.peers else ["python", "spark", "spark/reading"])
         for name, file in modules(folder)
     ]
     figures: list[Figure] = []

@@ -58,6 +58,21 @@ def session(**settings: str) -> SparkSession:
     return spark
 
 
+def cluster_session(home: Path, master: str) -> SparkSession:
+    """A `local-cluster` with executors of 1 GiB. It keeps their folders in SPARK_HOME: `home`."""
+    import pyspark
+
+    home.mkdir()
+    for file in Path(pyspark.__file__).parent.iterdir():
+        (home / file.name).symlink_to(file)
+    os.environ["SPARK_HOME"] = str(home)
+    spark = session(
+        spark__master=master, spark__executor__memory="1g", spark__driver__host="127.0.0.1"
+    )
+    del os.environ["SPARK_HOME"]  # drivers that later benches start would look for Spark there
+    return spark
+
+
 def write(folder: Path, number: int, columns: dict[str, Any]) -> None:
     """One file, which is what one micro-batch reads of this side."""
     folder.mkdir(parents=True, exist_ok=True)

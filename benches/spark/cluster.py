@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from _streams import LEFT, left_file, middle, session, source
+from _streams import LEFT, cluster_session, left_file, middle, source
 from figure import Figure
 
 from holdfast.spark.worker.executor import Executor
@@ -67,13 +67,7 @@ def figures(*, quick: bool) -> list[Figure]:
     keys, rows, batches = (KEYS // 10, ROWS // 10, 12) if quick else (KEYS, ROWS, 40)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         base = Path(folder)
-        os.environ["SPARK_HOME"] = str(_home(base / "spark"))
-        spark = session(
-            spark__master="local-cluster[2,1,1024]",
-            spark__executor__memory="1g",
-            spark__driver__host="127.0.0.1",
-        )
-        del os.environ["SPARK_HOME"]  # drivers that later benches start would look for Spark there
+        spark = cluster_session(base / "spark", "local-cluster[2,1,1024]")
         random = np.random.default_rng(7)
         for number in range(SKIP + batches):
             left_file(base / "left", number, rows, keys, random)
@@ -133,16 +127,6 @@ def _placed(build: Any) -> Any:
         return build()
     finally:
         Operator.__init__ = usual  # type: ignore[method-assign]
-
-
-def _home(folder: Path) -> Path:
-    """A SPARK_HOME of this run's own: `local-cluster` keeps its executors' folders there."""
-    import pyspark
-
-    folder.mkdir()
-    for file in Path(pyspark.__file__).parent.iterdir():
-        (folder / file.name).symlink_to(file)
-    return folder
 
 
 if __name__ == "__main__":

@@ -659,6 +659,11 @@ class StateReader:
         """Returns what each partition does, and what ails it, as a JSON object."""
     def metrics(self) -> str:
         """Returns the figures of each state host that answers, as a JSON array."""
+    def echo(self, operator: str, partition: int, payload: bytes) -> bytes | None:
+        """Returns what the host of a partition sends back: the same bytes. None: none answers.
+
+        No read is faster: benches compare reads with it.
+        """
     def tables(self) -> list[tuple[str, str, str, str, list[str], ArrowBatch]]:
         """Returns the tables, by operator.
 

@@ -1,6 +1,7 @@
 """Imports pyarrow and DuckDB when a reader first needs them: the package works without them."""
 
 import importlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import RequirementError
@@ -43,6 +44,7 @@ def duckdb() -> Any:
     return _module("duckdb", "reading a query's state by SQL needs duckdb", extra="sql")
 
 
+@cache
 def _module(
     name: str, what: str = "reading a query's state needs pyarrow", extra: str = "reader"
 ) -> Any:

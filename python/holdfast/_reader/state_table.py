@@ -55,6 +55,7 @@ class StateTable:
         self._kind: Final = kind
         self._key: Final = tuple(key)
         self._schema: Final = schema
+        self._key_schema: Final = fields(schema, list(key))
         self._calls: Final = TableCalls(connection, operator, store)
 
     @property
@@ -105,7 +106,7 @@ class StateTable:
         A key of several columns is a tuple, or a dict by column.
         """
         self._refuse_windowed("get", "fetch")
-        batch = keys_.one_key(self._key_schema(), key)
+        batch = keys_.one_key(self._key_schema, key)
         return self._one(batch, columns, self._call(as_of=as_of), source)
 
     def get_batch(
@@ -148,7 +149,7 @@ class StateTable:
 
         The keys of a processor's store do not: their rows are where the processor put them.
         """
-        batch = keys_.many_keys(self._key_schema(), keys)
+        batch = keys_.many_keys(self._key_schema, keys)
         return self._calls.partitions_of(batch)
 
     def fetch(
@@ -165,7 +166,7 @@ class StateTable:
         A session also needs its `end`. The key's columns are left out.
         """
         self._refuse_unwindowed("fetch", "get")
-        batch = keys_.one_key(self._key_schema(), key)
+        batch = keys_.one_key(self._key_schema, key)
         batch = keys_.with_columns(batch, self._moments(batch.num_rows, start, end))
         return self._one(batch, columns, self._call(), source)
 
@@ -184,7 +185,7 @@ class StateTable:
         each key.
         """
         self._refuse_unwindowed("fetch_batch", "get_batch")
-        batch = keys_.many_keys(self._key_schema(), keys)
+        batch = keys_.many_keys(self._key_schema, keys)
         batch = keys_.with_columns(batch, self._moments(batch.num_rows, starts, ends))
         return self._many(batch, self._call(columns=columns), source)
 
@@ -241,7 +242,7 @@ class StateTable:
         self._refuse_unversioned()
         rows, bounds = "versions", keys_.no_keys()
         if key is not None:
-            rows, bounds = "versions_of_key", keys_.one_key(self._key_schema(), key)
+            rows, bounds = "versions_of_key", keys_.one_key(self._key_schema, key)
         call = self._call(rows, start=start, end=end, columns=columns, limit=limit)
         return self._calls.scan(call, bounds, source, partition)[0]
 
@@ -338,11 +339,8 @@ class StateTable:
     def _name(self) -> str:
         return f"{self._operator}.{self._store}"
 
-    def _key_schema(self) -> "pyarrow.Schema":
-        return fields(self._schema, list(self._key))
-
     def _keys_as_of(self, keys: Any, as_of: Any) -> "pyarrow.RecordBatch":
-        batch = keys_.many_keys(self._key_schema(), keys)
+        batch = keys_.many_keys(self._key_schema, keys)
         if as_of is None:
             return batch
         self._refuse_as_of()
@@ -385,7 +383,7 @@ class StateTable:
         return times
 
     def _bounds(self, prefix: Any, start: Any, end: Any) -> "tuple[str, pyarrow.RecordBatch]":
-        key = self._key_schema()
+        key = self._key_schema
         if prefix is not None:
             if start is not None or end is not None:
                 raise ValueError("give prefix, or start and end, not both")
@@ -410,16 +408,17 @@ class StateTable:
         call: dict[str, Any],
         source: ReadSource,
     ) -> dict[str, Any] | None:
-        found = self._calls.get(call, batch, source).to_pylist()[0]
-        if not found.pop(FOUND):
+        found = self._calls.get_rows(call, batch, source)
+        if not found.column(FOUND)[0].as_py():
             return None
-        row = {name: value for name, value in found.items() if name not in self._key}
-        if columns is None:
-            return row
-        unknown = [name for name in columns if name not in found]
+        # The query may have been started with other columns since the table was opened.
+        there = found.schema.names[:-1]
+        names = [name for name in there if name not in self._key] if columns is None else columns
+        unknown = [name for name in names if name not in there]
         if unknown:
             raise ValueError(f"the table has no column {unknown[0]!r}; it has {self._schema.names}")
-        return {name: found[name] for name in columns}
+        # A conversion of the whole batch would also make values of the key.
+        return {name: found.column(name)[0].as_py() for name in names}
 
     def _many(
         self,

@@ -32,10 +32,16 @@ class TableCalls:
         self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
     ) -> "pyarrow.Table":
         """Returns a row for each key, with the column `FOUND`."""
+        return arrow().Table.from_batches([self.get_rows(call, keys, source)])
+
+    def get_rows(
+        self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
+    ) -> "pyarrow.RecordBatch":
+        """As `get`, without a table around the rows."""
         found = self.connection.core.get(
             (self.operator, self.store), json.dumps(call), keys, self.connection.source(source)
         )
-        return arrow().Table.from_batches([arrow().record_batch(found)])
+        return arrow().record_batch(found)
 
     def scan(
         self,

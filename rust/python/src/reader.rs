@@ -13,6 +13,7 @@ use holdfast_host::root::StorageOptions;
 use holdfast_host::tables::ReadCall;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use pyo3_arrow::PyRecordBatch;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -163,6 +164,20 @@ impl StateReader {
     /// Returns what each partition does, and what ails it, as JSON.
     fn report(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |reader| json(&reader.report()?))
+    }
+
+    /// Sends bytes to the host of a partition and returns what comes back; none if none answers.
+    fn echo<'py>(
+        &self,
+        py: Python<'py>,
+        operator: &str,
+        partition: i32,
+        payload: &[u8],
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let echoed = self.with(py, |reader| {
+            reader.echo(operator, PartitionId(partition), payload)
+        })?;
+        Ok(echoed.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<ListedTable>> {

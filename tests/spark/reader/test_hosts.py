@@ -11,6 +11,7 @@ import pytest
 from hosted import JOIN, LAYOUT, Host, Query
 
 import holdfast as hf
+from holdfast import _core
 
 
 def rate(partition: int, currency: str, value: int) -> pa.RecordBatch:
@@ -55,6 +56,14 @@ def test_a_read_of_an_epoch_does_not_change_the_next_one(query: Query, offline: 
         assert table.get("EUR")["rate"] == number
     decided = [len(list(folder.glob("decided.*"))) for folder in (query.root / "log").iterdir()]
     assert max(decided) == 1
+
+
+def test_a_host_sends_back_the_bytes_of_a_reader(query: Query):
+    query.epoch([[rate(0, "EUR", 1)]])
+    reader = _core.StateReader.connect(str(query.root), {}, None)
+    assert reader.echo("join", 0, b"same") == b"same"
+    assert reader.echo("join", 1, b"same") is None
+    assert reader.echo("join", 0, b"") == b""
 
 
 def test_a_reader_does_not_keep_an_idle_host(tmp_path: Path):

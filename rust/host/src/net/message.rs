@@ -18,7 +18,8 @@
 //! ```
 //!
 //! A reader sends `Read` in place of `Open` ([`crate::net::read`]). `Refused` in place
-//! of `Welcome`: the host serves too many readers.
+//! of `Welcome`: the host serves too many readers. `Echo(bytes)` of a reader is answered by an
+//! `Answer` with the same bytes: what a message costs on this connection.
 //!
 //! Only operators whose code runs in the worker send `Call`s ([`crate::net::call`]); the last
 //! `Call` ends the operator.
@@ -56,6 +57,8 @@ pub enum MessageKind {
     Call = 6,
     /// A reader's request ([`crate::net::read`]).
     Read = 7,
+    /// A reader's bytes, which come back in an `Answer`.
+    Echo = 8,
     /// The token is accepted.
     Welcome = 65,
     /// The session is open; JSON.
@@ -77,7 +80,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Hello,
         Self::Open,
         Self::Batch,
@@ -85,6 +88,7 @@ impl MessageKind {
         Self::Columns,
         Self::Call,
         Self::Read,
+        Self::Echo,
         Self::Welcome,
         Self::Opened,
         Self::Output,

@@ -138,6 +138,15 @@ impl HostConnection {
         }
     }
 
+    /// Sends bytes, and returns what comes back: the same.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn echo(&mut self, bytes: &[u8]) -> FromHost<Vec<u8>> {
+        message::send(&mut self.writer, MessageKind::Echo, bytes)?;
+        self.receive_answer()
+    }
+
     /// Releases a view.
     ///
     /// # Errors
@@ -227,14 +236,16 @@ impl HostConnection {
     }
 
     fn receive(&mut self) -> FromHost<(ReadAnswer, RecordBatch)> {
+        let answer = CallMessage::decode(self.receive_answer()?)?;
+        Ok((read::parse(answer.attribute(READ))?, answer.batch))
+    }
+
+    fn receive_answer(&mut self) -> FromHost<Vec<u8>> {
         let received = message::receive(&mut self.reader, MAX_PAYLOAD).map_err(slow)?;
         let (kind, payload) = received
             .ok_or_else(|| ReadFailure::Elsewhere("the host closed the connection".to_owned()))?;
         match kind {
-            MessageKind::Answer => {
-                let answer = CallMessage::decode(payload)?;
-                Ok((read::parse(answer.attribute(READ))?, answer.batch))
-            }
+            MessageKind::Answer => Ok(payload),
             MessageKind::Refused | MessageKind::Error => {
                 Err(message::decode_error(&payload).into())
             }

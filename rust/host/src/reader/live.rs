@@ -204,7 +204,7 @@ impl LiveHosts {
     }
 
     /// Asks the host of a partition; none if it cannot answer.
-    fn ask<T>(
+    pub(super) fn ask<T>(
         &self,
         operator: &OperatorName,
         partition: PartitionId,

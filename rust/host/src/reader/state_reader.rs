@@ -104,6 +104,25 @@ impl StateReader {
         self.hosts.metrics()
     }
 
+    /// Sends bytes to the host of a partition, and returns what comes back: the same. None if no
+    /// host answers.
+    ///
+    /// It takes as long as the least read could.
+    ///
+    /// # Errors
+    /// `InvalidValue` for an invalid name of an operator; the host's.
+    pub fn echo(
+        &self,
+        operator: &str,
+        partition: PartitionId,
+        bytes: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let operator = OperatorName::new(operator)?;
+        self.hosts.ask(&operator, partition, |connection| {
+            connection.echo(bytes).map(Some)
+        })
+    }
+
     /// Returns the newest final epoch; none before the first.
     ///
     /// # Errors

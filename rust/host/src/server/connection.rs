@@ -215,10 +215,11 @@ impl ServerConnection {
         limit_waits(self.reader.get_ref())?;
         let mut reads = ReadConnection::new(host, root, &mut self.writer);
         while let Some((kind, payload)) = message::receive(&mut self.reader, MAX_PAYLOAD)? {
-            if kind != MessageKind::Read {
-                return Err(unexpected(kind, "Read"));
+            match kind {
+                MessageKind::Read => reads.answer(payload)?,
+                MessageKind::Echo => reads.echo(&payload)?,
+                _ => return Err(unexpected(kind, "Read or Echo")),
             }
-            reads.answer(payload)?;
         }
         Ok(())
     }

@@ -56,6 +56,14 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
         }
     }
 
+    /// Sends bytes back.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn echo(&mut self, bytes: &[u8]) -> io::Result<()> {
+        message::send(self.writer, MessageKind::Answer, bytes)
+    }
+
     fn try_answer(&mut self, payload: Vec<u8>) -> std::result::Result<(), ReadError> {
         let message = CallMessage::decode(payload)?;
         match read::parse::<ReadRequest<ReadCall>>(message.attribute(READ))? {
