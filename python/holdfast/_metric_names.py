@@ -74,6 +74,7 @@ StoreMetrics = TypedDict(
         "num-deletes-imm-mem-tables": int,
         "num-entries-active-mem-table": int,
         "num-entries-imm-mem-tables": int,
+        "num-files-at-level0": int,
         "num-immutable-mem-table": int,
         "num-live-versions": int,
         "num-open-iterators": int,

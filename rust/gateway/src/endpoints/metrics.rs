@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use holdfast_host::net::metrics::{HostMetrics, PartitionMetrics, READ_SECONDS};
+use holdfast_host::net::metrics::{HostMetrics, PartitionMetrics, READ_SECONDS, RestoreSource};
 
 use super::asked::Asked;
 use crate::problem::Problem;
@@ -101,6 +101,8 @@ fn add_host(text: &mut Exposition, root: &str, host: &HostMetrics) {
             &labels,
             memory.held as f64,
         );
+        let help = "How often a session outgrew its memory and spilled to disk.";
+        text.counter("holdfast_host_spills_total", help, &labels, memory.spills);
         if let Some(limit) = memory.limit {
             let help = "Memory that may be in use.";
             text.gauge(
@@ -160,6 +162,20 @@ fn add_partition(text: &mut Exposition, (root, host): (&str, &str), partition: &
         let help = "Rows of the input without a result.";
         text.counter("holdfast_partition_unused_rows_total", help, &labels, rows);
     }
+    if let Some(restore) = &partition.restore {
+        let source = match restore.source {
+            RestoreSource::Snapshot => "snapshot_bytes",
+            RestoreSource::Log => "log_epochs",
+        };
+        let mut labels = labels.to_vec();
+        labels.push(("of", source));
+        let help = "How much a running restore has read.";
+        let done = restore.done as f64;
+        text.gauge("holdfast_partition_restore_done", help, &labels, done);
+        let help = "How much a running restore has to read.";
+        let all = restore.all as f64;
+        text.gauge("holdfast_partition_restore_all", help, &labels, all);
+    }
     if partition.is_busy {
         return;
     }
@@ -200,6 +216,16 @@ fn add_partition(text: &mut Exposition, (root, host): (&str, &str), partition: &
             "holdfast_partition_prepared_epochs",
             "Staged epochs in memory.",
             partition.prepared as f64,
+        ),
+        (
+            "holdfast_partition_prepared_bytes",
+            "Changes of staged epochs in memory.",
+            partition.prepared_bytes as f64,
+        ),
+        (
+            "holdfast_partition_level0_files",
+            "Files that no compaction has sorted yet.",
+            database.level0_files as f64,
         ),
         (
             "holdfast_partition_rows",

@@ -27,8 +27,12 @@ impl Host {
             part: name.to_owned(),
             held,
             limit: u64::try_from(limit).ok().filter(|_| limit != usize::MAX),
+            spills: 0,
         };
-        let budget = |name: &str, budget: &Budget| part(name, budget.held() as u64, budget.limit());
+        let budget = |name: &str, budget: &Budget| MemoryMetrics {
+            spills: budget.spills(),
+            ..part(name, budget.held() as u64, budget.limit())
+        };
         HostMetrics {
             host: self.identity.id.0.clone(),
             connections: self.reads.counters.connections.load(Ordering::Relaxed),

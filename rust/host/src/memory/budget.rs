@@ -5,7 +5,7 @@
 //! stays near the limit, and a single partition may use all of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A memory limit, and how much of it is in use.
 #[derive(Debug)]
@@ -13,6 +13,7 @@ pub struct Budget {
     limit: AtomicUsize,
     held: AtomicUsize,
     shares: AtomicUsize,
+    spills: AtomicU64,
 }
 
 impl Budget {
@@ -23,6 +24,7 @@ impl Budget {
             limit: AtomicUsize::new(limit),
             held: AtomicUsize::new(0),
             shares: AtomicUsize::new(0),
+            spills: AtomicU64::new(0),
         })
     }
 
@@ -41,6 +43,12 @@ impl Budget {
     #[must_use]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
+    }
+
+    /// How often a holder has spilled to disk since the budget was made.
+    #[must_use]
+    pub fn spills(&self) -> u64 {
+        self.spills.load(Ordering::Relaxed)
     }
 
     /// Returns a new, empty share.
@@ -88,6 +96,11 @@ impl Share {
     pub fn add(&mut self, bytes: usize) -> bool {
         self.set(self.held + bytes);
         self.held > self.room()
+    }
+
+    /// Counts that this holder has spilled to disk.
+    pub fn count_spill(&self) {
+        self.budget.spills.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -36,6 +36,8 @@ pub struct MemoryMetrics {
     pub held: u64,
     /// How much may be; none: no limit.
     pub limit: Option<u64>,
+    /// How often a session outgrew it and spilled to disk; 0 for parts that never spill.
+    pub spills: u64,
 }
 
 /// Reads of readers.
@@ -61,8 +63,12 @@ pub struct PartitionMetrics {
     pub is_busy: bool,
     /// The last epoch in the database.
     pub epoch: Option<Epoch>,
+    /// A restore that runs.
+    pub restore: Option<RestoreMetrics>,
     /// Staged epochs that are held in memory.
     pub prepared: u64,
+    /// The size of their changes.
+    pub prepared_bytes: u64,
     /// The greatest event time, in epoch microseconds.
     pub stream_time: Option<i64>,
     /// Its database.
@@ -86,6 +92,29 @@ pub struct DatabaseFigures {
     pub unflushed: u64,
     /// What compactions have to rewrite.
     pub pending_compaction: u64,
+    /// Files that no compaction has sorted yet.
+    pub level0_files: u64,
+}
+
+/// How far a restore is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoreMetrics {
+    /// What is read at the moment.
+    pub source: RestoreSource,
+    /// How much of it has been read: bytes of a snapshot, epochs of the log.
+    pub done: u64,
+    /// How much of it there is.
+    pub all: u64,
+}
+
+/// What a restore reads: first a snapshot, then the log after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreSource {
+    /// A snapshot; its amounts are bytes.
+    Snapshot,
+    /// The log; its amounts are epochs.
+    Log,
 }
 
 /// Rows of the input without a result, since the host's start.
@@ -128,7 +157,9 @@ impl PartitionMetrics {
             partition,
             is_busy: false,
             epoch: None,
+            restore: None,
             prepared: 0,
+            prepared_bytes: 0,
             stream_time: None,
             database: DatabaseFigures::default(),
             unused_rows: UnusedRows::default(),

@@ -13,6 +13,7 @@ impl PartitionState {
         let mut metrics = PartitionMetrics::new(self.operator.clone(), self.number);
         metrics.snapshots.is_uploading = self.uploading.load(Ordering::Relaxed);
         metrics.snapshots.bytes = self.origin.lock().bytes();
+        metrics.restore = self.restore.now();
         let Some(inner) = self.inner.try_lock() else {
             metrics.is_busy = true;
             return metrics;
@@ -25,6 +26,7 @@ impl PartitionState {
         metrics.snapshots.is_restored = history.is_restored;
         metrics.snapshots.rebuilds = inner.rebuilds;
         metrics.prepared = inner.prepared.len() as u64;
+        metrics.prepared_bytes = inner.prepared.bytes();
         let db = inner.open.as_ref().map(|open| open.db.clone());
         drop(inner);
         if let Some(db) = db
@@ -57,6 +59,7 @@ impl PartitionState {
             files: whole(figures.get("file-bytes")),
             unflushed: whole(figures.get("unflushed-bytes")),
             pending_compaction: sum("estimate-pending-compaction-bytes"),
+            level0_files: sum("num-files-at-level0"),
         };
         let transaction = db.begin()?;
         for store in &figures.stores {

@@ -1,8 +1,10 @@
-//! Progress of a restore, as lines of the host's log.
+//! Progress of a restore: lines of the host's log, and figures for readers.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+use crate::net::metrics::{RestoreMetrics, RestoreSource};
 
 /// The minimum time between two lines.
 const BETWEEN: Duration = Duration::from_secs(2);
@@ -38,6 +40,47 @@ impl ProgressPace {
         }
         *logged = Instant::now();
         Some(self.elapsed())
+    }
+}
+
+/// The restore of a partition, if one runs. Readers do not wait for the partition's lock.
+#[derive(Default)]
+pub struct RestoreProgress(Mutex<Option<RestoreMetrics>>);
+
+/// A running restore. It has ended when this is dropped.
+pub struct RunningRestore<'a> {
+    progress: &'a RestoreProgress,
+    source: RestoreSource,
+}
+
+impl RestoreProgress {
+    /// A restore from `source` begins.
+    pub fn begin(&self, source: RestoreSource) -> RunningRestore<'_> {
+        let running = RunningRestore {
+            progress: self,
+            source,
+        };
+        running.set(0, 0);
+        running
+    }
+
+    /// How far the restore is; none if none runs.
+    pub fn now(&self) -> Option<RestoreMetrics> {
+        *self.0.lock()
+    }
+}
+
+impl RunningRestore<'_> {
+    /// `done` of `all` has been read.
+    pub fn set(&self, done: u64, all: u64) {
+        let source = self.source;
+        *self.progress.0.lock() = Some(RestoreMetrics { source, done, all });
+    }
+}
+
+impl Drop for RunningRestore<'_> {
+    fn drop(&mut self) {
+        *self.progress.0.lock() = None;
     }
 }
 
@@ -112,5 +155,19 @@ mod tests {
             ),
         };
         assert!(late.due().is_some() && late.due().is_none());
+    }
+
+    #[test]
+    fn a_restore_that_ends_or_fails_is_shown_no_more() {
+        let progress = RestoreProgress::default();
+        let running = progress.begin(RestoreSource::Log);
+        running.set(3, 7);
+        let shown = progress.now().expect("it runs");
+        assert_eq!(
+            (shown.source, shown.done, shown.all),
+            (RestoreSource::Log, 3, 7)
+        );
+        drop(running);
+        assert_eq!(progress.now(), None);
     }
 }

@@ -12,6 +12,7 @@ use super::progress::{ProgressPace, epochs_so_far};
 use super::state::{PartitionInner, PartitionState};
 use super::view_request::ViewRequest;
 use crate::log::CHUNK_BYTES;
+use crate::net::metrics::RestoreSource;
 use crate::protocol::{Epoch, Violation};
 use crate::root::RanSince;
 
@@ -49,6 +50,8 @@ impl PartitionState {
         let (pace, mut records) = (ProgressPace::start(), 0);
         let count = usize::try_from(to.0.saturating_sub(from.0).saturating_add(1)).unwrap_or(0);
         log::info!("{self}: replaying the log, epochs {from} to {to}");
+        let shown = self.restore.begin(RestoreSource::Log);
+        shown.set(0, count as u64);
         let mut memory = request.memory.share();
         let lanes = (memory.room() / CHUNK_BYTES).clamp(1, LANES).min(count);
         memory.set(lanes * CHUNK_BYTES);
@@ -69,6 +72,7 @@ impl PartitionState {
                     .recv()
                     .map_err(|_| Error::new(ErrorKind::Restore, "the log's reader has ended"))?;
                 records += self.apply_read(inner, epoch?)?;
+                shown.set(done as u64 + 1, count as u64);
                 if let Some(elapsed) = pace.due() {
                     log::info!(
                         "{self}: replayed {}",

@@ -12,6 +12,7 @@ use super::local::{LocalDirectory, OpenDatabase, close, position, remove_directo
 use super::progress::{ProgressPace, bytes, bytes_so_far};
 use super::state::{PartitionInner, PartitionState};
 use super::view_request::ViewRequest;
+use crate::net::metrics::RestoreSource;
 use crate::protocol::{Digest, Epoch};
 use crate::root::{SnapshotId, SnapshotTransfer};
 
@@ -146,7 +147,8 @@ impl PartitionState {
                     Ok(chain) => (Ok(chain), false),
                     Err(error) => (Err(error), true),
                 };
-                match chain.and_then(|chain| self.restore(id, chain, fetched, &mut adopt)) {
+                match chain.and_then(|chain| self.restore_snapshot(id, chain, fetched, &mut adopt))
+                {
                     Ok(db) => {
                         self.origin.lock().set_newest(Some(id.clone()));
                         return Ok(Some(db));
@@ -194,7 +196,7 @@ impl PartitionState {
     }
 
     /// Fetches one snapshot, opens it, and checks that it is what its name says.
-    fn restore(
+    fn restore_snapshot(
         &self,
         id: &SnapshotId,
         decided: Digest,
@@ -207,10 +209,12 @@ impl PartitionState {
             return Err(other("another state than the one that was decided"));
         }
         remove_directory(fetched)?;
+        let shown = self.restore.begin(RestoreSource::Snapshot);
         let transfer = self
             .root
             .snapshots
             .fetch(id, fetched, &|progress: SnapshotTransfer| {
+                shown.set(progress.copied, progress.bytes);
                 if progress.copied == 0 {
                     log::info!(
                         "{self}: restoring the snapshot of epoch {}: {} files, {}",

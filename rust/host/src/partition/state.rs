@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::epochs::{PreparedEpoch, PreparedEpochs};
 use super::local::{LocalDirectory, OpenDatabase, close, position};
+use super::progress::RestoreProgress;
 use super::snapshot_history::{SnapshotHistory, SnapshotOrigin};
 use super::view_request::{ServedEpoch, ViewRequest};
 use crate::protocol::{
@@ -33,6 +34,7 @@ pub struct PartitionState {
     /// snapshot.
     pub(super) snapshot_due_now: AtomicBool,
     pub(super) origin: Mutex<SnapshotOrigin>,
+    pub(super) restore: RestoreProgress,
     pub(super) inner: Mutex<PartitionInner>,
 }
 
@@ -72,6 +74,7 @@ impl PartitionState {
             uploading: AtomicBool::new(false),
             snapshot_due_now: AtomicBool::new(false),
             origin: Mutex::default(),
+            restore: RestoreProgress::default(),
             inner: Mutex::default(),
         }
     }

@@ -82,6 +82,9 @@ pub fn stage(
         partition,
         ..
     } = pipeline;
+    if transaction.has_spilled() {
+        memory.count_spill();
+    }
     let mut chunks: Vec<String> = Vec::new();
     let mut put_chunk = |payload: &[u8]| -> Result<()> {
         root.log.put_chunk(&chunk, payload)?;

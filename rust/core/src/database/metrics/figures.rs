@@ -129,6 +129,12 @@ impl Database {
             .filter_map(|table| table.place.family())
             .collect();
         if !families.is_empty() {
+            sheet.push(
+                "num-files-at-level0",
+                self.rocks.level0_files(&families)?,
+                "files",
+                "Files that no compaction has sorted yet",
+            );
             for (name, unit, help) in STORE_PROPERTIES {
                 sheet.push(
                     name,

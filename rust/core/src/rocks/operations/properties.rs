@@ -36,6 +36,20 @@ impl RocksDb {
             .sum()
     }
 
+    /// How many files some families have at level 0 together. RocksDB has this number as text only.
+    pub(crate) fn level0_files(&self, families: &[Family]) -> Result<u64> {
+        let guard = self.guard()?;
+        let db = self.opened(&guard)?;
+        let files = families.iter().map(|family| {
+            let text = db.property_value_cf(&family.handle, "rocksdb.num-files-at-level0");
+            text.ok()
+                .flatten()
+                .and_then(|text| text.parse::<u64>().ok())
+                .unwrap_or(0)
+        });
+        Ok(files.sum())
+    }
+
     /// RocksDB's totals; `None` if statistics are off.
     pub(crate) fn tickers(&self) -> Option<Tickers> {
         self.statistics.tickers()

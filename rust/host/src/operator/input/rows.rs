@@ -216,6 +216,7 @@ impl InputRows {
             let bytes = self.inputs.iter().map(InputBatch::bytes).sum();
             self.runs
                 .push(SortedRun::write(folder, &self.inputs, &places, bytes)?);
+            share.count_spill();
             share.set(0);
         }
         self.clear_inputs();

@@ -70,6 +70,14 @@ impl PreparedEpochs {
         self.0.len()
     }
 
+    /// The size of their changes, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let sizes = self.0.iter();
+        sizes
+            .map(|prepared| prepared.transaction.uncommitted_bytes() as u64)
+            .sum()
+    }
+
     /// Drops all epochs.
     pub fn clear(&mut self) {
         self.0.clear();
