@@ -1,7 +1,9 @@
 """The state of a query: where it is stored, and the settings of its state hosts."""
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -119,6 +121,8 @@ class State:
         self.local_dir: Final[Path | None] = (
             None if local_dir is None else local_folder(local_dir, "local_dir")
         )
+        self.writer_secret: Final[str | None] = _secret_of_process()
+        """What state hosts know this driver's tasks by. It is pickled with the state."""
         self._operators = OperatorNames()
 
     @staticmethod
@@ -135,6 +139,7 @@ class State:
             storage_options={},
             root=None,
             local_dir=None,
+            writer_secret=None,
             _operators=OperatorNames(),
         )
         return state
@@ -194,6 +199,15 @@ class State:
         guarantee = self.settings["processing_guarantee"]
         chosen = "" if guarantee == "exactly_once" else f", processing_guarantee={guarantee!r}"
         return f"State({self.root!r}, partitions={self.partitions}{chosen}{named})"
+
+
+@cache
+def _secret_of_process() -> str:
+    """The secret of all states of this process.
+
+    It belongs to no run: a plan has it before its query is started, and may be started again.
+    """
+    return secrets.token_hex(32)
 
 
 def _is_no_int(value: object) -> bool:

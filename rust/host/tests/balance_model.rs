@@ -189,7 +189,6 @@ impl Model {
                 address: String::new(),
                 key: KeyFingerprint([0; 32]),
             }),
-            token: String::new(),
             application: None,
         }];
         let restored = if self.broken == Broken::TermNotCompared {

@@ -105,7 +105,6 @@ fn owners(claims: &Claims) -> Vec<Owner> {
             address: String::new(),
             key: KeyFingerprint([0; 32]),
         }),
-        token: String::new(),
         application: None,
     };
     claims.iter().map(owner).collect()

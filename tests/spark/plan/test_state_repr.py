@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import holdfast as hf
@@ -13,6 +14,16 @@ def test_a_state_shows_its_root_its_partitions_and_its_operators(tmp_path: Path)
     assert repr(state) == f"State('{tmp_path}', partitions=4)"
     state.claim(["totals", "join"], None)
     assert repr(state) == f"State('{tmp_path}', partitions=4, operators=['join', 'totals'])"
+
+
+def test_a_state_does_not_show_the_secret_of_its_process(tmp_path: Path):
+    state = hfs.State(str(tmp_path))
+    assert state.writer_secret is not None
+    assert len(state.writer_secret) == 64
+    assert state.writer_secret not in repr(state)
+    # A query may have several states of one root, in its plan and in a foreachBatch function.
+    assert hfs.State(str(tmp_path)).writer_secret == state.writer_secret
+    assert pickle.loads(pickle.dumps(state)).writer_secret == state.writer_secret
 
 
 def test_a_state_shows_that_it_is_at_least_once(tmp_path: Path):

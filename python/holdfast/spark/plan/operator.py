@@ -198,6 +198,7 @@ class Operator:
                 "application": application,
                 "scratch": state.is_scratch,
                 "partitions": state.partitions,
+                "writer_secret": state.writer_secret,
                 "in_streaming_plan": self._call.epoch is None and not state.is_scratch,
                 "instance": self._instance,
                 "settings": state.settings,

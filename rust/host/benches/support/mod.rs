@@ -74,7 +74,7 @@ pub fn request_of(
         "root": root.path(), "local_dir": null, "scratch": false, "query_id": "bench",
         "run_id": "run", "epoch": epoch,
         "partition": partition, "partitions": partitions, "attempt": epoch, "instance": "call",
-        "settings": settings,
+        "writer_secret": "bench", "settings": settings,
         "operator": {
             "name": "join", "kind": "join_asof", "keys": ["currency"], "left": ["id", "amount"],
             "right": ["rate"], "how": "left",

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::{Error, ErrorKind};
 
+use crate::client::credential::Credential;
 use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
 use crate::net::message::{self, MessageKind};
 use crate::net::socket::{Endpoint, Stream};
@@ -28,8 +29,8 @@ const REFUSED: u32 = 5;
 pub struct Peer {
     /// Where the host listens.
     pub endpoint: Endpoint,
-    /// The token that the host requires.
-    pub token: String,
+    /// What gives the right to open a session there.
+    pub credential: Credential,
     /// How long a live host may take to answer a greeting.
     pub patience: Duration,
 }
@@ -39,7 +40,9 @@ impl Peer {
     /// fails does not show that the host is gone.
     ///
     /// If the host refuses connections, its process has probably ended, so the attempts end after a
-    /// fifth of the patience. A host that rejects the token is another host, so they end at once.
+    /// fifth of the patience. A host that rejects the token is another host, so they end at once. A
+    /// host that rejects a proof may have a task of the run soon, so it counts as one that refuses
+    /// connections.
     fn greet_again(&self) -> io::Result<Stream> {
         let started = Instant::now();
         loop {
@@ -68,7 +71,7 @@ impl Peer {
     fn greet(&self) -> io::Result<Stream> {
         let Self {
             endpoint,
-            token,
+            credential,
             patience,
         } = self;
         let late = |error: io::Error| match error.kind() {
@@ -82,11 +85,12 @@ impl Peer {
         let timeout = Some((*patience).max(Duration::from_millis(1)));
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
-        message::send(&mut &stream, MessageKind::Hello, token.as_bytes()).map_err(late)?;
+        let greeting = credential.greeting(&stream)?;
+        message::send(&mut &stream, MessageKind::Hello, &greeting).map_err(late)?;
         match message::receive(&mut &stream, MAX_GREETING).map_err(late)? {
             Some((MessageKind::Welcome, _)) => Ok(stream),
             Some((MessageKind::Error, payload)) => Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
+                credential.rejected(),
                 message::decode_error(&payload).to_string(),
             )),
             Some((kind, _)) => {
@@ -295,7 +299,7 @@ mod tests {
             listener,
             Peer {
                 endpoint: Endpoint::Unix(socket),
-                token: "a token".to_owned(),
+                credential: Credential::Token("a token".to_owned()),
                 patience,
             },
         )

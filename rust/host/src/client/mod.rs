@@ -2,22 +2,25 @@
 //! in a process that Spark's daemon has forked and will end with `_exit`.
 
 mod connection;
+mod credential;
+mod session_request;
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
-use serde_json::Value;
 
 use crate::client::connection::{ClientConnection, ConnectionError, Peer};
+use crate::client::credential::Credential;
+use crate::client::session_request::SessionRequest;
+use crate::host::request::MovedTo;
 use crate::net::batch_stream::{self, BatchReceiver, BatchSender, SendError};
 use crate::net::call::CallMessage;
 use crate::net::message::{self, MessageKind};
 use crate::net::socket::Endpoint;
-use crate::protocol::{Digest, HostId, Owner};
+use crate::protocol::Digest;
 
 /// How many times a session follows its partition to another host.
 const MAX_MOVES: usize = 16;
@@ -68,7 +71,7 @@ impl Client {
     pub fn connect(socket: &Path, token: &str, patience: Duration) -> io::Result<Self> {
         let connection = ClientConnection::connect(Peer {
             endpoint: Endpoint::Unix(socket.to_owned()),
-            token: token.to_owned(),
+            credential: Credential::Token(token.to_owned()),
             patience,
         })?;
         Ok(Self {
@@ -84,8 +87,8 @@ impl Client {
     ///
     /// The request and the answer are JSON (`crate::host::request::Request`,
     /// `crate::host::request::Opened`). If another host owns the partition, the session opens
-    /// there. If that host is unreachable, the session opens here and this host takes the partition
-    /// over.
+    /// there; that host gets a proof of the request's secret, and not the secret. If that host is
+    /// unreachable, the session opens here and this host takes the partition over.
     ///
     /// # Errors
     /// `InvalidState` also for a second call, and if the partition keeps moving.
@@ -97,17 +100,17 @@ impl Client {
             ));
         }
         self.opened = true;
-        let (mut current, mut unreachable) = (request.to_owned(), HashMap::new());
+        let mut request = SessionRequest::new(request);
         for _ in 0..MAX_MOVES {
-            let owner = match send_open(&mut self.connection, &current) {
+            let moved = match send_open(&mut self.connection, &request.for_own_host()?) {
                 Ok(OpenReply::Opened(answer)) => return Ok(answer),
-                Ok(OpenReply::Moved(owner)) => owner,
+                Ok(OpenReply::Moved(moved)) => moved,
                 Ok(OpenReply::NotServed) => {
                     return Err(unexpected(MessageKind::NotServed, "an open"));
                 }
                 Err(failure) => return Err(self.connection.user_error(failure)),
             };
-            match self.open_at(&owner, &current) {
+            match self.open_at(&moved, &request) {
                 Ok(Some((connection, answer))) => {
                     self.connection = connection;
                     return Ok(answer);
@@ -116,8 +119,7 @@ impl Client {
                 Ok(None) => {}
                 Err(ConnectionError::Reported(error)) => return Err(error),
                 Err(ConnectionError::Unreachable(how)) => {
-                    unreachable.insert(owner.host, how);
-                    current = with_unreachable(request, &unreachable)?;
+                    request.add_unreachable(moved.owner.host, how);
                 }
             }
         }
@@ -125,7 +127,8 @@ impl Client {
             ErrorKind::InvalidState,
             format!(
                 "the session's partition has moved {MAX_MOVES} times while it was followed \
-                 ({unreachable:?}); a retry of the task may find it"
+                 ({:?}); a retry of the task may find it",
+                request.unreachable()
             ),
         ))
     }
@@ -133,9 +136,12 @@ impl Client {
     /// Opens the session at the owner; `None` if the partition has moved again.
     fn open_at(
         &self,
-        owner: &Owner,
-        request: &str,
+        MovedTo { root_id, owner }: &MovedTo,
+        request: &SessionRequest<'_>,
     ) -> std::result::Result<Option<(ClientConnection, String)>, ConnectionError> {
+        let (request, key) = request
+            .for_owner(root_id)
+            .map_err(ConnectionError::Reported)?;
         let endpoint = owner
             .endpoint
             .clone()
@@ -146,20 +152,19 @@ impl Client {
         };
         let peer = Peer {
             endpoint: endpoint.clone(),
-            token: owner.token.clone(),
+            credential: Credential::Key(key),
             ..self.connection.peer().clone()
         };
         let mut connection = ClientConnection::connect_patiently(peer)
             .map_err(|error| unreachable(&error.to_string()))?;
-        match send_open(&mut connection, request) {
+        match send_open(&mut connection, &request) {
             Ok(OpenReply::Opened(answer)) => Ok(Some((connection, answer))),
-            // An owner never names itself, so another host has answered: the system reuses ports,
-            // and the hosts of an executor may share a token.
-            Ok(OpenReply::Moved(next)) if next.host == owner.host => {
+            // An owner never names itself, so the claim is not of the process that has its key.
+            Ok(OpenReply::Moved(next)) if next.owner.host == owner.host => {
                 Err(unreachable("another state host listens there now"))
             }
             Ok(OpenReply::Moved(_)) => Ok(None),
-            // Another host has answered here, too: it serves other queries, or no query yet.
+            // A task of another executor has another `local_dir`.
             Ok(OpenReply::NotServed) => Err(unreachable(
                 "no task of its executor uses this root and local_dir",
             )),
@@ -272,7 +277,7 @@ impl Client {
 /// A host's answer to a request.
 enum OpenReply {
     Opened(String),
-    Moved(Owner),
+    Moved(MovedTo),
     NotServed,
 }
 
@@ -298,16 +303,6 @@ fn send_open(
         (MessageKind::NotServed, _) => Ok(OpenReply::NotServed),
         (kind, _) => Err(ConnectionError::Reported(unexpected(kind, "an open"))),
     }
-}
-
-/// Adds the unreachable hosts to the request.
-fn with_unreachable(request: &str, unreachable: &HashMap<HostId, String>) -> Result<String> {
-    let failed = |error: serde_json::Error| {
-        Error::new(ErrorKind::InvalidValue, format!("session request: {error}"))
-    };
-    let mut request: Value = serde_json::from_str(request).map_err(failed)?;
-    request["gone"] = serde_json::to_value(unreachable).map_err(failed)?;
-    Ok(request.to_string())
 }
 
 fn unexpected(kind: MessageKind, after: &str) -> Error {

@@ -34,6 +34,7 @@ use crate::host::reads::Reads;
 use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
 use crate::memory::split::MemorySplit;
+use crate::net::tls::Channel;
 use crate::partition::PartitionState;
 use crate::protocol::{Counts, Epoch, HostId, OperatorName, PartitionId, RunNumber, TcpEndpoint};
 use crate::root::{RanSince, ReaderAddress, Root, RootPresence};
@@ -58,30 +59,22 @@ pub struct Host {
 /// What a host claims partitions as.
 struct HostIdentity {
     id: HostId,
-    address: Option<HostAddress>,
-}
-
-/// How workers of other executors connect to a host.
-#[derive(Clone)]
-pub struct HostAddress {
-    /// Where the host listens.
-    pub endpoint: TcpEndpoint,
-    /// The token that the host requires.
-    pub token: String,
+    /// Where workers of other executors connect.
+    endpoint: Option<TcpEndpoint>,
 }
 
 impl Host {
     /// A host without sessions.
     ///
-    /// `executor`: the executor that it serves, if any. `address`: where workers of other executors
-    /// connect, if they can.
-    pub fn new(executor: Option<Executor>, address: Option<HostAddress>) -> Self {
+    /// `executor`: the executor that it serves, if any. `endpoint`: where workers of other
+    /// executors connect, if they can.
+    pub fn new(executor: Option<Executor>, endpoint: Option<TcpEndpoint>) -> Self {
         let random = RandomState::new().build_hasher().finish();
         Self {
             executor,
             identity: HostIdentity {
                 id: HostId(format!("{}-{random:016x}", std::process::id())),
-                address,
+                endpoint,
             },
             reads: Reads::default(),
             others: OtherHosts::default(),
@@ -152,12 +145,25 @@ impl Host {
             .serve(request.root.as_deref(), request.local_dir.as_deref());
     }
 
-    /// Whether a session of another executor may name this root and this local folder.
-    pub(crate) fn serves(&self, request: &Request) -> bool {
-        !request.scratch
-            && self
-                .roots
-                .serves(request.root.as_deref(), request.local_dir.as_deref())
+    /// Whether a session of another executor, whose worker may write the root of this id, may name
+    /// this root and this local folder.
+    pub(crate) fn serves(&self, request: &Request, root_id: &str) -> bool {
+        let (root, local_dir) = (request.root.as_deref(), request.local_dir.as_deref());
+        !request.scratch && root.is_some_and(|root| self.roots.serves(root, local_dir, root_id))
+    }
+
+    /// Lets workers of other executors open sessions of a root, if they have the secret of this
+    /// request.
+    pub(crate) fn admit_writers(&self, root: &Root, run: RunNumber, request: &Request) {
+        if let (Some(id), Some(secret)) = (root.identity.first_id(), &request.writer_secret) {
+            self.others.writers.admit(&id, run, secret);
+        }
+    }
+
+    /// Returns the id of the root that the worker at the other end of a connection may write; none
+    /// if its proof is not valid there.
+    pub(crate) fn writable_root(&self, proof: &[u8], channel: &Channel) -> Option<String> {
+        self.others.writers.root_of(proof, channel)
     }
 
     /// Returns the root of a session, after a check that it is the query's.
@@ -225,6 +231,9 @@ impl Host {
             }
             self.calls.forget(root.path());
             self.others.placement.forget(root.path());
+            if let Some(id) = root.identity.first_id() {
+                self.others.writers.forget(&id);
+            }
         });
     }
 

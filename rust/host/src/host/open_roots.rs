@@ -53,10 +53,13 @@ impl OpenRoots {
         self.served.lock().insert(place);
     }
 
-    /// Whether a session of the host's own executor has named this root and local folder.
-    pub fn serves(&self, root: Option<&str>, local_dir: Option<&Path>) -> bool {
-        let place = (root.map(str::to_owned), local_dir.map(Path::to_owned));
-        root.is_some() && self.served.lock().contains(&place)
+    /// Whether a session of the host's own executor has named this root and local folder, and the
+    /// root has this id.
+    pub fn serves(&self, root: &str, local_dir: Option<&Path>, root_id: &str) -> bool {
+        let known = self.roots.lock().get(root).map(Arc::clone);
+        let id = known.and_then(|root| root.identity.first_id());
+        let place = (Some(root.to_owned()), local_dir.map(Path::to_owned));
+        id.as_deref() == Some(root_id) && self.served.lock().contains(&place)
     }
 
     /// Sets the root of a name.

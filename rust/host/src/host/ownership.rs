@@ -68,12 +68,10 @@ impl Host {
 
     /// Claims as this host makes them.
     fn claim(&self, request: &Request, run: RunNumber) -> Owner {
-        let address = self.identity.address.as_ref();
         Owner {
             term: Term::first(run),
             host: self.identity.id.clone(),
-            endpoint: address.map(|address| address.endpoint.clone()),
-            token: address.map_or_else(String::new, |address| address.token.clone()),
+            endpoint: self.identity.endpoint.clone(),
             application: request.application.clone(),
         }
     }
@@ -100,7 +98,7 @@ impl Host {
             .placement
             .loads(root, [&planned.owner.host, &self.identity.id]);
         // Another run may have other hosts. A host without an address serves its own executor only.
-        if self.identity.address.is_none()
+        if self.identity.endpoint.is_none()
             || planned.owner.term.run != planned.run
             || !relieves(theirs, mine)
         {

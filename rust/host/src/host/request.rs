@@ -7,10 +7,11 @@ use std::time::Duration;
 use holdfast_core::{DatabaseOptions, Durability, Error, ErrorKind, ProcessingGuarantee, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::net::writer_key::WriterSecret;
 use crate::operator::OperatorRequest;
 use crate::partition::{FlushPolicy, SnapshotPolicy};
 use crate::protocol::{
-    Attempt, Counts, Digest, Epoch, HostId, IsolationLevel, PartitionId, RunNumber,
+    Attempt, Counts, Digest, Epoch, HostId, IsolationLevel, Owner, PartitionId, RunNumber,
 };
 use crate::root::StorageOptions;
 
@@ -54,6 +55,10 @@ pub struct Request {
     /// Hosts that did not answer when the session was sent there, with the reason.
     #[serde(default, rename = "gone")]
     pub unreachable: HashMap<HostId, String>,
+    /// The secret of the driver, by which the host knows its other workers. None in a session at
+    /// another executor's host, and in a scratch session.
+    #[serde(default)]
+    pub writer_secret: Option<WriterSecret>,
     /// Identifies the operator's call. Two calls whose operators have the same name would mix their
     /// state.
     pub instance: String,
@@ -207,6 +212,15 @@ pub struct Opened {
     pub run: Option<RunNumber>,
     /// The partition.
     pub partition: PartitionId,
+}
+
+/// The answer to a request whose partition another host owns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovedTo {
+    /// The id of the session's root. The worker derives its key for the owner from it.
+    pub root_id: String,
+    /// The owner.
+    pub owner: Owner,
 }
 
 /// The result of a session.

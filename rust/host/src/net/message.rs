@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! worker                              host
-//! Hello(token)             ------->
+//! Hello(token or proof)    ------->
 //!                          <-------   Welcome
 //! Open(JSON)               ------->
 //!                          <-------   Opened(JSON), or Moved(JSON): open there, or here again;
@@ -16,6 +16,9 @@
 //!                          <-------   Output(Arrow IPC) *
 //!                          <-------   Staged(JSON)
 //! ```
+//!
+//! The token of a host opens sessions over its Unix socket only. A worker of another executor sends
+//! a proof ([`crate::net::writer_key`]).
 //!
 //! A reader sends `Read` in place of `Open` ([`crate::net::read`]). `Refused` in place
 //! of `Welcome`: the host serves too many readers. `Echo(bytes)` of a reader is answered by an
@@ -43,7 +46,7 @@ use crate::net::frame::{self, Frame};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MessageKind {
-    /// The token; the first message of a worker.
+    /// The token, or the proof of a worker of another executor; the first message of a worker.
     Hello = 1,
     /// The session's request, JSON.
     Open = 2,
@@ -59,7 +62,7 @@ pub enum MessageKind {
     Read = 7,
     /// A reader's bytes, which come back in an `Answer`.
     Echo = 8,
-    /// The token is accepted.
+    /// The token or the proof is accepted.
     Welcome = 65,
     /// The session is open; JSON.
     Opened = 66,
@@ -71,7 +74,7 @@ pub enum MessageKind {
     Error = 69,
     /// The answer to a call.
     Answer = 70,
-    /// Another host owns the session's partition; JSON of the owner.
+    /// Another host owns the session's partition; JSON of the owner and of the root's id.
     Moved = 71,
     /// A call was invalid; JSON as in `Error`. The session goes on.
     Refused = 72,

@@ -9,3 +9,4 @@ pub mod read;
 pub mod read_until;
 pub mod socket;
 pub mod tls;
+pub mod writer_key;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 
-use crate::net::tls::{HostKey, TlsStream};
+use crate::net::tls::{Channel, HostKey, TlsStream};
 use crate::protocol::TcpEndpoint;
 
 /// How long a TCP connection is idle before the kernel probes whether the peer's machine is up.
@@ -105,6 +105,17 @@ impl Stream {
         match self {
             Self::Unix(_) => Ok(()),
             Self::Tls(stream) => stream.handshake(deadline),
+        }
+    }
+
+    /// What distinguishes a connection to or from another machine; none on the same machine.
+    ///
+    /// # Errors
+    /// As [`TlsStream::channel`].
+    pub fn channel(&self) -> io::Result<Option<Channel>> {
+        match self {
+            Self::Unix(_) => Ok(None),
+            Self::Tls(stream) => stream.channel().map(Some),
         }
     }
 

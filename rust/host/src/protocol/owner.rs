@@ -70,7 +70,8 @@ impl fmt::Display for HostId {
     }
 }
 
-/// A claim: which host owns a partition, and how to reach it.
+/// A claim: which host owns a partition, and how to reach it. It has no secret: to read it gives no
+/// right.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// Its term; not in the content, since it is the object's name.
@@ -80,9 +81,6 @@ pub struct Owner {
     pub host: HostId,
     /// Where it listens; none for a host that only its own executor can reach.
     pub endpoint: Option<TcpEndpoint>,
-    /// The token that a worker must present. So read access to the root includes read and write
-    /// access to the state.
-    pub token: String,
     /// The Spark application of the host's executor. Hosts of another application are expected to
     /// end.
     pub application: Option<String>,
@@ -95,7 +93,6 @@ fn unnumbered() -> Term {
     }
 }
 
-/// Omits the token, which must not be logged.
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -187,7 +184,6 @@ mod tests {
                 address: format!("{host}:1"),
                 key: KeyFingerprint([0; 32]),
             }),
-            token: "secret".into(),
             application: APPLICATION.map(str::to_owned),
         }
     }
@@ -281,10 +277,5 @@ mod tests {
         claims[0].endpoint = None;
         assert_eq!(step(&claims, "b", 1, &[]), OwnerStep::Put(term(1, 2)));
         assert_eq!(step(&claims, "a", 1, &[]), OwnerStep::Held(term(1, 1)));
-    }
-
-    #[test]
-    fn a_token_is_not_printed() {
-        assert!(!format!("{:?}", owner(1, 1, "a")).contains("secret"));
     }
 }

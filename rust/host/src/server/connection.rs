@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use aws_lc_rs::constant_time::verify_slices_are_equal;
 use holdfast_core::{Error, ErrorKind, panic_message};
 
 use crate::host::{Host, OpenCount};
@@ -20,6 +19,7 @@ use crate::net::read_until::ReadUntil;
 use crate::net::socket::Stream;
 use crate::operator::Worker;
 use crate::server::read_connection::{ReadConnection, limit_waits};
+use crate::server::right::Right;
 use crate::session::{Routed, Session};
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -64,7 +64,7 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
     let admit = |right: &Right| {
         admit(right)?;
         drain.set(DRAIN);
-        if *right == Right::Write {
+        if !matches!(right, Right::Read(_)) {
             session.set(Some(OpenCount::of(&counters.sessions)));
         }
         Ok(())
@@ -125,15 +125,6 @@ fn send_failure(mut stream: &Stream, error: &Error, drain: Duration) -> io::Resu
     Ok(())
 }
 
-/// What the token of a peer allows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Right {
-    /// To open a session.
-    Write,
-    /// To read the root of this id.
-    Read(String),
-}
-
 /// Counts a peer, or refuses it.
 pub type Admit<'a> = dyn Fn(&Right) -> holdfast_core::Result<()> + 'a;
 
@@ -157,7 +148,7 @@ impl ServerConnection {
         token: &str,
         admit: &Admit<'_>,
     ) -> Result<(), SessionError> {
-        let right = self.check_token(host, token)?;
+        let right = self.receive_greeting(host, token)?;
         if let Err(error) = admit(&right) {
             log::info!("a peer is refused: {error}");
             return Ok(message::send_error(
@@ -167,10 +158,12 @@ impl ServerConnection {
             )?);
         }
         message::send(&mut self.writer, MessageKind::Welcome, &[])?;
-        if let Right::Read(root) = right {
-            return self.serve_reads(host, &root);
-        }
-        let mut session = self.open(host)?;
+        let writable = match right {
+            Right::WriteAny => None,
+            Right::Write(root) => Some(root),
+            Right::Read(root) => return self.serve_reads(host, &root),
+        };
+        let mut session = self.open(host, writable.as_deref())?;
         let mut batches = BatchReceiver::default();
         loop {
             let (kind, payload) = self.receive()?;
@@ -224,18 +217,17 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Opens the session. The worker may return to this connection if the owner it was sent to is
-    /// unreachable.
-    fn open(&mut self, host: &Arc<Host>) -> Result<Session, SessionError> {
+    /// Opens the session, if `writable` is an id only of that root. The worker may return to this
+    /// connection if the owner it was sent to is unreachable.
+    fn open(&mut self, host: &Arc<Host>, writable: Option<&str>) -> Result<Session, SessionError> {
         loop {
             let (kind, payload) = self.receive()?;
             if kind != MessageKind::Open {
                 return Err(unexpected(kind, "Open"));
             }
-            let routed = if self.reader.get_ref().is_local() {
-                Some(Session::open(host, &payload)?)
-            } else {
-                Session::open_from_network(host, &payload)?
+            let routed = match writable {
+                None => Some(Session::open(host, &payload)?),
+                Some(root_id) => Session::open_from_network(host, root_id, &payload)?,
             };
             let Some(routed) = routed else {
                 message::send(&mut self.writer, MessageKind::NotServed, &[])?;
@@ -246,14 +238,14 @@ impl ServerConnection {
                     self.send_json(MessageKind::Opened, &opened)?;
                     return Ok(*session);
                 }
-                Routed::Remote(owner) => self.send_json(MessageKind::Moved, &owner)?,
+                Routed::Remote(moved) => self.send_json(MessageKind::Moved, &moved)?,
             }
         }
     }
 
-    /// Checks the token, which gives the right to open a session or to read. A peer without one
-    /// gets no information and can send only a few bytes.
-    fn check_token(&mut self, host: &Host, token: &str) -> Result<Right, SessionError> {
+    /// Receives the greeting, which gives the right to open a session or to read. A peer without
+    /// one gets no information and can send only a few bytes.
+    fn receive_greeting(&mut self, host: &Host, token: &str) -> Result<Right, SessionError> {
         let stream = self.reader.get_ref();
         let deadline = Instant::now() + GREETING;
         let mut greeting = ReadUntil::new(stream, deadline, Stream::set_read_timeout);
@@ -266,15 +258,8 @@ impl ServerConnection {
                 ));
             }
         };
-        let right = if verify_slices_are_equal(&received, token.as_bytes()).is_ok() {
-            Right::Write
-        } else if let Some(root) = host.readable_root(&received) {
-            Right::Read(root)
-        } else {
-            let text = "the state host has another token: this worker belongs to another executor";
-            return Err(Error::new(ErrorKind::InvalidState, text).into());
-        };
-        self.reader.get_ref().set_read_timeout(None)?;
+        let right = Right::of(&received, stream, host, token)?;
+        stream.set_read_timeout(None)?;
         Ok(right)
     }
 

@@ -15,7 +15,6 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::executor::ExecutorWatch;
-use crate::host::HostAddress;
 use crate::net::socket::Stream;
 use crate::net::tls::HostKey;
 use crate::protocol::TcpEndpoint;
@@ -90,7 +89,7 @@ impl Listeners {
 ///
 /// # Errors
 /// `Io` if the host cannot listen, or cannot make a key.
-pub fn listen_on_tcp(place: &TcpPlace, token: &str) -> Result<(TlsListener, HostAddress)> {
+pub fn listen_on_tcp(place: &TcpPlace) -> Result<(TlsListener, TcpEndpoint)> {
     let failed = |error: io::Error| {
         let text = format!(
             "the state host cannot listen for other executors at {place:?} ({error}): check the \
@@ -112,14 +111,11 @@ pub fn listen_on_tcp(place: &TcpPlace, token: &str) -> Result<(TlsListener, Host
         place.name.clone()
     };
     let key = HostKey::generate()?;
-    let address = HostAddress {
-        endpoint: TcpEndpoint {
-            address: format!("{name}:{port}"),
-            key: key.fingerprint(),
-        },
-        token: token.to_owned(),
+    let endpoint = TcpEndpoint {
+        address: format!("{name}:{port}"),
+        key: key.fingerprint(),
     };
-    Ok((TlsListener { listener, key }, address))
+    Ok((TlsListener { listener, key }, endpoint))
 }
 
 /// Binds the socket and returns it with its lock.

@@ -7,6 +7,7 @@ mod idle;
 mod listener;
 mod overdue;
 mod read_connection;
+mod right;
 mod sessions;
 
 use std::fs;
@@ -48,7 +49,7 @@ const LAST_RESORT: Duration = Duration::from_secs(9);
 pub struct ServerOptions {
     /// The socket to listen on. A missing folder is created with mode 0700; the socket has 0600.
     pub socket: PathBuf,
-    /// The token that workers must send.
+    /// The token that workers of its own executor must send.
     pub token: String,
     /// Where workers of other executors connect; `None` if there are no others.
     pub tcp: Option<TcpPlace>,
@@ -68,21 +69,17 @@ pub struct ServerOptions {
 /// `StoreLocked` if another host serves this socket; `Io` if the host cannot listen.
 pub fn serve(options: &ServerOptions) -> Result<()> {
     let (local, lock) = listen_on_socket(&options.socket)?;
-    let (tcp, address) = match &options.tcp {
-        Some(place) => listen_on_tcp(place, &options.token)
-            .map(|(listener, address)| (Some(listener), Some(address)))?,
-        None => (None, None),
-    };
-    let and_tcp = address
+    let (tcp, endpoint) = options.tcp.as_ref().map(listen_on_tcp).transpose()?.unzip();
+    let and_tcp = endpoint
         .as_ref()
-        .map_or_else(String::new, |address| format!(" and {}", address.endpoint));
+        .map_or_else(String::new, |endpoint| format!(" and {endpoint}"));
     let readers = ReaderAddress {
         machine: machine::name(),
         socket: options.socket.clone(),
-        endpoint: address.as_ref().map(|address| address.endpoint.clone()),
+        endpoint: endpoint.clone(),
         token: machine::random_token()?,
     };
-    let host = Arc::new(Host::new(options.executor, address).with_readers(readers));
+    let host = Arc::new(Host::new(options.executor, endpoint).with_readers(readers));
     let watch = options.executor.map(Executor::watch);
     if let Some(executor) = options.executor.filter(|_| options.owns_process) {
         overdue::kill_after(executor, LAST_RESORT)?;

@@ -13,7 +13,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::host::Host;
 use crate::net::socket::Stream;
-use crate::server::connection::{self, Right};
+use crate::server::connection;
+use crate::server::right::Right;
 
 /// The most connections of readers that a host serves. Each takes a thread and its buffers.
 const MAX_READERS: u64 = 2_000;
@@ -75,7 +76,7 @@ impl OpenConnection {
         let mut streams = self.sessions.streams.lock();
         streams.unknown.remove(&self.number);
         match right {
-            Right::Write => {
+            Right::WriteAny | Right::Write(_) => {
                 streams.workers.insert(self.number);
             }
             Right::Read(_) if streams.readers.len() < most => {
@@ -198,7 +199,7 @@ mod tests {
         let next = open(1_000_000);
         let error = next.admit(&reader).expect_err("there is none").to_string();
         assert!(error.contains("connections of readers"), "{error}");
-        next.admit(&Right::Write).expect("a worker is served");
+        next.admit(&Right::WriteAny).expect("a worker is served");
         assert!(sessions.any());
         drop((readers.pop(), next));
         assert!(!sessions.any());

@@ -17,10 +17,9 @@ use arrow_schema::Schema;
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::host::Host;
-use crate::host::request::{Opened, Request, StageReport};
+use crate::host::request::{MovedTo, Opened, Request, StageReport};
 use crate::operator::Worker;
 use crate::partition::apply_object;
-use crate::protocol::Owner;
 use crate::root::Ownership;
 use crate::session::error_context::with_context;
 use crate::session::far_future::{publish_far_future_rows, put_far_future_rows};
@@ -43,7 +42,7 @@ pub enum Routed {
     /// On this host.
     Local(Box<Session>, Opened),
     /// On the host that owns the partition.
-    Remote(Owner),
+    Remote(MovedTo),
 }
 
 impl Session {
@@ -56,19 +55,29 @@ impl Session {
     pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<Routed> {
         let request = Request::parse(json)?;
         host.serve(&request);
-        Self::open_request(host, request)
+        Self::open_request(host, request, None)
     }
 
-    /// As [`Session::open`], for a worker of another executor: `None` unless a task of this host's
-    /// executor has used the request's root and local folder.
+    /// As [`Session::open`], for a worker of another executor, which may write the root of this id:
+    /// `None` unless a task of this host's executor has used this root and the request's local
+    /// folder.
     ///
-    /// Otherwise the token would give the right to read and write any folder as the host's user.
+    /// Otherwise the worker's key would give the right to read and write any folder as the host's
+    /// user.
     ///
     /// # Errors
     /// As [`Session::open`].
-    pub fn open_from_network(host: &Arc<Host>, json: &[u8]) -> Result<Option<Routed>> {
-        let request = Request::parse(json)?;
-        if !host.serves(&request) {
+    pub fn open_from_network(
+        host: &Arc<Host>,
+        root_id: &str,
+        json: &[u8],
+    ) -> Result<Option<Routed>> {
+        let request = Request {
+            // Only tasks on this machine admit others.
+            writer_secret: None,
+            ..Request::parse(json)?
+        };
+        if !host.serves(&request, root_id) {
             log::warn!(
                 "a worker of another executor asks for the root {:?} with the local folder {:?}, \
                  which no task of this executor has used: refused",
@@ -77,10 +86,11 @@ impl Session {
             );
             return Ok(None);
         }
-        Self::open_request(host, request).map(Some)
+        Self::open_request(host, request, Some(root_id)).map(Some)
     }
 
-    fn open_request(host: &Arc<Host>, request: Request) -> Result<Routed> {
+    /// `writable`: the id of the only root that the session may have.
+    fn open_request(host: &Arc<Host>, request: Request, writable: Option<&str>) -> Result<Routed> {
         let partition = request.partition;
         let mut opened = Opened {
             epoch: None,
@@ -92,12 +102,18 @@ impl Session {
             None => SessionState::Scratch,
             Some(query) => {
                 let root = host.root(&request, &query)?;
+                let root_id = root.identity.first_id().unwrap_or_default();
+                if writable.is_some_and(|writable| writable != root_id) {
+                    let text = "another root is under the path of the session's root now";
+                    return Err(Error::new(ErrorKind::StateMismatch, text).path(root.path()));
+                }
                 // The run is claimed before anything of the epoch is listed.
                 let run = root
                     .runs
                     .claim(&query.query_id, &query.run_id, query.epoch)?;
+                host.admit_writers(&root, run, &request);
                 if let Ownership::Elsewhere(owner) = host.own(&request, &root, run, &query)? {
-                    return Ok(Routed::Remote(owner));
+                    return Ok(Routed::Remote(MovedTo { root_id, owner }));
                 }
                 host.register_call(&root, &request, run, query.epoch)?;
                 opened = Opened {

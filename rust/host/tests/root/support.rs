@@ -185,7 +185,6 @@ pub(crate) fn own(root: &Root, run: RunNumber, host: &str, others: &[&str]) {
         term: Term::first(run),
         host: HostId(host.to_owned()),
         endpoint,
-        token: String::new(),
         application: None,
     };
     let request = OwnershipRequest {

@@ -79,7 +79,6 @@ fn own(root: &Root) -> Result<()> {
         term: Term::first(RUN),
         host: HostId("one".to_owned()),
         endpoint,
-        token: String::new(),
         application: None,
     };
     root.owners

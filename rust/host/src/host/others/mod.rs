@@ -1,13 +1,16 @@
 //! What a host knows of the other hosts: which ones did not answer, which host serves which
-//! partition, and which partitions this host takes over.
+//! partition, which partitions this host takes over, and which workers of other executors may open
+//! sessions here.
 
 mod placement;
 mod planned_moves;
 mod unreachable;
+mod writers;
 
 pub use placement::Placement;
 pub use planned_moves::{PlannedMove, PlannedMoves};
 pub use unreachable::UnreachableHosts;
+pub use writers::Writers;
 
 /// What a host knows of the other hosts.
 #[derive(Default)]
@@ -18,4 +21,6 @@ pub struct OtherHosts {
     pub placement: Placement,
     /// The partitions that this host takes over from live hosts.
     pub moves: PlannedMoves,
+    /// Which of their workers may open sessions here.
+    pub writers: Writers,
 }

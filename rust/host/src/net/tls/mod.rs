@@ -5,10 +5,12 @@
 //! certificates, and no names, dates or authorities that would need settings: the keys are raw
 //! public keys (RFC 7250).
 
+mod channel;
 mod host_key;
 mod pinned_key;
 mod provider;
 mod stream;
 
+pub use channel::Channel;
 pub use host_key::HostKey;
 pub use stream::TlsStream;

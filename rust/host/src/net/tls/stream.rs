@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use rustls::Connection;
 
 use crate::net::read_until::ReadUntil;
+use crate::net::tls::channel::{self, Channel};
 use crate::net::tls::host_key::HostKey;
 use crate::net::tls::pinned_key::{self, OTHER_KEY};
 use crate::protocol::KeyFingerprint;
@@ -69,6 +70,17 @@ impl TlsStream {
         }
         self.socket.set_read_timeout(None)?;
         self.socket.set_write_timeout(None)
+    }
+
+    /// What distinguishes this connection from all others.
+    ///
+    /// # Errors
+    /// `Other` before the end of the handshake.
+    pub fn channel(&self) -> io::Result<Channel> {
+        let tls = self.tls.lock();
+        tls.export_keying_material([0; 32], channel::LABEL, None)
+            .map(Channel)
+            .map_err(io::Error::other)
     }
 
     /// The socket, whose timeouts are those of the stream.
@@ -259,6 +271,18 @@ mod tests {
         });
         assert!(timeouts > 0, "the sockets held everything");
         assert!(received == sent, "{} bytes", received.len());
+    }
+
+    #[test]
+    fn ends_of_a_connection_agree_on_its_channel_alone() {
+        let key = HostKey::generate().expect("a key");
+        let channels = [(), ()].map(|()| {
+            let ((client, host), _) = ends(&key, key.fingerprint());
+            [client, host].map(|end| end.channel().expect("a channel").0)
+        });
+        assert_eq!(channels[0][0], channels[0][1]);
+        assert_eq!(channels[1][0], channels[1][1]);
+        assert_ne!(channels[0][0], channels[1][0]);
     }
 
     #[test]

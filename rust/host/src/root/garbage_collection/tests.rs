@@ -28,7 +28,6 @@ fn acquire(root: &Root, run: RunNumber) -> Term {
         term: Term::first(run),
         host: HostId("one".to_owned()),
         endpoint: None,
-        token: String::new(),
         application: None,
     };
     let request = OwnershipRequest {

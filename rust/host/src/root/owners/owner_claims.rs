@@ -216,11 +216,8 @@ impl OwnerClaims {
                 format!("claim of ownership: {error}"),
             )
         })?;
-        if self
-            .objects
-            .put_private(&names::owner(operator, partition, term), &json)?
-            != PutOutcome::Ours
-        {
+        let name = names::owner(operator, partition, term);
+        if self.objects.put_absent(&name, &json)? != PutOutcome::Ours {
             return Ok(());
         }
         match from {

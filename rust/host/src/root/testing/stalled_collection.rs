@@ -102,7 +102,6 @@ fn own(root: &Root, run: RunNumber, host: &str) {
         term: Term::first(run),
         host: HostId(host.to_owned()),
         endpoint: None,
-        token: String::new(),
         application: None,
     };
     let others = [HostId("one".to_owned())].into_iter();

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::claims::only_claim;
 use super::{endpoint, first_epoch, stream, terms};
-use crate::support::{Host, Spark, TOKEN, TaskRequest, left, matched};
+use crate::support::{Host, SECRET, Spark, TOKEN, TaskRequest, left, matched};
 
 /// A network between hosts that records all bytes; returns its address and the bytes.
 fn recorder(endpoint: String) -> (String, Arc<Mutex<Vec<u8>>>) {
@@ -42,7 +42,7 @@ fn recorder(endpoint: String) -> (String, Arc<Mutex<Vec<u8>>>) {
 }
 
 #[test]
-fn network_sees_neither_the_token_nor_the_rows() {
+fn network_sees_neither_the_secret_nor_the_rows() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     first_epoch(&spark, a.connect());
@@ -58,7 +58,7 @@ fn network_sees_neither_the_token_nor_the_rows() {
     assert_eq!(terms(&spark), ["1.1"], "the session was over the network");
     let recorded = recorded.lock();
     assert!(recorded.len() > 2_000, "{} bytes", recorded.len());
-    for secret in [TOKEN, "EUR", "partition", "ARROW"] {
+    for secret in [SECRET, "EUR", "partition", "ARROW"] {
         let is_visible = recorded
             .windows(secret.len())
             .any(|bytes| bytes == secret.as_bytes());

@@ -10,7 +10,11 @@ use std::fs::{self, TryLockError};
 use std::time::Duration;
 
 use holdfast_host::client::Client;
-use holdfast_host::net::socket::Endpoint;
+use holdfast_host::net::frame::MAX_PAYLOAD;
+use holdfast_host::net::message::{self, MessageKind};
+use holdfast_host::net::socket::{Endpoint, Stream};
+use holdfast_host::net::tls::Channel;
+use holdfast_host::net::writer_key::{WriterKey, WriterSecret};
 use holdfast_host::protocol::TcpEndpoint;
 use serde_json::Value;
 
@@ -62,8 +66,29 @@ pub fn published(spark: &Spark, folder: &str) -> Value {
 }
 
 /// Connects to a host as another executor does.
-pub fn stream(endpoint: &TcpEndpoint) -> std::io::Result<holdfast_host::net::socket::Stream> {
+pub fn stream(endpoint: &TcpEndpoint) -> std::io::Result<Stream> {
     Endpoint::Tcp(endpoint.clone()).connect(PATIENCE)
+}
+
+/// Greets a host as a peer on another machine; returns the kind of its answer.
+pub fn greeted(
+    endpoint: &TcpEndpoint,
+    greeting: impl FnOnce(&Channel) -> Vec<u8>,
+) -> (Stream, MessageKind) {
+    let mut stream = stream(endpoint).unwrap();
+    let greeting = greeting(&stream.channel().unwrap().expect("it is encrypted"));
+    message::send(&mut stream, MessageKind::Hello, &greeting).unwrap();
+    let (answer, _) = message::receive(&mut stream, MAX_PAYLOAD).unwrap().unwrap();
+    (stream, answer)
+}
+
+/// Returns the proof of a worker that has this secret.
+pub fn proof(spark: &Spark, secret: &str) -> impl Fn(&Channel) -> Vec<u8> {
+    let meta = fs::read(spark.path().join("meta.json")).unwrap();
+    let meta: Value = serde_json::from_slice(&meta).unwrap();
+    let secret = WriterSecret(secret.to_owned());
+    let key = WriterKey::of(&secret, meta["id"].as_str().unwrap());
+    move |channel| key.proof(channel).to_vec()
 }
 
 pub fn terms(spark: &Spark) -> Vec<String> {

@@ -6,7 +6,11 @@ use std::path::Path;
 use crate::support::wait::wait_until;
 use holdfast_host::server::TcpPlace;
 
+/// The token of all hosts.
 pub const TOKEN: &str = "a token";
+
+/// The secret of the driver.
+pub const SECRET: &str = "5ec7e70fa11d71ve75";
 
 pub fn loopback() -> TcpPlace {
     TcpPlace {

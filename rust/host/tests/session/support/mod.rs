@@ -8,7 +8,7 @@ mod spark;
 mod task;
 mod wait;
 
-pub use endpoint::TOKEN;
+pub use endpoint::{SECRET, TOKEN};
 pub use host::Host;
 pub use host_process::HostProcess;
 pub use rows::{

@@ -1,5 +1,6 @@
 //! A Spark task: its request, and its results.
 
+use crate::support::endpoint::SECRET;
 use crate::support::rows::{Joined, Row, batch, joined};
 use crate::support::spark::{QUERY, Spark};
 use arrow_array::RecordBatch;
@@ -21,6 +22,7 @@ impl TaskRequest {
                 "local_dir": null, "scratch": false, "query_id": QUERY, "run_id": run,
                 "epoch": epoch,
                 "partition": 0, "partitions": 1, "attempt": 1, "instance": "call-1",
+                "writer_secret": SECRET,
                 "settings": {"uncommitted_max_bytes": -1, "memory": 1 << 28},
                 "operator": operator("left", 1_000_000),
         });

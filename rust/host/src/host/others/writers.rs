@@ -1,0 +1,94 @@
+//! Which workers of other executors may open sessions here.
+
+use std::collections::{HashMap, HashSet};
+
+use parking_lot::Mutex;
+
+use crate::net::tls::Channel;
+use crate::net::writer_key::{WriterKey, WriterSecret};
+use crate::protocol::RunNumber;
+
+/// The keys that workers of other executors may have, as tasks of this host's own executor have
+/// shown.
+#[derive(Default)]
+pub struct Writers(Mutex<HashMap<String, WritersOfRun>>);
+
+/// The keys of the newest run of a root.
+///
+/// There are several if operators of one query were called in several processes: a Spark Connect
+/// client, and the process of its `foreachBatch` function.
+struct WritersOfRun {
+    run: RunNumber,
+    keys: HashSet<WriterKey>,
+}
+
+impl Writers {
+    /// Admits the workers of a run that have the secret. Those of earlier runs may not write any
+    /// more, unless they have it, too.
+    pub fn admit(&self, root_id: &str, run: RunNumber, secret: &WriterSecret) {
+        let mut roots = self.0.lock();
+        let newest = || WritersOfRun {
+            run,
+            keys: HashSet::new(),
+        };
+        let writers = roots.entry(root_id.to_owned()).or_insert_with(newest);
+        if writers.run < run {
+            *writers = newest();
+        }
+        if writers.run == run {
+            writers.keys.insert(WriterKey::of(secret, root_id));
+        }
+    }
+
+    /// Returns the id of the root that the other end of a connection may write; none if its proof
+    /// is not valid there.
+    pub fn root_of(&self, proof: &[u8], channel: &Channel) -> Option<String> {
+        let roots = self.0.lock();
+        let is_proven =
+            |writers: &WritersOfRun| writers.keys.iter().any(|key| key.is_proven(proof, channel));
+        roots
+            .iter()
+            .find(|(_, writers)| is_proven(writers))
+            .map(|(root_id, _)| root_id.clone())
+    }
+
+    /// Forgets a root that is gone.
+    pub fn forget(&self, root_id: &str) {
+        self.0.lock().remove(root_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANNEL: Channel = Channel([7; 32]);
+
+    fn secret(text: &str) -> WriterSecret {
+        WriterSecret(text.to_owned())
+    }
+
+    fn root_of(writers: &Writers, text: &str, root_id: &str) -> Option<String> {
+        let proof = WriterKey::of(&secret(text), root_id).proof(&CHANNEL);
+        writers.root_of(&proof, &CHANNEL)
+    }
+
+    #[test]
+    fn only_secrets_of_the_newest_run_are_admitted() {
+        let writers = Writers::default();
+        writers.admit("a root", RunNumber(2), &secret("client"));
+        writers.admit("a root", RunNumber(2), &secret("function"));
+        writers.admit("a root", RunNumber(1), &secret("before"));
+        for text in ["client", "function"] {
+            let root = root_of(&writers, text, "a root");
+            assert_eq!(root.as_deref(), Some("a root"), "{text}");
+            assert_eq!(root_of(&writers, text, "another root"), None);
+        }
+        assert_eq!(root_of(&writers, "before", "a root"), None);
+        writers.admit("a root", RunNumber(3), &secret("after"));
+        assert_eq!(root_of(&writers, "client", "a root"), None);
+        assert!(root_of(&writers, "after", "a root").is_some());
+        writers.forget("a root");
+        assert_eq!(root_of(&writers, "after", "a root"), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! What a peer may do, by its greeting.
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use holdfast_core::{Error, ErrorKind, Result};
+
+use crate::host::Host;
+use crate::net::socket::Stream;
+
+/// What a peer may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Right {
+    /// To open any session. The peer is a worker of the host's own executor.
+    WriteAny,
+    /// To open sessions of the root of this id. The peer is a worker of another executor.
+    Write(String),
+    /// To read the root of this id.
+    Read(String),
+}
+
+impl Right {
+    /// Returns the right of a peer that has sent this greeting.
+    ///
+    /// `token` opens sessions on this machine only. A peer on another machine proves that it has a
+    /// key, so that what it sends is of no use on another connection.
+    ///
+    /// # Errors
+    /// `InvalidState` if the greeting gives no right; `Io` if a proof cannot be checked.
+    pub fn of(greeting: &[u8], stream: &Stream, host: &Host, token: &str) -> Result<Self> {
+        let channel = stream.channel().map_err(|error| {
+            Error::new(ErrorKind::Io, format!("a peer cannot be checked: {error}"))
+        })?;
+        let write = match channel {
+            None => verify_slices_are_equal(greeting, token.as_bytes())
+                .is_ok()
+                .then_some(Self::WriteAny),
+            Some(channel) => host.writable_root(greeting, &channel).map(Self::Write),
+        };
+        let read = || host.readable_root(greeting).map(Self::Read);
+        write.or_else(read).ok_or_else(|| {
+            let text = match channel {
+                None => "the state host has another token: this worker belongs to another executor",
+                Some(_) => {
+                    "no task of this run, or no reader of this root, is known to the state host"
+                }
+            };
+            Error::new(ErrorKind::InvalidState, text)
+        })
+    }
+}
