@@ -35,7 +35,7 @@ class TableCalls:
         found = self.connection.core.get(
             (self.operator, self.store), json.dumps(call), keys, self.connection.source(source)
         )
-        return arrow().Table.from_batches([arrow().record_batch(found)])
+        return arrow().Table.from_batches([arrow().record_batch(batch) for batch in found])
 
     def scan(
         self,

@@ -1,9 +1,9 @@
 //! Rows as a store has them: bytes and times.
 
 /// The most rows of a batch.
-const BATCH_ROWS: usize = 10_000;
+pub const BATCH_ROWS: usize = 10_000;
 /// The bytes of keys and values after which a batch is full.
-const BATCH_BYTES: usize = 4 << 20;
+pub const BATCH_BYTES: usize = 4 << 20;
 
 /// A batch of a store's rows, in order. A row without a value stands for a key that was not found.
 #[derive(Default)]
@@ -90,5 +90,55 @@ impl StoredRows {
     /// The times.
     pub fn times(&self) -> &[RowTimes] {
         &self.times
+    }
+}
+
+/// What a read of keys has found, by the number of the key.
+pub struct FoundRows {
+    rows: Vec<Option<(Vec<u8>, RowTimes)>>,
+    most: usize,
+    bytes: usize,
+}
+
+impl FoundRows {
+    /// Nothing was found yet for this many keys. Values beyond `most` bytes are only counted; the
+    /// value of a single key is always kept.
+    pub fn new(keys: usize, most: usize) -> Self {
+        Self {
+            rows: vec![None; keys],
+            most: if keys == 1 { usize::MAX } else { most },
+            bytes: 0,
+        }
+    }
+
+    /// Adds the row of a key.
+    pub fn set(&mut self, key: usize, value: &[u8], times: RowTimes) {
+        self.bytes = self.bytes.saturating_add(value.len());
+        if self.bytes <= self.most {
+            self.rows[key] = Some((value.to_vec(), times));
+        }
+    }
+
+    /// The bytes of all values that were found, kept or not.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether values were found that are not kept.
+    pub fn is_exceeded(&self) -> bool {
+        self.bytes > self.most
+    }
+
+    /// The rows, one for each key.
+    pub fn into_rows(self, keys: &[Option<Vec<u8>>]) -> StoredRows {
+        let mut rows = StoredRows::default();
+        for (key, found) in keys.iter().zip(self.rows) {
+            let key = key.as_deref().unwrap_or_default();
+            match found {
+                Some((value, times)) => rows.push(key, Some(&value), times),
+                None => rows.push(key, None, RowTimes::default()),
+            }
+        }
+        rows
     }
 }
