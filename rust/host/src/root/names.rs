@@ -115,9 +115,12 @@ pub fn owner(operator: &OperatorName, partition: PartitionId, term: Term) -> Str
     )
 }
 
+/// The folder of the addresses for readers.
+pub const READERS: &str = "readers";
+
 /// The folder of a partition's addresses for readers.
 pub fn readers(operator: &OperatorName, partition: PartitionId) -> String {
-    format!("readers/{operator}/{partition}")
+    format!("{READERS}/{operator}/{partition}")
 }
 
 /// The address for readers of the host that owns a partition in a term.
