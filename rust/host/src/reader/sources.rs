@@ -49,6 +49,7 @@ impl StateReader {
                         state: at(views.epoch(), 0),
                         decision,
                         views: Some(views),
+                        timeout: from.timeout,
                     });
                 }
                 if from.offline == Offline::Never
@@ -81,6 +82,7 @@ impl StateReader {
                 state: at(epoch, behind),
                 decision: self.epochs.decision(epoch)?,
                 views: None,
+                timeout: from.timeout,
             })
         };
         if let Some(epoch) = from.exactly {
@@ -134,7 +136,9 @@ impl StateReader {
             }
             self.epochs.decision(epoch)
         };
-        let (mut view, replica) = self.replicas.view(source, state.epoch, &decide)?;
+        let (mut view, replica) =
+            self.replicas
+                .view(source, (state.epoch, from.timeout), &decide)?;
         if state.isolation_level == IsolationLevel::ReadUncommitted {
             let decided = decision.of(&known.operator, partition);
             let chain = decided.map_or(Digest::ZERO, PartitionDecision::chain);

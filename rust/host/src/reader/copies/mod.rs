@@ -1,7 +1,9 @@
 //! A reader's own copies of partitions.
 
+mod old_copies;
 mod replica;
 mod replicas;
 
+pub use old_copies::SharedReplica;
 pub use replica::{ReplicaSource, ReplicaView};
-pub use replicas::{Replicas, SharedReplica};
+pub use replicas::Replicas;

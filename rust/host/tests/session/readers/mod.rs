@@ -3,6 +3,7 @@
 mod hostile;
 mod large_answers;
 mod many;
+mod old_epochs;
 mod rights;
 
 use std::io::Write;
