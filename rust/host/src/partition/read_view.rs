@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::{Database, Result, Transaction};
 
-use super::epochs::stage_next;
+use super::epochs::{StagedEpoch, StagedEpochs, StagedSource};
 use super::local::position;
 use super::state::{PartitionInner, PartitionState};
 use super::view_request::ServedEpoch;
+use crate::memory::budget::Budget;
 use crate::protocol::{Digest, Epoch, IsolationLevel, RunNumber};
 use crate::root::{PreviousEpoch, RanSince};
 
@@ -32,6 +33,8 @@ pub struct ReadView {
     pub chain: Digest,
     /// The run of the last session.
     pub run: RunNumber,
+    /// Holds the memory of what is staged of the next epoch.
+    _staged: Option<Arc<StagedEpoch>>,
 }
 
 impl PartitionState {
@@ -65,21 +68,38 @@ impl PartitionState {
             return Ok(None);
         };
         let result = self.final_view(&mut inner, &served, committed.as_ref());
+        let (staged, memory) = (Arc::clone(&inner.staged), Arc::clone(served.memory()));
         inner.served = Some(served);
         drop(inner);
-        let mut view = result?;
-        if let Some(view) = &mut view
-            && level == IsolationLevel::ReadUncommitted
-        {
-            stage_next(
-                &self.root,
-                (&self.operator, self.number),
-                (view.epoch, view.chain),
-                &view.db,
-                &mut view.transaction,
-            )?;
+        match result? {
+            Some(view) if level == IsolationLevel::ReadUncommitted => {
+                self.with_staged(view, &staged, &memory).map(Some)
+            }
+            view => Ok(view),
         }
-        Ok(view)
+    }
+
+    /// The view, with what is staged of the next epoch.
+    fn with_staged(
+        &self,
+        view: ReadView,
+        staged: &StagedEpochs,
+        memory: &Arc<Budget>,
+    ) -> Result<ReadView> {
+        let source = StagedSource {
+            root: &self.root,
+            operator: &self.operator,
+            partition: self.number,
+            epoch: view.epoch,
+            chain: view.chain,
+            memory,
+        };
+        let (transaction, staged) = staged.view(&source, &view.db, view.transaction)?;
+        Ok(ReadView {
+            transaction,
+            _staged: staged,
+            ..view
+        })
     }
 
     /// Returns the epoch of the last session if the database does not have it yet and the reader is
@@ -150,6 +170,7 @@ impl PartitionState {
             chain: position::chain(&db)?,
             run: served.run,
             db,
+            _staged: None,
         }))
     }
 

@@ -254,7 +254,7 @@ impl StateReader {
         batch: &RecordBatch,
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
-        let (mut view, _replica) = self.copy(known, partition, source)?;
+        let mut view = self.copy(known, partition, source)?;
         known
             .table
             .read(&view.db, &mut view.transaction, call, batch, emit)

@@ -5,5 +5,5 @@ mod replica;
 mod replicas;
 
 pub use old_copies::SharedReplica;
-pub use replica::{ReplicaSource, ReplicaView};
+pub use replica::ReplicaSource;
 pub use replicas::Replicas;

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::old_copies::{OldCopies, OldCopyKey, SharedReplica};
 use super::replica::{Decide, Replica, ReplicaSource, ReplicaView};
+use crate::memory::budget::Budget;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 
 /// The beginning of a folder's name; the process follows.
@@ -20,6 +21,8 @@ const PREFIX: &str = "holdfast-reader-";
 
 /// The most copies of old epochs. One query over many tables reads each from a copy of its own.
 const OLD_COPIES: usize = 16;
+/// The memory of a reader for what is staged of the next epoch; more is in files.
+const STAGING_BYTES: usize = 64 << 20;
 
 /// A replica's operator and partition.
 type ReplicaKey = (OperatorName, PartitionId);
@@ -33,6 +36,7 @@ pub struct Replicas {
     folder: Mutex<Option<TempDir>>,
     parent: PathBuf,
     made: AtomicU64,
+    staging: Arc<Budget>,
 }
 
 impl Replicas {
@@ -44,7 +48,13 @@ impl Replicas {
             folder: Mutex::default(),
             parent: cache_dir.map_or_else(std::env::temp_dir, Path::to_owned),
             made: AtomicU64::new(0),
+            staging: Budget::new(STAGING_BYTES),
         }
+    }
+
+    /// The budget of what reads stage of the next epoch.
+    pub fn staging(&self) -> &Arc<Budget> {
+        &self.staging
     }
 
     /// Returns a view of a partition at an epoch, and what keeps it open.

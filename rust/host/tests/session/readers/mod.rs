@@ -5,6 +5,7 @@ mod large_answers;
 mod many;
 mod old_epochs;
 mod rights;
+mod uncommitted;
 
 use std::io::Write;
 
