@@ -9,8 +9,9 @@ use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 use super::read_call::ReadCall;
 use super::state_table::{EmitRows, StateTable};
 use super::store_handle::{Moments, StoreHandle};
-use super::stored_rows::{BATCH_BYTES, BATCH_ROWS, StoredRows};
+use super::stored_rows::{BATCH_ROWS, StoredRows, batch_bytes};
 use super::time_column::{micros, moments_of};
+use crate::memory::budget::Share;
 
 /// The last column of a read of keys: whether the key was found. A row that was found may have
 /// nulls in all its columns.
@@ -23,17 +24,20 @@ const FIRST_KEYS: usize = 256;
 struct KeyCount(usize);
 
 impl KeyCount {
-    /// The bytes of values up to which a read is used. A larger one is repeated with fewer keys.
-    const MOST_BYTES: usize = 2 * BATCH_BYTES;
+    /// The bytes of values up to which a read is used, for batches of so many bytes. A larger one
+    /// is repeated with fewer keys.
+    fn most_bytes(batch: usize) -> usize {
+        2 * batch
+    }
 
     /// Learns from a read of `keys` keys that found values of so many bytes.
-    fn learn(&mut self, keys: usize, bytes: usize) {
+    fn learn(&mut self, keys: usize, bytes: usize, batch: usize) {
         // Keys without values do not show how large values are.
         if bytes == 0 {
             return;
         }
-        let fitting = keys.saturating_mul(BATCH_BYTES) / bytes;
-        let most = if bytes > Self::MOST_BYTES {
+        let fitting = keys.saturating_mul(batch) / bytes;
+        let most = if bytes > Self::most_bytes(batch) {
             keys - 1
         } else {
             BATCH_ROWS.min(self.0.saturating_mul(4))
@@ -53,13 +57,13 @@ impl StateTable {
     }
 
     /// Reads one row for each key of a batch, in their order. A batch of the result has about
-    /// [`BATCH_BYTES`], or one larger row.
+    /// [`batch_bytes`], or one larger row.
     pub(super) fn read_keys(
         &self,
         (db, tx): (&Database, &mut Transaction),
         store: &StoreHandle,
         (call, schema): (&ReadCall, &SchemaRef),
-        batch: &RecordBatch,
+        (batch, memory): (&RecordBatch, &mut Share),
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
         // All keys have a time, or the read fails before its first row.
@@ -69,8 +73,9 @@ impl StateTable {
             let part = batch.slice(done, count.0.min(batch.num_rows() - done));
             let keys = self.asked_keys(&part)?;
             let moments = moments.slice(done, keys.len());
-            let found = store.get(tx, &keys, &moments, KeyCount::MOST_BYTES)?;
-            count.learn(keys.len(), found.bytes());
+            let bytes = batch_bytes(memory);
+            let found = store.get(tx, &keys, &moments, KeyCount::most_bytes(bytes))?;
+            count.learn(keys.len(), found.bytes(), bytes);
             if found.is_exceeded() {
                 continue;
             }
@@ -173,8 +178,10 @@ mod tests {
     use holdfast_core::{DatabaseOptions, StoreSpec, Timestamp, WindowPut};
 
     use super::*;
+    use crate::memory::budget::Budget;
     use crate::tables::ReadRows;
     use crate::tables::key_form::KeyForm;
+    use crate::tables::stored_rows::BATCH_BYTES;
     use crate::tables::value_form::ValueForm;
 
     /// A key's value; every third key has none.
@@ -231,7 +238,8 @@ mod tests {
         };
         let (mut rows, mut lengths) = (0, Vec::new());
         let asked = RecordBatch::try_from_iter(asked).expect("columns of one length");
-        let read = table.read(&db, &mut tx, &call, &asked, &mut |batch| {
+        let mut memory = Budget::new(usize::MAX).share();
+        let read = table.read((&db, &mut tx), &call, &asked, &mut memory, &mut |batch| {
             let keys = batch["key"].as_binary::<i32>();
             let values = batch["value"].as_binary::<i32>();
             let found = batch[FOUND].as_boolean();
@@ -244,7 +252,7 @@ mod tests {
                 );
                 rows += 1;
             }
-            assert!(values.value_data().len() <= KeyCount::MOST_BYTES);
+            assert!(values.value_data().len() <= KeyCount::most_bytes(BATCH_BYTES));
             lengths.push(batch.num_rows());
             Ok(())
         });
@@ -279,16 +287,16 @@ mod tests {
     #[test]
     fn count_of_keys_follows_the_size_of_values_and_ends_at_one() {
         let mut count = KeyCount(FIRST_KEYS);
-        count.learn(FIRST_KEYS, 0);
+        count.learn(FIRST_KEYS, 0, BATCH_BYTES);
         assert_eq!(count.0, FIRST_KEYS, "nothing was found");
-        count.learn(FIRST_KEYS, FIRST_KEYS * 10);
+        count.learn(FIRST_KEYS, FIRST_KEYS * 10, BATCH_BYTES);
         assert_eq!(count.0, 4 * FIRST_KEYS, "small values: more and more");
-        count.learn(1_024, 1_024 * BATCH_BYTES);
+        count.learn(1_024, 1_024 * BATCH_BYTES, BATCH_BYTES);
         assert_eq!(count.0, 1, "each value fills a batch");
-        count.learn(1, usize::MAX);
+        count.learn(1, usize::MAX, BATCH_BYTES);
         assert_eq!(count.0, 1);
         // The average says that all fit, and they do not.
-        count.learn(3, KeyCount::MOST_BYTES + 1);
+        count.learn(3, KeyCount::most_bytes(BATCH_BYTES) + 1, BATCH_BYTES);
         assert_eq!(count.0, 1);
     }
 }

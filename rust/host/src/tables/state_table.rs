@@ -10,9 +10,10 @@ use super::key_form::KeyForm;
 use super::key_range::KeyRange;
 use super::read_call::{ReadCall, ReadRows};
 use super::store_handle::{StoreHandle, TableScan, TimeSpan, without_versions};
-use super::stored_rows::StoredRows;
+use super::stored_rows::{StoredRows, batch_bytes};
 use super::time_column::{TimeColumn, TimeOf, time_columns};
 use super::value_form::ValueForm;
+use crate::memory::budget::Share;
 
 /// A table of an operator.
 pub struct StateTable {
@@ -168,16 +169,18 @@ impl StateTable {
 
     /// Reads rows of a view of a partition's database, and passes them to `emit` in batches.
     ///
+    /// `memory`: limits the size of the batches.
+    ///
     /// # Errors
     /// `InvalidValue` and `InvalidType` for a call or a batch that does not fit the table,
     /// `UnsupportedOperation` for a read that the kind of store does not have; those of the store
     /// and of `emit`.
     pub fn read(
         &self,
-        db: &Database,
-        tx: &mut Transaction,
+        (db, tx): (&Database, &mut Transaction),
         call: &ReadCall,
         batch: &RecordBatch,
+        memory: &mut Share,
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
         let schema = self.schema_of(call)?;
@@ -186,7 +189,7 @@ impl StateTable {
             return Err(without_versions());
         }
         if call.rows == ReadRows::Get {
-            return self.read_keys((db, tx), &store, (call, &schema), batch, emit);
+            return self.read_keys((db, tx), &store, (call, &schema), (batch, memory), emit);
         }
         let range = self.range(call.rows, batch)?;
         let mut scan: TableScan = match call.rows {
@@ -200,6 +203,7 @@ impl StateTable {
         });
         let mut rows = StoredRows::default();
         loop {
+            rows.restart(batch_bytes(memory));
             let has_more = scan.next(&mut rows, left)?;
             left -= rows.len();
             let mut start = 0;

@@ -243,12 +243,11 @@ enum ScanRows {
 }
 
 impl TableScan {
-    /// Replaces `rows` with the next rows, at most `limit`; returns whether there may be more.
+    /// Adds the next rows to `rows`, at most `limit`; returns whether there may be more.
     ///
     /// # Errors
     /// Those of the store.
     pub fn next(&mut self, rows: &mut StoredRows, limit: usize) -> Result<bool> {
-        rows.clear();
         if limit == 0 {
             return Ok(false);
         }

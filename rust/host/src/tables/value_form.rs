@@ -7,7 +7,7 @@ use arrow_schema::Field;
 use holdfast_core::serde::{Serde, SerdeSide};
 use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
 
-use super::stored_rows::{BATCH_BYTES, StoredRows};
+use super::stored_rows::StoredRows;
 use crate::codec::evolving_row::PayloadCodec;
 use crate::operator::aggregate::{StoredGroup, StoredGroups};
 
@@ -113,7 +113,7 @@ impl ValueForm {
                     let text = "the results of groups need a database";
                     Error::new(ErrorKind::InvalidState, text)
                 })?;
-                return groups.results(db, tx, &stored, BATCH_BYTES);
+                return groups.results(db, tx, &stored, rows.most_bytes());
             }
             ValueEncoding::Serde(serde) => {
                 let bytes: ArrayRef = Arc::new(values.collect::<BinaryArray>());

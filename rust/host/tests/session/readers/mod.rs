@@ -3,6 +3,7 @@
 mod hostile;
 mod large_answers;
 mod many;
+mod memory;
 mod old_epochs;
 mod rights;
 mod uncommitted;
