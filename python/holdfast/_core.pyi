@@ -670,7 +670,9 @@ class StateReader:
         Each is: operator, its kind, store, its kind, the key's columns, and a batch without rows
         that has all columns.
         """
-    def get(self, table: tuple[str, str], read: str, keys: Any, source: _ReadSource) -> ArrowBatch:
+    def get(
+        self, table: tuple[str, str], read: str, keys: Any, source: _ReadSource
+    ) -> list[ArrowBatch]:
         """Returns a row for each key, in order. `read`: a `ReadCall` as JSON.
 
         The schema's metadata says which state the rows are of: `holdfast.epoch`,

@@ -48,6 +48,7 @@ def test_hosts_say_what_each_partition_does(serve, prices: str):
     assert {labels["part"] for labels, _ in found["holdfast_host_memory_bytes"]} == {
         "sorting",
         "uncommitted",
+        "reads",
         "write_buffers",
     }
 

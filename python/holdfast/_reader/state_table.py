@@ -408,7 +408,7 @@ class StateTable:
         call: dict[str, Any],
         source: ReadSource,
     ) -> dict[str, Any] | None:
-        found = self._calls.get_rows(call, batch, source)
+        found = self._calls.get_batches(call, batch, source)[0]
         if not found.column(FOUND)[0].as_py():
             return None
         # The query may have been started with other columns since the table was opened.

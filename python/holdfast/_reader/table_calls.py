@@ -32,16 +32,16 @@ class TableCalls:
         self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
     ) -> "pyarrow.Table":
         """Returns a row for each key, with the column `FOUND`."""
-        return arrow().Table.from_batches([self.get_rows(call, keys, source)])
+        return arrow().Table.from_batches(self.get_batches(call, keys, source))
 
-    def get_rows(
+    def get_batches(
         self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
-    ) -> "pyarrow.RecordBatch":
-        """As `get`, without a table around the rows."""
+    ) -> "list[pyarrow.RecordBatch]":
+        """As `get`, without a table around the batches. There is at least one."""
         found = self.connection.core.get(
             (self.operator, self.store), json.dumps(call), keys, self.connection.source(source)
         )
-        return arrow().record_batch(found)
+        return [arrow().record_batch(batch) for batch in found]
 
     def scan(
         self,

@@ -195,7 +195,7 @@ impl StateReader {
         Ok(listed.collect())
     }
 
-    /// Returns a row for each key.
+    /// Returns a row for each key, as at least one batch.
     fn get(
         &self,
         py: Python<'_>,
@@ -203,21 +203,22 @@ impl StateReader {
         read: &str,
         keys: PyRecordBatch,
         source: ReadSource,
-    ) -> PyResult<ArrowBatch> {
+    ) -> PyResult<Vec<ArrowBatch>> {
         let (call, from) = (call(py, read)?, read_from(py, &source)?);
         let keys = keys.into_inner();
         let found = self.with(py, move |reader| {
             reader.get((&table.0, &table.1), &call, &keys, from)
         })?;
-        let schema = with_state(&found.rows.schema(), found.state);
+        let schema = with_state(&found.schema, found.state);
         run_attached(py, || {
-            // The rows of a host come with the metadata of its message.
-            let columns = found.rows.columns().to_vec();
-            let rows = RecordBatch::try_new(schema, columns).map_err(|error| {
-                let text = format!("the rows of a read cannot be described: {error}");
-                Error::new(ErrorKind::Serialization, text)
-            })?;
-            Ok(ArrowBatch::new(rows))
+            let batches = found.batches.into_iter().map(|batch| {
+                let rows = batch.with_schema(Arc::clone(&schema)).map_err(|error| {
+                    let text = format!("the rows of a read cannot be described: {error}");
+                    Error::new(ErrorKind::Serialization, text)
+                })?;
+                Ok(ArrowBatch::new(rows))
+            });
+            batches.collect()
         })
     }
 

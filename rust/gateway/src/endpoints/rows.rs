@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{BooleanArray, RecordBatch};
+use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -47,13 +48,13 @@ pub async fn row(asked: Asked) -> Result<Response, Problem> {
     };
     let found = root.key_reads().read(kind, key).await?;
     let epoch = found.state.epoch.0;
-    let (rows, is_found) = split_found(&found.rows)?;
+    let (rows, is_found) = split_found(only(&found)?)?;
     if !is_found.value(0) {
         let text = format!("the table has no row of this key in epoch {epoch}");
         return Err(Problem::absent(text).in_epoch(epoch));
     }
     let body = match format {
-        Format::Arrow => arrow(&rows)?,
+        Format::Arrow => arrow(std::slice::from_ref(&rows), rows.schema_ref())?,
         Format::Json | Format::JsonLines => {
             let mut text = json_rows(&rows)?.join("\n").into_bytes();
             text.push(b'\n');
@@ -88,8 +89,8 @@ pub async fn rows(asked: Asked, body: Bytes) -> Result<Response, Problem> {
     };
     let (found, format) = (state.work.run(read).await?, asked.format);
     let body = match format {
-        Format::Arrow => arrow(&found.rows)?,
-        Format::Json | Format::JsonLines => json(&found.rows, format)?,
+        Format::Arrow => arrow(&found.batches, &found.schema)?,
+        Format::Json | Format::JsonLines => json(&found.batches, format)?,
     };
     Ok(rows_response(Body::from(body), format, found.state))
 }
@@ -121,20 +122,22 @@ fn split_found(found: &RecordBatch) -> Result<(RecordBatch, BooleanArray), Probl
 }
 
 /// Rows as JSON, null where there is none.
-fn json(found: &RecordBatch, format: Format) -> Result<Vec<u8>, Problem> {
-    let (rows, is_found) = split_found(found)?;
-    let there = filter_record_batch(&rows, &is_found).map_err(|error| {
-        Error::new(
-            ErrorKind::Serialization,
-            format!("the rows cannot be sent: {error}"),
-        )
-    })?;
-    let mut there = json_rows(&there)?.into_iter();
-    let rows = (0..is_found.len()).map(|row| {
-        let row = is_found.value(row).then(|| there.next()).flatten();
-        row.unwrap_or_else(|| "null".to_owned())
-    });
-    let rows: Vec<String> = rows.collect();
+fn json(batches: &[RecordBatch], format: Format) -> Result<Vec<u8>, Problem> {
+    let mut rows: Vec<String> = Vec::new();
+    for found in batches {
+        let (found, is_found) = split_found(found)?;
+        let there = filter_record_batch(&found, &is_found).map_err(|error| {
+            Error::new(
+                ErrorKind::Serialization,
+                format!("the rows cannot be sent: {error}"),
+            )
+        })?;
+        let mut there = json_rows(&there)?.into_iter();
+        rows.extend((0..is_found.len()).map(|row| {
+            let row = is_found.value(row).then(|| there.next()).flatten();
+            row.unwrap_or_else(|| "null".to_owned())
+        }));
+    }
     Ok(match format {
         Format::JsonLines => rows.into_iter().map(|row| row + "\n").collect::<String>(),
         _ => format!("[{}]\n", rows.join(",\n")),
@@ -142,13 +145,24 @@ fn json(found: &RecordBatch, format: Format) -> Result<Vec<u8>, Problem> {
     .into_bytes())
 }
 
-fn arrow(rows: &RecordBatch) -> Result<Vec<u8>, Problem> {
-    let mut writer = RowWriter::new(Format::Arrow, rows.schema_ref())?;
+fn arrow(batches: &[RecordBatch], schema: &SchemaRef) -> Result<Vec<u8>, Problem> {
+    let mut writer = RowWriter::new(Format::Arrow, schema)?;
     let mut bytes = Vec::new();
-    writer.write(rows, &mut |part| {
-        bytes.extend(part);
-        Ok(())
-    })?;
+    for rows in batches {
+        writer.write(rows, &mut |part| {
+            bytes.extend(part);
+            Ok(())
+        })?;
+    }
     bytes.extend(writer.end()?);
     Ok(bytes)
+}
+
+/// The batch of the answer to one key.
+fn only(found: &RowsAtEpoch) -> Result<&RecordBatch, Problem> {
+    let missing = || Error::new(ErrorKind::InvalidState, "a read of a key has no answer");
+    let mut batches = found.batches.iter();
+    Ok(batches
+        .find(|batch| batch.num_rows() > 0)
+        .ok_or_else(missing)?)
 }

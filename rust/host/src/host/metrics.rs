@@ -40,6 +40,7 @@ impl Host {
             memory: vec![
                 budget("sorting", self.memory.sorting()),
                 budget("uncommitted", self.memory.uncommitted()),
+                budget("reads", self.memory.reads()),
                 part("write_buffers", unflushed, shared_memory().write_buffers),
             ],
             reads: self.reads.counters.reads(),

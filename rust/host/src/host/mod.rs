@@ -42,6 +42,9 @@ use crate::root::{RanSince, ReaderAddress, Root, RootPresence};
 /// How long a database that must be closed may still be used by another session.
 const CLOSES: Duration = Duration::from_secs(5);
 
+/// How long what readers have of a staged epoch is held after its last use.
+const STAGE_IDLE: Duration = Duration::from_secs(10);
+
 /// The state that all sessions of a host share.
 pub struct Host {
     executor: Option<Executor>,
@@ -319,6 +322,13 @@ impl Host {
                 );
                 partition.close();
             }
+        }
+    }
+
+    /// Drops what readers have of epochs that are staged, if none has used it for a while.
+    pub fn drop_unused_stages(&self) {
+        for partition in self.partitions.all() {
+            partition.drop_unused_stage(STAGE_IDLE);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a host answers to readers.
 
+use std::time::Instant;
+
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use holdfast_core::Result;
 
@@ -31,7 +33,8 @@ impl Host {
 
     /// Tells readers that this host serves a partition in a term.
     ///
-    /// A failure is only logged: a reader then reads without this host.
+    /// A failure is only logged: a reader then reads without this host until a later session tries
+    /// again.
     pub(crate) fn publish_address(
         &self,
         root: &Root,
@@ -53,7 +56,8 @@ impl Host {
             token,
             ..address.clone()
         };
-        if let Err(error) = root.readers.publish(operator, partition, term, &address) {
+        let readers = &root.readers;
+        if let Err(error) = readers.publish(operator, partition, term, &address, Instant::now()) {
             log::warn!(
                 "operator {operator}, partition {partition}: readers do not find this host: {error}"
             );

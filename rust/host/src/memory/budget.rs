@@ -79,6 +79,12 @@ impl Share {
         fair.max(limit.saturating_sub(others))
     }
 
+    /// The limit of the budget, in bytes.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.budget.limit()
+    }
+
     /// Whether all shares together exceed the limit.
     #[must_use]
     pub fn is_exceeded(&self) -> bool {

@@ -12,11 +12,13 @@ const MIN_SHARED: usize = 8 << 20;
 /// The budgets of a host.
 ///
 /// Cached blocks of files, rows that are not in files yet, and rows that are being sorted each get
-/// a quarter of the memory. The rest is for uncommitted changes and the work of sessions.
+/// a quarter of the memory. The rest is for uncommitted changes and the work of sessions; a quarter
+/// of it is for the rows of readers.
 #[derive(Debug)]
 pub struct MemorySplit {
     sorting: Arc<Budget>,
     uncommitted: Arc<Budget>,
+    reads: Arc<Budget>,
 }
 
 impl Default for MemorySplit {
@@ -25,6 +27,7 @@ impl Default for MemorySplit {
         Self {
             sorting: Budget::new(usize::MAX),
             uncommitted: Budget::new(usize::MAX),
+            reads: Budget::new(usize::MAX),
         }
     }
 }
@@ -44,6 +47,7 @@ impl MemorySplit {
             configure_shared_memory(wanted);
         }
         self.sorting.set_limit(quarter);
+        self.reads.set_limit(quarter / 4);
         self.uncommitted
             .set_limit(usize::try_from(uncommitted_max_bytes).unwrap_or(usize::MAX));
     }
@@ -58,5 +62,11 @@ impl MemorySplit {
     #[must_use]
     pub fn uncommitted(&self) -> &Arc<Budget> {
         &self.uncommitted
+    }
+
+    /// The budget of rows that are being sent to readers.
+    #[must_use]
+    pub fn reads(&self) -> &Arc<Budget> {
+        &self.reads
     }
 }

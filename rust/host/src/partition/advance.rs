@@ -309,7 +309,7 @@ impl PartitionState {
             db, mut directory, ..
         }) = inner.open.take()
         {
-            inner.prepared.clear();
+            inner.drop_changes();
             close(&db);
             let db = self.make_database(&mut directory, request)?;
             (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, true);

@@ -20,7 +20,10 @@ mod state;
 mod view;
 mod view_request;
 
-pub use epochs::{DecidedEpoch, PreparedEpoch, apply_object, not_evaluated, stage_next};
+pub use epochs::{
+    DecidedEpoch, PreparedEpoch, StagedEpoch, StagedEpochs, StagedSource, apply_object,
+    not_evaluated,
+};
 pub(crate) use local::position;
 pub use read_view::ReadView;
 pub use state::PartitionState;

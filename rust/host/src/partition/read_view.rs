@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::{Database, Result, Transaction};
 
-use super::epochs::stage_next;
+use super::epochs::{StagedEpoch, StagedEpochs, StagedSource};
 use super::local::position;
 use super::state::{PartitionInner, PartitionState};
 use super::view_request::ServedEpoch;
+use crate::memory::budget::Budget;
 use crate::protocol::{Digest, Epoch, IsolationLevel, RunNumber};
 use crate::root::{PreviousEpoch, RanSince};
 
@@ -32,6 +33,8 @@ pub struct ReadView {
     pub chain: Digest,
     /// The run of the last session.
     pub run: RunNumber,
+    /// Holds the memory of what is staged of the next epoch.
+    _staged: Option<Arc<StagedEpoch>>,
 }
 
 impl PartitionState {
@@ -44,42 +47,118 @@ impl PartitionState {
     /// # Errors
     /// `Restore` and `StateMismatch` if the epoch cannot be applied: the next session fails, too.
     pub fn read_view(&self, level: IsolationLevel) -> Result<Option<ReadView>> {
+        let unapplied = {
+            let Some(mut inner) = self.inner.try_lock_for(BUSY) else {
+                return Ok(None);
+            };
+            self.unapplied(&mut inner)?
+        };
+        // Asked without the lock: a root that is slow delays this reader, and no session.
+        let committed = match unapplied {
+            Some(unapplied) if self.root.spark.is_committed(unapplied.epoch)? => Some(unapplied),
+            _ => None,
+        };
+        if let Some(unapplied) = &committed {
+            self.decide(unapplied)?;
+        }
         let Some(mut inner) = self.inner.try_lock_for(BUSY) else {
             return Ok(None);
         };
         let Some(served) = inner.served.take() else {
             return Ok(None);
         };
-        let result = self.final_view(&mut inner, &served);
+        let result = self.final_view(&mut inner, &served, committed.as_ref());
+        let (staged, memory) = (Arc::clone(&inner.staged), Arc::clone(served.memory()));
         inner.served = Some(served);
         drop(inner);
-        let mut view = result?;
-        if let Some(view) = &mut view
-            && level == IsolationLevel::ReadUncommitted
-        {
-            stage_next(
-                &self.root,
-                (&self.operator, self.number),
-                (view.epoch, view.chain),
-                &view.db,
-                &mut view.transaction,
-            )?;
+        match result? {
+            Some(view) if level == IsolationLevel::ReadUncommitted => {
+                self.with_staged(view, &staged, &memory).map(Some)
+            }
+            view => Ok(view),
         }
-        Ok(view)
     }
 
+    /// The view, with what is staged of the next epoch.
+    fn with_staged(
+        &self,
+        view: ReadView,
+        staged: &StagedEpochs,
+        memory: &Arc<Budget>,
+    ) -> Result<ReadView> {
+        let source = StagedSource {
+            root: &self.root,
+            operator: &self.operator,
+            partition: self.number,
+            epoch: view.epoch,
+            chain: view.chain,
+            memory,
+        };
+        let (transaction, staged) = staged.view(&source, &view.db, view.transaction)?;
+        Ok(ReadView {
+            transaction,
+            _staged: staged,
+            ..view
+        })
+    }
+
+    /// Returns the epoch of the last session if the database does not have it yet and the reader is
+    /// to ask whether Spark has committed it. In an object store one reader asks twice a second.
+    fn unapplied(&self, inner: &mut PartitionInner) -> Result<Option<UnappliedEpoch>> {
+        let is_recent = |asked: &Instant| asked.elapsed() < ASKED_AGAIN;
+        if !self.root.is_local() && inner.commit_asked.as_ref().is_some_and(is_recent) {
+            return Ok(None);
+        }
+        let (Some(open), Some(served)) = (&inner.open, &inner.served) else {
+            return Ok(None);
+        };
+        if self.next_epoch(&open.db, served)? != served.epoch {
+            return Ok(None);
+        }
+        let unapplied = UnappliedEpoch {
+            run: served.run,
+            epoch: served.epoch,
+            partitions: served.partitions,
+            is_staged: inner.prepared.has_of_run(served.epoch, served.run),
+        };
+        inner.commit_asked = Some(Instant::now());
+        Ok(Some(unapplied))
+    }
+
+    /// Reads or makes the decision of a committed epoch, which then is in memory.
+    fn decide(&self, unapplied: &UnappliedEpoch) -> Result<()> {
+        let ran = RanSince {
+            operator: self.operator.clone(),
+            epoch: unapplied.epoch,
+        };
+        let previous = PreviousEpoch {
+            is_staged: unapplied.is_staged,
+            ran: Some(&ran),
+        };
+        let (run, epoch) = (unapplied.run, unapplied.epoch);
+        let decisions = &self.root.decisions;
+        let decided = decisions.before_session(run, epoch, unapplied.partitions, previous);
+        decided.map(|_| ())
+    }
+
+    /// The view of the database's last epoch, after the last session's epoch has been applied if it
+    /// is `committed`.
     fn final_view(
         &self,
         inner: &mut PartitionInner,
         served: &ServedEpoch,
+        committed: Option<&UnappliedEpoch>,
     ) -> Result<Option<ReadView>> {
         let Some(open) = &inner.open else {
             return Ok(None);
         };
         let db = Arc::clone(&open.db);
-        let next = self.applied(&db)?.map_or(served.first_epoch, Epoch::next);
-        if next == served.epoch && self.is_committed(inner, served.epoch)? {
-            self.apply_served(inner, served)?;
+        // A session may have opened since, with this epoch or the next one.
+        let is_same = |unapplied: &UnappliedEpoch| {
+            (unapplied.run, unapplied.epoch) == (served.run, served.epoch)
+        };
+        if committed.is_some_and(is_same) && self.next_epoch(&db, served)? == served.epoch {
+            self.roll_forward(inner, &served.next(), served.epoch, served.epoch)?;
         }
         let Some(epoch) = self.applied(&db)? else {
             // The operator's first epoch is not final.
@@ -91,34 +170,20 @@ impl PartitionState {
             chain: position::chain(&db)?,
             run: served.run,
             db,
+            _staged: None,
         }))
     }
 
-    /// Whether Spark has committed an epoch; in an object store it is asked twice a second.
-    fn is_committed(&self, inner: &mut PartitionInner, epoch: Epoch) -> Result<bool> {
-        let is_recent = |asked: &Instant| asked.elapsed() < ASKED_AGAIN;
-        if !self.root.is_local() && inner.commit_asked.as_ref().is_some_and(is_recent) {
-            return Ok(false);
-        }
-        inner.commit_asked = Some(Instant::now());
-        self.root.spark.is_committed(epoch)
+    /// The epoch after the last one in a database.
+    fn next_epoch(&self, db: &Database, served: &ServedEpoch) -> Result<Epoch> {
+        Ok(self.applied(db)?.map_or(served.first_epoch, Epoch::next))
     }
+}
 
-    fn apply_served(&self, inner: &mut PartitionInner, served: &ServedEpoch) -> Result<()> {
-        let ran = RanSince {
-            operator: self.operator.clone(),
-            epoch: served.epoch,
-        };
-        let previous = PreviousEpoch {
-            is_staged: inner.prepared.has_of_run(served.epoch, served.run),
-            ran: Some(&ran),
-        };
-        self.root.decisions.before_session(
-            served.run,
-            served.epoch,
-            served.partitions,
-            previous,
-        )?;
-        self.roll_forward(inner, &served.next(), served.epoch, served.epoch)
-    }
+/// The epoch of the last session, which the database does not have yet.
+struct UnappliedEpoch {
+    run: RunNumber,
+    epoch: Epoch,
+    partitions: u32,
+    is_staged: bool,
 }

@@ -34,6 +34,7 @@ impl PartitionState {
         } else {
             self.replay(inner, request, from, to)?;
         }
+        inner.staged.drop_through(to);
         let open = inner.opened()?;
         open.checked = Some(request.run);
         open.flush_if_due(request.flushes)

@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use holdfast_core::{Commit, Database, Error, ErrorKind, Result};
 use parking_lot::Mutex;
 
-use super::epochs::{PreparedEpoch, PreparedEpochs};
+use super::epochs::{PreparedEpoch, PreparedEpochs, StagedEpochs};
 use super::local::{LocalDirectory, OpenDatabase, close, position};
 use super::progress::RestoreProgress;
 use super::snapshot_history::{SnapshotHistory, SnapshotOrigin};
@@ -43,6 +43,8 @@ pub struct PartitionState {
 pub struct PartitionInner {
     pub(super) open: Option<OpenDatabase>,
     pub(super) prepared: PreparedEpochs,
+    /// What readers have of the next epoch.
+    pub(super) staged: Arc<StagedEpochs>,
     pub(super) rebuilds: u64,
     pub(super) snapshots: SnapshotHistory,
     /// The run that has checked that the root is not ahead of Spark's checkpoint.
@@ -96,7 +98,7 @@ impl PartitionState {
 
     /// Discards the open database, if there is one, because it is damaged.
     pub(super) fn discard_open(&self, inner: &mut PartitionInner) {
-        inner.prepared.clear();
+        inner.drop_changes();
         let Some(OpenDatabase { db, directory, .. }) = inner.open.take() else {
             return;
         };
@@ -126,6 +128,13 @@ impl PartitionState {
             return;
         }
         self.inner.lock().prepared.add(prepared);
+    }
+
+    /// Drops what readers have of the next epoch, if none has used it for longer than `idle`.
+    pub fn drop_unused_stage(&self, idle: Duration) {
+        if let Some(inner) = self.inner.try_lock() {
+            inner.staged.drop_unused(idle);
+        }
     }
 
     /// Flushes and closes the database; the next [`Self::view`] opens it again.
@@ -210,6 +219,13 @@ impl PartitionState {
 }
 
 impl PartitionInner {
+    /// Drops all changes that are staged over the open database.
+    pub(super) fn drop_changes(&mut self) {
+        self.prepared.clear();
+        // A reader may still stage into the former one.
+        self.staged = Arc::default();
+    }
+
     /// The open database.
     ///
     /// # Errors
@@ -225,7 +241,7 @@ impl PartitionInner {
 
     /// Takes the open database's directory; the database is closed by the caller.
     pub(super) fn take_directory(&mut self) -> Result<LocalDirectory> {
-        self.prepared.clear();
+        self.drop_changes();
         self.open
             .take()
             .map(|open| open.directory)
@@ -234,7 +250,7 @@ impl PartitionInner {
 
     /// Closes the database, if it is open.
     pub(super) fn close(&mut self) {
-        self.prepared.clear();
+        self.drop_changes();
         if let Some(open) = self.open.take() {
             close(&open.db);
         }

@@ -9,8 +9,8 @@
 mod changes;
 mod copies;
 mod epochs;
-mod get;
 mod host_connection;
+mod keys;
 mod live;
 mod read_from;
 mod read_source;

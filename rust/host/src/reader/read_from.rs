@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::protocol::{Epoch, IsolationLevel};
@@ -80,8 +81,10 @@ impl AnswerState {
 /// Rows of a read, with what they are of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowsAtEpoch {
-    /// The rows.
-    pub rows: RecordBatch,
+    /// The columns of all batches.
+    pub schema: SchemaRef,
+    /// The rows, in order.
+    pub batches: Vec<RecordBatch>,
     /// Which state they are of.
     pub state: AnswerState,
 }

@@ -1,6 +1,7 @@
 //! Where the rows of a read come from.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::live::PinnedViews;
 use super::read_from::AnswerState;
@@ -13,6 +14,8 @@ pub(super) struct ReadSource {
     pub(super) decision: Arc<EpochDecision>,
     /// None: the reader's own copies.
     pub(super) views: Option<PinnedViews>,
+    /// How long to wait for a place for a copy.
+    pub(super) timeout: Duration,
 }
 
 impl ReadSource {

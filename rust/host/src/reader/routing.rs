@@ -12,7 +12,7 @@ use crate::codec::float;
 use crate::protocol::PartitionId;
 use crate::tables::{ReadCall, ReadRows, StateTable};
 
-/// The most keys of one request: a host holds the rows of a request in memory.
+/// The most keys of one request: a host holds them in memory.
 const MAX_KEYS: usize = 10_000;
 
 /// The partitions of a root.

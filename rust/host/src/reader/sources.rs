@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
 
-use super::copies::{ReplicaSource, ReplicaView, SharedReplica};
+use super::copies::{ReplicaSource, SharedReplica};
 use super::read_from::{AnswerState, Offline, ReadFrom};
 use super::read_source::ReadSource;
 use super::state_reader::StateReader;
 use super::table_catalog::NamedTable;
-use crate::partition::stage_next;
-use crate::protocol::{Digest, Epoch, IsolationLevel, PartitionDecision, PartitionId};
+use crate::partition::{StagedEpoch, StagedSource};
+use crate::protocol::{Digest, Epoch, PartitionDecision, PartitionId};
 
 /// How long a reader without copies waits before it asks the hosts again.
 const RETRY: Duration = Duration::from_millis(50);
@@ -49,6 +49,7 @@ impl StateReader {
                         state: at(views.epoch(), 0),
                         decision,
                         views: Some(views),
+                        timeout: from.timeout,
                     });
                 }
                 if from.offline == Offline::Never
@@ -81,6 +82,7 @@ impl StateReader {
                 state: at(epoch, behind),
                 decision: self.epochs.decision(epoch)?,
                 views: None,
+                timeout: from.timeout,
             })
         };
         if let Some(epoch) = from.exactly {
@@ -117,7 +119,7 @@ impl StateReader {
         known: &NamedTable,
         partition: PartitionId,
         from: &ReadSource,
-    ) -> Result<(ReplicaView, SharedReplica)> {
+    ) -> Result<CopyView> {
         let source = ReplicaSource {
             root: Arc::clone(&self.root),
             query_id: self.query_id.clone(),
@@ -134,18 +136,41 @@ impl StateReader {
             }
             self.epochs.decision(epoch)
         };
-        let (mut view, replica) = self.replicas.view(source, state.epoch, &decide)?;
-        if state.isolation_level == IsolationLevel::ReadUncommitted {
-            let decided = decision.of(&known.operator, partition);
-            let chain = decided.map_or(Digest::ZERO, PartitionDecision::chain);
-            stage_next(
-                &self.root,
-                (&known.operator, partition),
-                (state.epoch, chain),
-                &view.db,
-                &mut view.transaction,
-            )?;
+        let at = (state.epoch, from.timeout);
+        let (view, replica) = self.replicas.view(source, at, &decide)?;
+        if state.isolation_level.is_committed() {
+            return Ok(CopyView {
+                db: view.db,
+                transaction: view.transaction,
+                _replica: replica,
+                _staged: None,
+            });
         }
-        Ok((view, replica))
+        let decided = decision.of(&known.operator, partition);
+        let source = StagedSource {
+            root: &self.root,
+            operator: &known.operator,
+            partition,
+            epoch: state.epoch,
+            chain: decided.map_or(Digest::ZERO, PartitionDecision::chain),
+            memory: self.replicas.staging(),
+        };
+        let (transaction, staged) = view.staged.view(&source, &view.db, view.transaction)?;
+        Ok(CopyView {
+            db: view.db,
+            transaction,
+            _replica: replica,
+            _staged: staged,
+        })
     }
+}
+
+/// A view of a reader's own copy of a partition.
+pub(super) struct CopyView {
+    pub(super) db: Arc<Database>,
+    pub(super) transaction: Transaction,
+    /// Holds the copy.
+    _replica: SharedReplica,
+    /// Holds the memory of what is staged of the next epoch.
+    _staged: Option<Arc<StagedEpoch>>,
 }

@@ -16,6 +16,7 @@ use super::read_source::ReadSource;
 use super::routing::Routing;
 use super::row_stream::RowStream;
 use super::table_catalog::{NamedTable, TableCatalog, TableDescription};
+use crate::memory::budget::Budget;
 use crate::net::metrics::HostMetrics;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 use crate::root::{Root, StorageOptions};
@@ -278,9 +279,9 @@ impl StateReader {
         batch: &RecordBatch,
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
-        let (mut view, _replica) = self.copy(known, partition, source)?;
-        known
-            .table
-            .read(&view.db, &mut view.transaction, call, batch, emit)
+        let mut view = self.copy(known, partition, source)?;
+        let database = (&*view.db, &mut view.transaction);
+        let mut memory = Budget::new(usize::MAX).share();
+        known.table.read(database, call, batch, &mut memory, emit)
     }
 }

@@ -190,6 +190,7 @@ fn accept_all(
             maintenance.start(move || {
                 host.close_gone_roots();
                 host.close_unused(idle);
+                host.drop_unused_stages();
                 host.log_row_counts(false);
             });
         }

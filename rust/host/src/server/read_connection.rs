@@ -164,7 +164,9 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
         let (started, mut rows) = (Instant::now(), 0);
         let (mut waiting, mut failed): (Option<RecordBatch>, Option<io::Error>) = (None, None);
         let view = &mut open.view;
-        let read = table.read(&view.db, &mut view.transaction, call, keys, &mut |batch| {
+        let mut memory = self.host.memory().reads().share();
+        let database = (&*view.db, &mut view.transaction);
+        let read = table.read(database, call, keys, &mut memory, &mut |batch| {
             rows += batch.num_rows() as u64;
             let Some(before) = waiting.replace(batch) else {
                 return Ok(());

@@ -8,6 +8,7 @@
 
 mod key_form;
 mod key_range;
+mod key_reads;
 mod operator_tables;
 mod read_call;
 mod state_table;
@@ -18,7 +19,8 @@ mod time_column;
 mod value_form;
 
 pub use key_form::KeyForm;
+pub use key_reads::FOUND;
 pub use operator_tables::operator_tables;
 pub use read_call::{ReadCall, ReadRows};
-pub use state_table::{EmitRows, FOUND, StateTable};
+pub use state_table::{EmitRows, StateTable};
 pub use table_changes::TableChanges;

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 
 use super::key_form::KeyForm;
 use super::key_range::KeyRange;
 use super::read_call::{ReadCall, ReadRows};
-use super::store_handle::{Moments, StoreHandle, TableScan, TimeSpan, without_versions};
-use super::stored_rows::StoredRows;
-use super::time_column::{TimeColumn, TimeOf, micros, moments_of, time_columns};
+use super::store_handle::{StoreHandle, TableScan, TimeSpan, without_versions};
+use super::stored_rows::{StoredRows, batch_bytes};
+use super::time_column::{TimeColumn, TimeOf, time_columns};
 use super::value_form::ValueForm;
+use crate::memory::budget::Share;
 
 /// A table of an operator.
 pub struct StateTable {
@@ -23,10 +24,6 @@ pub struct StateTable {
     value: ValueForm,
     schema: SchemaRef,
 }
-
-/// The last column of a read of keys: whether the key was found. A row that was found may have
-/// nulls in all its columns.
-pub const FOUND: &str = "holdfast.found";
 
 /// A function that takes the batches of a read, in order.
 pub type EmitRows<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
@@ -170,16 +167,9 @@ impl StateTable {
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// The result of a read of no keys.
-    ///
-    /// # Errors
-    /// As [`StateTable::schema_of`].
-    pub fn empty_get(&self, call: &ReadCall) -> Result<RecordBatch> {
-        let rows = RecordBatch::new_empty(self.schema_of(call)?);
-        with_found(rows, BooleanArray::from(Vec::<bool>::new()))
-    }
-
     /// Reads rows of a view of a partition's database, and passes them to `emit` in batches.
+    ///
+    /// `memory`: limits the size of the batches.
     ///
     /// # Errors
     /// `InvalidValue` and `InvalidType` for a call or a batch that does not fit the table,
@@ -187,37 +177,19 @@ impl StateTable {
     /// and of `emit`.
     pub fn read(
         &self,
-        db: &Database,
-        tx: &mut Transaction,
+        (db, tx): (&Database, &mut Transaction),
         call: &ReadCall,
         batch: &RecordBatch,
+        memory: &mut Share,
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
         let schema = self.schema_of(call)?;
         let store = StoreHandle::open(db, &self.store, &self.kind)?;
-        let is_versioned = matches!(self.kind, StoreKind::Versioned { .. });
-        if call.as_of.is_some() && !is_versioned {
+        if call.as_of.is_some() && !matches!(self.kind, StoreKind::Versioned { .. }) {
             return Err(without_versions());
         }
         if call.rows == ReadRows::Get {
-            let mut keys = self.key.encode(batch)?;
-            // A null moment finds nothing.
-            if is_versioned && let Some(as_of) = batch.columns().get(self.key.fields().len()) {
-                let asked = keys.iter_mut().enumerate();
-                asked
-                    .filter(|(row, _)| as_of.is_null(*row))
-                    .for_each(|(_, key)| *key = None);
-            }
-            let rows = store.get(tx, &keys, &self.moments(call, batch)?)?;
-            let keys = batch.columns().iter().take(self.key.fields().len());
-            let found = BooleanArray::from_iter(rows.values().map(|value| Some(value.is_some())));
-            let columns = self.columns(
-                Some((db, tx)),
-                &schema,
-                &rows,
-                Some(keys.cloned().collect()),
-            )?;
-            return emit(with_found(columns, found)?);
+            return self.read_keys((db, tx), &store, (call, &schema), (batch, memory), emit);
         }
         let range = self.range(call.rows, batch)?;
         let mut scan: TableScan = match call.rows {
@@ -231,10 +203,14 @@ impl StateTable {
         });
         let mut rows = StoredRows::default();
         loop {
+            rows.restart(batch_bytes(memory));
             let has_more = scan.next(&mut rows, left)?;
             left -= rows.len();
-            if rows.len() > 0 {
-                emit(self.columns(Some((db, tx)), &schema, &rows, None)?)?;
+            let mut start = 0;
+            while start < rows.len() {
+                let part = self.columns(Some((db, tx)), &schema, (&rows, start), None)?;
+                start += part.num_rows();
+                emit(part)?;
             }
             if !has_more || left == 0 {
                 return Ok(());
@@ -243,7 +219,7 @@ impl StateTable {
     }
 
     /// What is added to a stored session's end, where it is shown.
-    fn end_offset(&self) -> i64 {
+    pub(super) fn end_offset(&self) -> i64 {
         self.times.get(1).map_or(0, |end| end.time.plus)
     }
 
@@ -295,75 +271,53 @@ impl StateTable {
         })
     }
 
-    /// The times that a batch of keys has beside them.
-    fn moments(&self, call: &ReadCall, batch: &RecordBatch) -> Result<Moments> {
-        let rows = batch.num_rows();
-        let first = self.key.fields().len();
-        let column = |n: usize, what: &str| -> Result<Vec<i64>> {
-            let found = batch.columns().get(first + n);
-            let times = found.map(|column| micros(column, what)).transpose()?;
-            times.ok_or_else(|| {
-                let text = format!("each key of this table needs {what}");
-                Error::new(ErrorKind::InvalidValue, text)
-            })
-        };
-        Ok(match self.kind {
-            StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Moments::default(),
-            StoreKind::Versioned { .. } => Moments {
-                as_of: match batch.columns().get(first) {
-                    Some(column) => Some(moments_of(column)?),
-                    None => call.as_of.map(|at| vec![at; rows]),
-                },
-                ..Moments::default()
-            },
-            StoreKind::Window { .. } => Moments {
-                starts: column(0, "a window's start")?,
-                ..Moments::default()
-            },
-            StoreKind::Session { .. } => Moments {
-                starts: column(0, "a session's start")?,
-                ends: column(1, "a session's end")?
-                    .into_iter()
-                    .map(|end| end.saturating_sub(self.end_offset()))
-                    .collect(),
-                as_of: None,
-            },
-        })
-    }
-
-    /// Builds the columns of rows. `keys`: the key's columns, if they are known.
+    /// Builds the columns of rows from the row `start` on, of as many as fit into a batch, at least
+    /// one. `keys`: the key's columns of all rows, if they are known.
     pub(super) fn columns(
         &self,
         database: Option<(&Database, &mut Transaction)>,
         schema: &SchemaRef,
-        rows: &StoredRows,
-        keys: Option<Vec<ArrayRef>>,
+        (rows, start): (&StoredRows, usize),
+        keys: Option<&[ArrayRef]>,
     ) -> Result<RecordBatch> {
         let wants = |fields: &[Field]| {
             fields
                 .iter()
                 .any(|field| schema.fields().find(field.name()).is_some())
         };
-        let (mut keys, mut values) = (keys, None);
-        if keys.is_none() && wants(self.key.fields()) {
-            keys = Some(self.key.decode(rows.keys())?);
-        }
-        if wants(self.value.fields()) {
-            values = Some(self.value.decode(database, rows)?);
-        }
+        let mut place = start..rows.len();
+        let values = if wants(self.value.fields()) {
+            let (values, count) = self.value.decode(database, rows, start)?;
+            place.end = start + count;
+            Some(values)
+        } else {
+            None
+        };
+        let keys = match keys {
+            Some(keys) => Some(
+                keys.iter()
+                    .map(|keys| keys.slice(place.start, place.len()))
+                    .collect(),
+            ),
+            None if wants(self.key.fields()) => {
+                let keys = rows.keys().skip(place.start).take(place.len());
+                Some(self.key.decode(keys)?)
+            }
+            None => None,
+        };
         let columns = schema.fields().iter().map(|field| {
-            let place = |fields: &[Field]| fields.iter().position(|f| f.name() == field.name());
+            let number = |fields: &[Field]| fields.iter().position(|f| f.name() == field.name());
             let of = |columns: &Option<Vec<ArrayRef>>, n: usize| {
                 columns.as_ref().and_then(|columns| columns.get(n)).cloned()
             };
-            let key = place(self.key.fields()).and_then(|n| of(&keys, n));
-            let value = || place(self.value.fields()).and_then(|n| of(&values, n));
+            let key = number(self.key.fields()).and_then(|n| of(&keys, n));
+            let value = || number(self.value.fields()).and_then(|n| of(&values, n));
             let time = || {
                 let time = self
                     .times
                     .iter()
                     .find(|time| time.time.name == *field.name())?;
-                Some(time.column(rows))
+                Some(time.column(&rows.times()[place.clone()]))
             };
             key.or_else(value).or_else(time).ok_or_else(|| {
                 let text = format!("column {} cannot be made", field.name());
@@ -371,23 +325,10 @@ impl StateTable {
             })
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let options = RecordBatchOptions::new().with_row_count(Some(place.len()));
         RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(|error| {
             let text = format!("the rows of a read cannot be assembled: {error}");
             Error::new(ErrorKind::Serialization, text)
         })
     }
-}
-
-/// Adds the column that says which keys were found.
-fn with_found(rows: RecordBatch, found: BooleanArray) -> Result<RecordBatch> {
-    let schema = rows.schema();
-    let field = Arc::new(Field::new(FOUND, DataType::Boolean, false));
-    let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([field]).collect();
-    let mut columns = rows.columns().to_vec();
-    columns.push(Arc::new(found));
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| {
-        let text = format!("the rows of a read cannot be assembled: {error}");
-        Error::new(ErrorKind::Serialization, text)
-    })
 }

@@ -7,7 +7,7 @@ use holdfast_core::{
 };
 
 use super::key_range::KeyRange;
-use super::stored_rows::{RowTimes, StoredRows};
+use super::stored_rows::{FoundRows, RowTimes, StoredRows};
 
 /// A store in an open database.
 pub enum StoreHandle {
@@ -27,6 +27,21 @@ pub struct Moments {
     pub starts: Vec<i64>,
     /// In a session store: the end of each.
     pub ends: Vec<i64>,
+}
+
+impl Moments {
+    /// The moments of some of the keys.
+    pub fn slice(&self, start: usize, keys: usize) -> Self {
+        let part = |times: &Vec<i64>| {
+            let times = times.get(start..start + keys);
+            times.unwrap_or_default().to_vec()
+        };
+        Self {
+            as_of: self.as_of.as_ref().map(part),
+            starts: part(&self.starts),
+            ends: part(&self.ends),
+        }
+    }
 }
 
 /// The times that a scan is limited to.
@@ -53,7 +68,8 @@ impl StoreHandle {
         })
     }
 
-    /// Reads one row for each key, in order. A key that is null is not found.
+    /// Reads one row for each key. A key that is null is not found. Values beyond `most` bytes are
+    /// counted and not kept.
     ///
     /// # Errors
     /// Those of the store.
@@ -62,25 +78,31 @@ impl StoreHandle {
         tx: &mut Transaction,
         keys: &[Option<Vec<u8>>],
         moments: &Moments,
-    ) -> Result<StoredRows> {
+        most: usize,
+    ) -> Result<FoundRows> {
         let asked: Vec<usize> = (0..keys.len()).filter(|n| keys[*n].is_some()).collect();
         let bytes: Vec<&[u8]> = keys.iter().flatten().map(Vec::as_slice).collect();
-        let mut found: Vec<Option<(Vec<u8>, RowTimes)>> = vec![None; keys.len()];
+        let mut found = FoundRows::new(keys.len(), most);
         let at = |n: usize, times: &[i64]| Timestamp(times.get(asked[n]).copied().unwrap_or(0));
         match self {
             Self::KeyValue(store) => store.get_batch(tx, &bytes, |n, value| {
-                found[asked[n]] = value.map(|value| (value.to_vec(), RowTimes::default()));
+                if let Some(value) = value {
+                    found.set(asked[n], value, RowTimes::default());
+                }
             })?,
             Self::Timestamped(store) => store.get_batch(tx, &bytes, |n, row| {
-                found[asked[n]] = row.map(|row| (row.value.to_vec(), stamped_times(&row)));
+                if let Some(row) = row {
+                    found.set(asked[n], row.value, stamped_times(&row));
+                }
             })?,
             Self::Versioned(store) => {
                 let times = moments.as_of.as_ref();
                 let times: Option<Vec<Timestamp>> =
                     times.map(|times| (0..bytes.len()).map(|n| at(n, times)).collect());
                 store.get_batch(tx, &bytes, times.as_deref(), &mut |n, version| {
-                    found[asked[n]] =
-                        version.map(|version| (version.value.to_vec(), version_times(&version)));
+                    if let Some(version) = version {
+                        found.set(asked[n], version.value, version_times(&version));
+                    }
                 })?;
             }
             Self::Window(store) => {
@@ -89,14 +111,14 @@ impl StoreHandle {
                 let size = store.window_size();
                 store.fetch_batch(tx, &bytes, &starts, |n, row| {
                     let begin = starts[n].0;
-                    found[asked[n]] = row.map(|row| {
+                    if let Some(row) = row {
                         let times = RowTimes {
                             begin: Some(begin),
                             end: Some(begin.saturating_add(size)),
                             timestamp: Some(row.timestamp.0),
                         };
-                        (row.value.to_vec(), times)
-                    });
+                        found.set(asked[n], row.value, times);
+                    }
                 })?;
             }
             Self::Session(store) => {
@@ -108,20 +130,13 @@ impl StoreHandle {
                     })
                     .collect();
                 store.fetch_batch(tx, &sessions, |n, value| {
-                    let times = windowed_times(&sessions[n]);
-                    found[asked[n]] = value.map(|value| (value.to_vec(), times));
+                    if let Some(value) = value {
+                        found.set(asked[n], value, windowed_times(&sessions[n]));
+                    }
                 })?;
             }
         }
-        let mut rows = StoredRows::default();
-        for (key, found) in keys.iter().zip(found) {
-            let key = key.as_deref().unwrap_or_default();
-            match found {
-                Some((value, times)) => rows.push(key, Some(&value), times),
-                None => rows.push(key, None, RowTimes::default()),
-            }
-        }
-        Ok(rows)
+        Ok(found)
     }
 
     /// Scans the rows of a range of keys: the newest ones, or in a versioned store those as of a
@@ -228,12 +243,11 @@ enum ScanRows {
 }
 
 impl TableScan {
-    /// Replaces `rows` with the next rows, at most `limit`; returns whether there may be more.
+    /// Adds the next rows to `rows`, at most `limit`; returns whether there may be more.
     ///
     /// # Errors
     /// Those of the store.
     pub fn next(&mut self, rows: &mut StoredRows, limit: usize) -> Result<bool> {
-        rows.clear();
         if limit == 0 {
             return Ok(false);
         }

@@ -1,13 +1,36 @@
 //! Rows as a store has them: bytes and times.
 
+use crate::memory::budget::Share;
+
 /// The most rows of a batch.
-const BATCH_ROWS: usize = 10_000;
-/// The bytes of keys and values after which a batch is full.
-const BATCH_BYTES: usize = 4 << 20;
+pub const BATCH_ROWS: usize = 10_000;
+/// The bytes of rows after which a batch is full, if there is memory for them.
+pub const BATCH_BYTES: usize = 4 << 20;
+/// The bytes of a row without its key and value.
+const ROW_BYTES: usize = size_of::<RowTimes>() + 2 * size_of::<usize>() + 1;
+
+/// The parts of a batch that a read holds at once: its rows, their columns, the message that is
+/// being sent, and the batch after it.
+const HELD: usize = 4;
+/// The bytes after which a batch is full if there is hardly any memory.
+const MIN_BATCH_BYTES: usize = 16 << 10;
+
+/// The part of the memory of all reads that one may take, as its divisor: a reader that does not
+/// take its rows holds them.
+const READS: usize = 8;
+
+/// Returns the bytes of the next batch of a read, and takes their memory. If there is little, the
+/// batches are small; no read waits.
+pub fn batch_bytes(memory: &mut Share) -> usize {
+    let room = memory.room().min(memory.limit() / READS);
+    let bytes = (room / HELD).clamp(MIN_BATCH_BYTES, BATCH_BYTES);
+    memory.set(HELD * bytes);
+    bytes
+}
 
 /// A batch of a store's rows, in order. A row without a value stands for a key that was not found.
-#[derive(Default)]
 pub struct StoredRows {
+    most_bytes: usize,
     keys: ByteList,
     values: ByteList,
     has_value: Vec<bool>,
@@ -49,7 +72,34 @@ impl ByteList {
     }
 }
 
+impl Default for StoredRows {
+    fn default() -> Self {
+        Self {
+            most_bytes: BATCH_BYTES,
+            keys: ByteList::default(),
+            values: ByteList::default(),
+            has_value: Vec::new(),
+            times: Vec::new(),
+        }
+    }
+}
+
 impl StoredRows {
+    /// Removes all rows, and sets after how many bytes the batch is full.
+    pub fn restart(&mut self, most_bytes: usize) {
+        self.clear();
+        self.most_bytes = most_bytes;
+        // After one large row, or if there is less memory now.
+        for list in [&mut self.keys, &mut self.values] {
+            list.bytes.shrink_to(2 * most_bytes);
+        }
+    }
+
+    /// After how many bytes the batch is full.
+    pub fn most_bytes(&self) -> usize {
+        self.most_bytes
+    }
+
     /// Adds a row.
     pub fn push(&mut self, key: &[u8], value: Option<&[u8]>, times: RowTimes) {
         self.keys.push(key);
@@ -74,7 +124,7 @@ impl StoredRows {
     /// Whether no more rows fit into the batch.
     pub fn is_full(&self) -> bool {
         let bytes = self.keys.bytes.len() + self.values.bytes.len();
-        self.len() >= BATCH_ROWS || bytes >= BATCH_BYTES
+        self.len() >= BATCH_ROWS || bytes + self.len() * ROW_BYTES >= self.most_bytes
     }
 
     /// The keys.
@@ -90,5 +140,94 @@ impl StoredRows {
     /// The times.
     pub fn times(&self) -> &[RowTimes] {
         &self.times
+    }
+}
+
+/// What a read of keys has found, by the number of the key.
+pub struct FoundRows {
+    rows: Vec<Option<(Vec<u8>, RowTimes)>>,
+    most: usize,
+    bytes: usize,
+}
+
+impl FoundRows {
+    /// Nothing was found yet for this many keys. Values beyond `most` bytes are only counted; the
+    /// value of a single key is always kept.
+    pub fn new(keys: usize, most: usize) -> Self {
+        Self {
+            rows: vec![None; keys],
+            most: if keys == 1 { usize::MAX } else { most },
+            bytes: 0,
+        }
+    }
+
+    /// Adds the row of a key.
+    pub fn set(&mut self, key: usize, value: &[u8], times: RowTimes) {
+        self.bytes = self.bytes.saturating_add(value.len());
+        if self.bytes <= self.most {
+            self.rows[key] = Some((value.to_vec(), times));
+        }
+    }
+
+    /// The bytes of all values that were found, kept or not.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether values were found that are not kept.
+    pub fn is_exceeded(&self) -> bool {
+        self.bytes > self.most
+    }
+
+    /// The rows, one for each key.
+    pub fn into_rows(self, keys: &[Option<Vec<u8>>]) -> StoredRows {
+        let mut rows = StoredRows {
+            most_bytes: self.most,
+            ..StoredRows::default()
+        };
+        for (key, found) in keys.iter().zip(self.rows) {
+            let key = key.as_deref().unwrap_or_default();
+            match found {
+                Some((value, times)) => rows.push(key, Some(&value), times),
+                None => rows.push(key, None, RowTimes::default()),
+            }
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::budget::Budget;
+
+    #[test]
+    fn batches_are_smaller_if_many_reads_share_the_memory() {
+        let budget = Budget::new(32 << 20);
+        let mut reads: Vec<Share> = (0..50).map(|_| budget.share()).collect();
+        let bytes: Vec<usize> = reads.iter_mut().map(batch_bytes).collect();
+        assert_eq!(bytes[0], 1 << 20);
+        assert!(bytes[49] < (32 << 20) / 4 / 25, "{bytes:?}");
+        assert!(budget.held() <= 2 * budget.limit());
+        let budget = Budget::new(0);
+        assert_eq!(batch_bytes(&mut budget.share()), MIN_BATCH_BYTES);
+        assert_eq!(
+            batch_bytes(&mut Budget::new(usize::MAX).share()),
+            BATCH_BYTES
+        );
+    }
+
+    #[test]
+    fn batch_is_full_after_its_bytes_and_the_next_may_be_smaller() {
+        let mut rows = StoredRows::default();
+        rows.restart(1_000);
+        rows.push(b"k", Some(&[0; 500]), RowTimes::default());
+        assert!(!rows.is_full());
+        rows.push(b"k", Some(&[0; 500]), RowTimes::default());
+        assert!(rows.is_full());
+        rows.restart(100);
+        assert_eq!(rows.len(), 0);
+        rows.push(b"k", Some(&[0; 100]), RowTimes::default());
+        assert!(rows.is_full());
     }
 }

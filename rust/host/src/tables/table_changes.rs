@@ -100,7 +100,7 @@ impl TableChanges {
         let database = self.empty.as_mut().map(|(db, tx)| (&**db, tx));
         let rows = self
             .table
-            .columns(database, &self.row_schema, &self.rows, None)?;
+            .columns(database, &self.row_schema, (&self.rows, 0), None)?;
         let epochs: ArrayRef = Arc::new(Int64Array::from_value(epoch.0, self.rows.len()));
         let deleted = self.rows.values().map(|value| Some(value.is_none()));
         let deleted: ArrayRef = Arc::new(BooleanArray::from_iter(deleted));

@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, TimestampMicrosecondArray};
 use arrow_schema::{DataType, Field, TimeUnit};
 use holdfast_core::{Error, ErrorKind, Result, StoreKind};
 
-use super::stored_rows::{RowTimes, StoredRows};
+use super::stored_rows::RowTimes;
 
 /// A column with a time of the row.
 pub struct TimeColumn {
@@ -35,10 +35,9 @@ impl TimeOf {
 }
 
 impl TimeColumn {
-    pub fn column(&self, rows: &StoredRows) -> ArrayRef {
+    pub fn column(&self, rows: &[RowTimes]) -> ArrayRef {
         let TimeOf { time, plus, .. } = &self.time;
         let times: TimestampMicrosecondArray = rows
-            .times()
             .iter()
             .map(|times| time(times).map(|time| time.saturating_add(*plus)))
             .collect();

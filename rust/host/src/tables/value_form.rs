@@ -81,7 +81,9 @@ impl ValueForm {
         }
     }
 
-    /// Decodes the values of rows into columns; a missing value is a row of nulls.
+    /// Decodes the values of rows, from the row `start` on, into columns; a missing value is a row
+    /// of nulls. Returns the columns and how many rows they have: all rows, or as many groups as
+    /// fit into a batch.
     ///
     /// `database`: where the results of groups find what is not in the groups' states.
     ///
@@ -92,13 +94,15 @@ impl ValueForm {
         &self,
         database: Option<(&Database, &mut Transaction)>,
         rows: &StoredRows,
-    ) -> Result<Vec<ArrayRef>> {
-        let values = rows.values();
-        match &self.encoding {
-            ValueEncoding::Payload(codec) => codec.decode(values),
+        start: usize,
+    ) -> Result<(Vec<ArrayRef>, usize)> {
+        let values = rows.values().skip(start);
+        let columns = match &self.encoding {
+            ValueEncoding::Payload(codec) => codec.decode(values)?,
             ValueEncoding::Groups(groups) => {
-                let stored = rows.keys().zip(values).zip(rows.times());
+                let stored = rows.keys().zip(rows.values()).zip(rows.times());
                 let stored: Vec<StoredGroup<'_>> = stored
+                    .skip(start)
                     .map(|((key, state), times)| StoredGroup {
                         key,
                         start: times.begin.unwrap_or(0),
@@ -109,16 +113,17 @@ impl ValueForm {
                     let text = "the results of groups need a database";
                     Error::new(ErrorKind::InvalidState, text)
                 })?;
-                groups.results(db, tx, &stored)
+                return groups.results(db, tx, &stored, rows.most_bytes());
             }
             ValueEncoding::Serde(serde) => {
                 let bytes: ArrayRef = Arc::new(values.collect::<BinaryArray>());
-                Ok(vec![match serde {
+                vec![match serde {
                     Some(serde) => serde.decode(&[bytes], SerdeSide::Value, "values", None)?,
                     None => bytes,
-                }])
+                }]
             }
-            ValueEncoding::Nothing => Ok(Vec::new()),
-        }
+            ValueEncoding::Nothing => Vec::new(),
+        };
+        Ok((columns, rows.len() - start))
     }
 }

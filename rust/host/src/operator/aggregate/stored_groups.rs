@@ -19,6 +19,9 @@ use crate::codec::row::RowCodec;
 use crate::operator::input::{InputLayout, RowsSpec};
 use crate::root::OperatorMeta;
 
+/// How many groups with collected values are read at once at most.
+const COLLECTED_GROUPS: usize = 1_024;
+
 /// The functions of an aggregation, from what the root records of it.
 pub struct StoredGroups {
     spec: AggregateSpec,
@@ -114,14 +117,7 @@ impl StoredGroups {
     /// # Errors
     /// `UnsupportedOperation` if the results need single values, which are not in the states.
     pub fn database_without_items(&self) -> Result<Arc<Database>> {
-        let collects = |aggregate: &&AggregateColumn| {
-            let function = aggregate.function;
-            matches!(
-                function,
-                AggregateFunction::CollectList | AggregateFunction::CollectSet
-            )
-        };
-        if let Some(aggregate) = self.spec.aggregates.iter().find(collects) {
+        if let Some(aggregate) = self.collecting() {
             let text = format!(
                 "column {} is a {}: its values are not in the log's records of the groups, so the \
                  table has no changes. Scan the table, or leave the column out of the aggregation",
@@ -134,7 +130,21 @@ impl StoredGroups {
         Database::open_in_memory(&[items], DatabaseOptions::default())
     }
 
-    /// Returns the results of groups: a row for each, nulls for a group that does not exist.
+    /// A function whose values are not in the groups' states; none if there is none.
+    fn collecting(&self) -> Option<&AggregateColumn> {
+        let collects = |aggregate: &&AggregateColumn| {
+            let function = aggregate.function;
+            matches!(
+                function,
+                AggregateFunction::CollectList | AggregateFunction::CollectSet
+            )
+        };
+        self.spec.aggregates.iter().find(collects)
+    }
+
+    /// Returns the results of groups: a row for each, nulls for a group that does not exist. If the
+    /// values that they collect exceed `most` bytes, they are those of the first groups, at least
+    /// of one; also returns of how many.
     ///
     /// # Errors
     /// `Serialization` for a state that cannot be read; the store's.
@@ -143,7 +153,8 @@ impl StoredGroups {
         db: &Database,
         tx: &mut Transaction,
         stored: &[StoredGroup<'_>],
-    ) -> Result<Vec<ArrayRef>> {
+        most: usize,
+    ) -> Result<(Vec<ArrayRef>, usize)> {
         let mut accumulators = self
             .spec
             .aggregates
@@ -151,6 +162,9 @@ impl StoredGroups {
             .enumerate()
             .map(|(number, aggregate)| accumulator(number, aggregate, &self.spec, &self.layout))
             .collect::<Result<Vec<_>>>()?;
+        // The states of those that do not fit are loaded again.
+        let part = self.collecting().map_or(usize::MAX, |_| COLLECTED_GROUPS);
+        let stored = &stored[..stored.len().min(part)];
         let (mut groups, mut states) = (Groups::default(), Vec::new());
         let mut places: Vec<Option<u64>> = Vec::with_capacity(stored.len());
         for group in stored {
@@ -164,8 +178,6 @@ impl StoredGroups {
             }));
         }
         load(&mut accumulators, &states)?;
-        let numbers: Vec<usize> = (0..groups.count()).collect();
-        let unions: Vec<&[usize]> = numbers.chunks(1).collect();
         let items = db.key_value(ITEMS)?;
         let mut access = Access {
             groups: &groups,
@@ -173,18 +185,33 @@ impl StoredGroups {
             tx,
             worker: &mut |_| Ok(()),
         };
+        let (mut count, mut size) = (0, 0_usize);
+        for place in &places {
+            let mut bytes = 0_usize;
+            if let Some(group) = place.and_then(|group| usize::try_from(group).ok()) {
+                for accumulator in &mut accumulators {
+                    bytes = bytes.saturating_add(accumulator.item_bytes(group, &mut access)?);
+                }
+            }
+            size = size.saturating_add(bytes);
+            if count > 0 && size > most {
+                break;
+            }
+            count += 1;
+        }
+        places.truncate(count);
+        let shown = places.iter().flatten().max().map_or(0, |last| last + 1);
+        let numbers: Vec<usize> = (0..usize::try_from(shown).unwrap_or(0)).collect();
+        let unions: Vec<&[usize]> = numbers.chunks(1).collect();
         let places = UInt64Array::from(places);
         let columns = accumulators.iter_mut().map(|accumulator| {
-            for group in &numbers {
-                accumulator.item_bytes(*group, &mut access)?;
-            }
             let results = accumulator.result(&unions, &mut access, &mut Xxh3Default::new())?;
             take(&results, &places, None).map_err(|error| {
                 let text = format!("the results of groups cannot be assembled: {error}");
                 Error::new(ErrorKind::Serialization, text)
             })
         });
-        columns.collect()
+        Ok((columns.collect::<Result<_>>()?, count))
     }
 }
 

@@ -7,4 +7,4 @@ mod staged_epoch;
 
 pub use decided_epoch::{DecidedEpoch, apply_object, not_evaluated};
 pub use prepared_epoch::{PreparedEpoch, PreparedEpochs};
-pub use staged_epoch::stage_next;
+pub use staged_epoch::{StagedEpoch, StagedEpochs, StagedSource};

@@ -1,38 +1,167 @@
-//! The epoch after the newest final one, as far as it is staged.
+//! The epoch after the newest final one, as far as it is staged. Readers share it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use holdfast_core::{Database, Result, Transaction};
+use parking_lot::Mutex;
 
 use super::decided_epoch::apply_object;
-use crate::protocol::{Digest, Epoch, OperatorName, PartitionId};
-use crate::root::Root;
+use crate::memory::budget::{Budget, Share};
+use crate::protocol::{Digest, Epoch, OperatorName, PartitionDecision, PartitionId, RunNumber};
+use crate::root::{Head, Root};
 
-/// Stages what the newest run has put of the epoch after `epoch` into a reader's transaction, which
-/// is never committed. `chain`: the partition's chain after `epoch`.
-///
-/// Without such an object, or with one that was computed from another state, nothing is staged.
-///
-/// # Errors
-/// `Restore` for an object that cannot be read.
-pub fn stage_next(
-    root: &Root,
-    (operator, partition): (&OperatorName, PartitionId),
-    (epoch, chain): (Epoch, Digest),
-    db: &Database,
-    transaction: &mut Transaction,
-) -> Result<()> {
-    let next = epoch.next();
-    let heads = root.log.files_in_force(next)?.heads.into_iter();
+/// Minimum memory of a staged epoch; with less it would spill too early.
+const MIN_BYTES: usize = 1 << 20;
+
+/// Where readers find what is staged of the next epoch.
+pub struct StagedSource<'a> {
+    /// The root.
+    pub root: &'a Root,
+    /// The operator.
+    pub operator: &'a OperatorName,
+    /// The partition.
+    pub partition: PartitionId,
+    /// The newest final epoch.
+    pub epoch: Epoch,
+    /// The partition's chain after it.
+    pub chain: Digest,
+    /// The budget of the staged changes.
+    pub memory: &'a Arc<Budget>,
+}
+
+/// What is staged of the epoch after the newest final one, in the database of one partition.
+#[derive(Default)]
+pub struct StagedEpochs {
+    /// The object that was read last.
+    newest: Mutex<Option<Arc<StagedEpoch>>>,
+}
+
+/// An object of the log whose changes are staged in a transaction that is never committed.
+pub struct StagedEpoch {
+    object: StagedObject,
+    /// None until it is read from the log; other readers of the object wait for it.
+    changes: Mutex<Option<StagedChanges>>,
+    used: Mutex<Instant>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct StagedObject {
+    epoch: Epoch,
+    run: RunNumber,
+    result: PartitionDecision,
+}
+
+struct StagedChanges {
+    transaction: Transaction,
+    _memory: Share,
+}
+
+impl StagedEpochs {
+    /// Adds what the newest run has put of the next epoch to a reader's view. Returns the view, and
+    /// what holds the memory of the changes until the reader drops it.
+    ///
+    /// `transaction`: a view of `db` at the final epoch. Without an object of the next epoch, or
+    /// with one that was computed from another state, it is returned as it is.
+    ///
+    /// # Errors
+    /// `Restore` for an object that cannot be read.
+    pub fn view(
+        &self,
+        source: &StagedSource<'_>,
+        db: &Database,
+        transaction: Transaction,
+    ) -> Result<(Transaction, Option<Arc<StagedEpoch>>)> {
+        let Some(head) = newest_object(source)? else {
+            return Ok((transaction, None));
+        };
+        let staged = self.of(StagedObject {
+            epoch: source.epoch.next(),
+            run: head.header.run,
+            result: head.header.decision(),
+        });
+        let mut changes = staged.changes.lock();
+        let shared = match &mut *changes {
+            Some(shared) => shared,
+            none => none.insert(StagedChanges::read(source, db, transaction, &head)?),
+        };
+        let view = shared.transaction.reader();
+        drop(changes);
+        *staged.used.lock() = Instant::now();
+        Ok((view, Some(staged)))
+    }
+
+    /// Drops the changes of this epoch and older ones; readers may still have them.
+    pub fn drop_through(&self, epoch: Epoch) {
+        let mut newest = self.newest.lock();
+        let dropped = newest.take_if(|staged| staged.object.epoch <= epoch);
+        drop(newest);
+        // Freeing much memory takes a while.
+        drop(dropped);
+    }
+
+    /// Drops the changes if no reader has used them for longer than `idle`.
+    pub fn drop_unused(&self, idle: Duration) {
+        let mut newest = self.newest.lock();
+        let dropped = newest.take_if(|staged| {
+            Arc::strong_count(staged) == 1 && staged.used.lock().elapsed() > idle
+        });
+        drop(newest);
+        drop(dropped);
+    }
+
+    fn of(&self, object: StagedObject) -> Arc<StagedEpoch> {
+        let mut newest = self.newest.lock();
+        if let Some(staged) = newest.as_ref().filter(|staged| staged.object == object) {
+            return Arc::clone(staged);
+        }
+        let staged = Arc::new(StagedEpoch {
+            object,
+            changes: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+        });
+        let replaced = newest.replace(Arc::clone(&staged));
+        drop(newest);
+        drop(replaced);
+        staged
+    }
+}
+
+impl StagedChanges {
+    /// Stages an object of the log. What exceeds the memory is in files.
+    fn read(
+        source: &StagedSource<'_>,
+        db: &Database,
+        mut transaction: Transaction,
+        head: &Head,
+    ) -> Result<Self> {
+        let mut memory = source.memory.share();
+        let room = memory.room().max(MIN_BYTES);
+        transaction.limit_memory(room);
+        // Sessions that open meanwhile have the rest.
+        memory.set(room.min(db.uncommitted_max_bytes().try_into().unwrap_or(0)));
+        apply_object(source.root, db, &mut transaction, head)?;
+        memory.set(transaction.uncommitted_bytes());
+        Ok(Self {
+            transaction,
+            _memory: memory,
+        })
+    }
+}
+
+/// The object that the newest run has put of the next epoch, if it was computed from the final one.
+fn newest_object(source: &StagedSource<'_>) -> Result<Option<Head>> {
+    let next = source.epoch.next();
+    let heads = source.root.log.files_in_force(next)?.heads.into_iter();
     let newest = heads
-        .filter(|object| object.operator == *operator && object.partition == partition)
+        .filter(|object| {
+            object.operator == *source.operator && object.partition == source.partition
+        })
         .max_by_key(|object| object.run);
     let Some(object) = newest else {
-        return Ok(());
+        return Ok(None);
     };
     // A rewind may have removed it since.
-    if let Some(head) = root.log.head(next, &object)?
-        && head.header.decision().base == chain
-    {
-        apply_object(root, db, transaction, &head)?;
-    }
-    Ok(())
+    let head = source.root.log.head(next, &object)?;
+    Ok(head.filter(|head| head.header.decision().base == source.chain))
 }

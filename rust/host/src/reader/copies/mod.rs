@@ -1,7 +1,9 @@
 //! A reader's own copies of partitions.
 
+mod old_copies;
 mod replica;
 mod replicas;
 
-pub use replica::{ReplicaSource, ReplicaView};
-pub use replicas::{Replicas, SharedReplica};
+pub use old_copies::SharedReplica;
+pub use replica::ReplicaSource;
+pub use replicas::Replicas;

@@ -7,7 +7,7 @@ use holdfast_core::{
     Database, DatabaseOptions, Durability, Error, ErrorKind, Result, StoreSpec, Transaction,
 };
 
-use crate::partition::{DecidedEpoch, position};
+use crate::partition::{DecidedEpoch, StagedEpochs, position};
 use crate::protocol::{Digest, Epoch, EpochDecision, OperatorName, PartitionDecision, PartitionId};
 use crate::root::{Root, SnapshotId, SnapshotTransfer};
 
@@ -36,6 +36,7 @@ pub struct Replica {
     source: ReplicaSource,
     directory: PathBuf,
     db: Option<Arc<Database>>,
+    staged: Arc<StagedEpochs>,
 }
 
 /// A view of a replica: it stays at its epoch while the replica moves on.
@@ -44,6 +45,8 @@ pub struct ReplicaView {
     pub db: Arc<Database>,
     /// The rows at the view's epoch.
     pub transaction: Transaction,
+    /// What is staged of the next epoch.
+    pub staged: Arc<StagedEpochs>,
 }
 
 impl Replica {
@@ -53,6 +56,7 @@ impl Replica {
             source,
             directory,
             db: None,
+            staged: Arc::default(),
         }
     }
 
@@ -85,6 +89,7 @@ impl Replica {
         Ok(ReplicaView {
             transaction: db.begin()?,
             db,
+            staged: Arc::clone(&self.staged),
         })
     }
 
@@ -105,6 +110,7 @@ impl Replica {
                 .apply(&source.root, &db, &source.query_id)?;
             next = next.next();
         }
+        self.staged.drop_through(to);
         // An epoch that was rewound and computed anew has the number of the old one.
         let decision = decide(to)?;
         let decided = decision.of(&source.operator, source.partition);
@@ -118,6 +124,7 @@ impl Replica {
 
     /// Closes and deletes the copy.
     fn discard(&mut self) -> Result<()> {
+        self.staged = Arc::default();
         if let Some(db) = self.db.take() {
             db.close()?;
         }

@@ -5,19 +5,24 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
+use super::old_copies::{OldCopies, OldCopyKey, SharedReplica};
 use super::replica::{Decide, Replica, ReplicaSource, ReplicaView};
+use crate::memory::budget::Budget;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 
 /// The beginning of a folder's name; the process follows.
 const PREFIX: &str = "holdfast-reader-";
 
-/// A replica that calls share.
-pub type SharedReplica = Arc<Mutex<Replica>>;
+/// The most copies of old epochs. One query over many tables reads each from a copy of its own.
+const OLD_COPIES: usize = 16;
+/// The memory of a reader for what is staged of the next epoch; more is in files.
+const STAGING_BYTES: usize = 64 << 20;
 
 /// A replica's operator and partition.
 type ReplicaKey = (OperatorName, PartitionId);
@@ -26,10 +31,12 @@ type ReplicaKey = (OperatorName, PartitionId);
 pub struct Replicas {
     /// Dropped before the folder: each deletes its own copy.
     shared: Mutex<HashMap<ReplicaKey, SharedReplica>>,
+    old: OldCopies,
     /// None until the first copy is made.
     folder: Mutex<Option<TempDir>>,
     parent: PathBuf,
     made: AtomicU64,
+    staging: Arc<Budget>,
 }
 
 impl Replicas {
@@ -37,22 +44,30 @@ impl Replicas {
     pub fn new(cache_dir: Option<&Path>) -> Self {
         Self {
             shared: Mutex::default(),
+            old: OldCopies::new(OLD_COPIES),
             folder: Mutex::default(),
             parent: cache_dir.map_or_else(std::env::temp_dir, Path::to_owned),
             made: AtomicU64::new(0),
+            staging: Budget::new(STAGING_BYTES),
         }
+    }
+
+    /// The budget of what reads stage of the next epoch.
+    pub fn staging(&self) -> &Arc<Budget> {
+        &self.staging
     }
 
     /// Returns a view of a partition at an epoch, and what keeps it open.
     ///
-    /// Calls share the newest copy of a partition. An older epoch is read from a copy of its own.
+    /// Calls share the newest copy of a partition, and a copy of each older epoch. If there are too
+    /// many older ones, the call waits for up to `timeout`.
     ///
     /// # Errors
-    /// Those of [`Replica::view`].
+    /// Those of [`Replica::view`] and [`OldCopies::get_or_make`].
     pub fn view(
         &self,
         source: ReplicaSource,
-        epoch: Epoch,
+        (epoch, timeout): (Epoch, Duration),
         decide: &Decide<'_>,
     ) -> Result<(ReplicaView, SharedReplica)> {
         let key = (source.operator.clone(), source.partition);
@@ -74,7 +89,13 @@ impl Replicas {
                 return Ok((view, replica));
             }
         }
-        let replica = self.make(source)?;
+        let key = OldCopyKey {
+            operator: source.operator.clone(),
+            partition: source.partition,
+            epoch,
+        };
+        let make = || self.make(source.clone());
+        let replica = self.old.get_or_make(&key, timeout, &make)?;
         let view = replica.lock().view(epoch, decide)?;
         Ok((view, replica))
     }

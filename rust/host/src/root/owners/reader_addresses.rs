@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -40,10 +41,38 @@ impl std::fmt::Debug for ReaderAddress {
     }
 }
 
+/// The pause after a first failure. Each further failure doubles it.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// When an address is published again after a failure.
+///
+/// A session publishes the address of its partition, and would wait in each micro-batch for a store
+/// that does not answer. What fails for one partition fails for all: the pause is the root's.
+#[derive(Debug, Clone, Copy)]
+struct PublicationPause {
+    length: Duration,
+    until: Instant,
+}
+
+impl PublicationPause {
+    /// The pause after a failure at `now`, which follows `before`.
+    fn after(before: Option<Self>, now: Instant) -> Self {
+        let length = before.map_or(FIRST_PAUSE, |before| (before.length * 2).min(LONGEST_PAUSE));
+        Self {
+            length,
+            until: now + length,
+        }
+    }
+}
+
 /// The addresses of a root's hosts for readers.
 #[derive(Debug)]
 pub struct ReaderAddresses {
     objects: Arc<Objects>,
+    /// None if the last publication succeeded.
+    pause: Mutex<Option<PublicationPause>>,
     /// The terms whose address this process has put.
     published: Mutex<HashMap<(OperatorName, PartitionId), Term>>,
     /// The newest addresses that this process has read. The address of a term never changes.
@@ -55,12 +84,15 @@ impl ReaderAddresses {
     pub(in crate::root) fn new(objects: Arc<Objects>) -> Self {
         Self {
             objects,
+            pause: Mutex::default(),
             published: Mutex::default(),
             read: Mutex::default(),
         }
     }
 
     /// Puts the address of the host that owns a partition in a term, once, and removes older ones.
+    ///
+    /// `now`: the present time. After a failure nothing is tried for a while.
     ///
     /// # Errors
     /// `Io` if the disk fails.
@@ -70,11 +102,40 @@ impl ReaderAddresses {
         partition: PartitionId,
         term: Term,
         address: &ReaderAddress,
+        now: Instant,
     ) -> Result<()> {
         let key = (operator.clone(), partition);
         if self.published.lock().get(&key) == Some(&term) {
             return Ok(());
         }
+        let before = {
+            let mut pause = self.pause.lock();
+            match &mut *pause {
+                Some(pause) if now < pause.until => return Ok(()),
+                // One session tries, and the others wait for its result.
+                Some(pause) => pause.until = now + pause.length,
+                None => {}
+            }
+            *pause
+        };
+        let tried = Instant::now();
+        let put = self.put(operator, partition, term, address);
+        // The partitions of a host fail at the same time, which is one failure.
+        let failed = put.is_err();
+        *self.pause.lock() = failed.then(|| PublicationPause::after(before, now + tried.elapsed()));
+        if !failed {
+            self.published.lock().insert(key, term);
+        }
+        put
+    }
+
+    fn put(
+        &self,
+        operator: &OperatorName,
+        partition: PartitionId,
+        term: Term,
+        address: &ReaderAddress,
+    ) -> Result<()> {
         let json = serde_json::to_vec(address).map_err(|error| {
             Error::new(ErrorKind::Serialization, format!("an address: {error}"))
         })?;
@@ -85,7 +146,6 @@ impl ReaderAddresses {
             self.objects
                 .remove(&names::reader(operator, partition, other))?;
         }
-        self.published.lock().insert(key, term);
         Ok(())
     }
 
@@ -161,8 +221,11 @@ impl ReaderAddresses {
 mod tests {
     use std::path::Path;
 
+    use object_store::ObjectStore;
+
     use super::*;
     use crate::protocol::{Generation, RunNumber};
+    use crate::root::Root;
     use crate::root::testing::{Fault, FaultyStore};
 
     #[test]
@@ -184,7 +247,7 @@ mod tests {
             };
             let operator = OperatorName::new(name).expect("a name");
             hosts
-                .publish(&operator, PartitionId(partition), term(run), &address)
+                .publish(&operator, PartitionId(partition), term(run), &address, Instant::now())
                 .expect("published");
         };
         for partition in 0..3 {
@@ -205,5 +268,50 @@ mod tests {
         let before = store.requests();
         assert_eq!(tokens()[2], "a 2 2");
         assert_eq!(store.requests() - before, 2);
+    }
+
+    #[test]
+    fn failed_publication_is_not_repeated_in_each_session() {
+        let store = Arc::new(FaultyStore::new(Fault::RefusesReaders));
+        let root = Root::over(
+            Arc::clone(&store) as Arc<dyn ObjectStore>,
+            Path::new("memory"),
+        );
+        let operator = OperatorName::new("join").expect("a name");
+        let address = ReaderAddress {
+            machine: "m".to_owned(),
+            socket: PathBuf::from("s"),
+            endpoint: None,
+            token: "t".to_owned(),
+        };
+        let start = Instant::now();
+        // Returns the result, and whether the store was asked.
+        let publish = |partition: i32, seconds: u64| {
+            let before = store.requests();
+            let term = Term::first(RunNumber(1));
+            let published = root.readers.publish(
+                &operator,
+                PartitionId(partition),
+                term,
+                &address,
+                start + Duration::from_secs(seconds),
+            );
+            (published.is_ok(), store.requests() > before)
+        };
+        assert_eq!(publish(0, 0), (false, true));
+        for partition in [0, 1] {
+            assert_eq!(publish(partition, 20), (true, false), "a pause of 30 s");
+        }
+        assert_eq!(publish(1, 40), (false, true));
+        assert_eq!(publish(0, 90), (true, false), "a pause of 60 s");
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime")
+            .block_on(store.repair());
+        assert_eq!(publish(0, 110), (true, true));
+        assert_eq!(publish(1, 110), (true, true), "no pause after a success");
+        assert_eq!(publish(1, 111), (true, false), "once in a term");
+        let found = root.readers.newest(&operator, PartitionId(1));
+        assert_eq!(found.expect("readable").as_deref(), Some(&address));
     }
 }

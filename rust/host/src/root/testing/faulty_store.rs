@@ -35,6 +35,8 @@ pub enum Fault {
     ExistsFalsely(usize),
     /// The log of epoch 0 is removed at the claim of run 2, as another host might do.
     LosesLogWithClaim,
+    /// Addresses for readers cannot be put.
+    RefusesReaders,
     /// One call in ten fails, chosen by this seed: it is refused, its answer is lost, it takes
     /// effect after a later call, it is slow, or a read ends in the middle of an object.
     OneInTen(u64),
@@ -62,34 +64,52 @@ pub struct FaultyStore {
     postponed: Mutex<Vec<(Path, PutPayload, PutOptions)>>,
     /// Changes by other processes right before a folder is listed or an object is put, once.
     concurrent: Mutex<Option<(Path, Vec<ConcurrentChange>)>>,
-    stalled: Arc<Mutex<Option<StalledRemoval>>>,
+    stalled: Arc<Mutex<Option<StalledCall>>>,
+    stalled_read: Mutex<Option<StalledCall>>,
 }
 
-/// A removal that is to stall.
+/// A removal or a read that is to stall.
 #[derive(Debug)]
-struct StalledRemoval {
+struct StalledCall {
     /// The object, or a folder above it.
     place: Path,
     reached: mpsc::Sender<()>,
     resumed: oneshot::Receiver<()>,
 }
 
-/// The other end of a stalled removal.
+impl StalledCall {
+    fn at(place: &str) -> (Self, Stall) {
+        let ((sender, reached), (resume, resumed)) = (mpsc::channel(), oneshot::channel());
+        let call = Self {
+            place: Path::from(place),
+            reached: sender,
+            resumed,
+        };
+        (call, Stall { reached, resume })
+    }
+
+    async fn wait(self) {
+        self.reached.send(()).expect("a test waits");
+        self.resumed.await.expect("the test resumes it");
+    }
+}
+
+/// The other end of a stalled call.
 #[derive(Debug)]
-pub struct RemovalStall {
+pub struct Stall {
     reached: mpsc::Receiver<()>,
     resume: oneshot::Sender<()>,
 }
 
-impl RemovalStall {
-    /// Waits until the removal begins; panics if its thread ends without it.
+impl Stall {
+    /// Waits until the call begins; panics if its thread ends without it.
     pub fn wait(&self) {
-        self.reached.recv().expect("the removal begins");
+        self.reached.recv().expect("the call begins");
     }
 
-    /// Lets the removal continue.
+    /// Lets the call continue.
     pub fn resume(self) {
-        self.resume.send(()).expect("the removal waits");
+        self.resume.send(()).expect("the call waits");
     }
 }
 
@@ -115,19 +135,23 @@ impl FaultyStore {
             postponed: Mutex::default(),
             concurrent: Mutex::default(),
             stalled: Arc::default(),
+            stalled_read: Mutex::default(),
         }
     }
 
     /// Stalls the next removal of the object `place`, or of an object in the folder `place`, as a
     /// machine does that is suspended.
-    pub fn stall_removal(&self, place: &str) -> RemovalStall {
-        let ((sender, reached), (resume, resumed)) = (mpsc::channel(), oneshot::channel());
-        *self.stalled.lock() = Some(StalledRemoval {
-            place: Path::from(place),
-            reached: sender,
-            resumed,
-        });
-        RemovalStall { reached, resume }
+    pub fn stall_removal(&self, place: &str) -> Stall {
+        let (call, stall) = StalledCall::at(place);
+        *self.stalled.lock() = Some(call);
+        stall
+    }
+
+    /// Stalls the next read of the object `place`, or whether it exists.
+    pub fn stall_read(&self, place: &str) -> Stall {
+        let (call, stall) = StalledCall::at(place);
+        *self.stalled_read.lock() = Some(call);
+        stall
     }
 
     /// Makes these changes right before the folder `place` is listed, or the object `place` is put.
@@ -246,7 +270,11 @@ impl ObjectStore for FaultyStore {
                     .for_each(|_| async {})
                     .await;
             }
+            Fault::RefusesReaders if location.prefix_matches(&Path::from(names::READERS)) => {
+                return Err(broken());
+            }
             Fault::None
+            | Fault::RefusesReaders
             | Fault::LosesLogWithClaim
             | Fault::ExistsFalsely(_)
             | Fault::OneInTen(_) => {}
@@ -282,6 +310,11 @@ impl ObjectStore for FaultyStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let is_here = |stall: &mut StalledCall| location.prefix_matches(&stall.place);
+        let stalled = self.stalled_read.lock().take_if(is_here);
+        if let Some(stall) = stalled {
+            stall.wait().await;
+        }
         // Postponed puts are applied after the read, so that the read may just miss them.
         let injected = self.inject().await;
         let found = if injected == Some(InjectedFault::Refused) {
@@ -318,8 +351,7 @@ impl ObjectStore for FaultyStore {
             });
             async move {
                 if let Some(stall) = stall {
-                    stall.reached.send(()).expect("a test waits");
-                    stall.resumed.await.expect("the test resumes it");
+                    stall.wait().await;
                 }
                 location
             }

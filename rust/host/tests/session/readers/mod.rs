@@ -1,8 +1,12 @@
 //! Readers at a host: what they may read, and what they cannot disturb.
 
 mod hostile;
+mod large_answers;
 mod many;
+mod memory;
+mod old_epochs;
 mod rights;
+mod uncommitted;
 
 use std::io::Write;
 
@@ -10,7 +14,7 @@ use arrow_array::RecordBatch;
 use holdfast_host::net::call::CallMessage;
 use holdfast_host::net::frame::MAX_PAYLOAD;
 use holdfast_host::net::message::{self, MessageKind};
-use holdfast_host::net::read::{self, READ, ReadRequest, ReadTarget};
+use holdfast_host::net::read::{self, READ, ReadAnswer, ReadRequest, ReadTarget};
 use holdfast_host::net::socket::{Endpoint, Stream};
 use holdfast_host::protocol::{IsolationLevel, OperatorName, PartitionId, TcpEndpoint};
 use holdfast_host::tables::{ReadCall, ReadRows};
@@ -87,4 +91,24 @@ fn send(stream: &mut Stream, request: &Request) {
 
 fn receive(stream: &mut Stream) -> (MessageKind, Vec<u8>) {
     message::receive(stream, MAX_PAYLOAD).unwrap().unwrap()
+}
+
+/// Sends a request and returns the batches of its answer.
+fn answers(stream: &mut Stream, request: &[u8]) -> Vec<RecordBatch> {
+    message::send(stream, MessageKind::Read, request).unwrap();
+    stream.flush().unwrap();
+    let mut batches = Vec::new();
+    loop {
+        let (kind, payload) = receive(stream);
+        if kind != MessageKind::Answer {
+            panic!("{:?}", message::decode_error(&payload));
+        }
+        let answer = CallMessage::decode(payload).unwrap();
+        batches.push(answer.batch.clone());
+        match read::parse(answer.attribute(READ)).unwrap() {
+            ReadAnswer::Rows { more: true, .. } => {}
+            ReadAnswer::Rows { more: false, .. } => return batches,
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -2,26 +2,27 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::{RecordBatch, UInt64Array};
-use arrow_select::interleave::interleave_record_batch;
+use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
 use holdfast_core::{Error, ErrorKind, Result};
 
-use super::host_connection::ReadFailure;
-use super::read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
-use super::read_source::ReadSource;
-use super::state_reader::StateReader;
-use super::table_catalog::NamedTable;
+use super::key_answers::{KeyAnswers, not_assembled};
 use crate::protocol::PartitionId;
-use crate::tables::{FOUND, ReadCall, ReadRows};
+use crate::reader::host_connection::ReadFailure;
+use crate::reader::read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
+use crate::reader::read_source::ReadSource;
+use crate::reader::state_reader::StateReader;
+use crate::reader::table_catalog::NamedTable;
+use crate::tables::{ReadCall, ReadRows};
 
 /// How often keys are read if hosts end meanwhile.
 const ATTEMPTS: usize = 3;
 
 impl StateReader {
     /// Reads one row for each row of `keys`, in their order: nulls where there is none. The last
-    /// column, [`FOUND`], says where there is one.
+    /// column, [`FOUND`](crate::tables::FOUND), says where there is one. There are as many batches
+    /// as the rows need.
     ///
     /// # Errors
     /// `StateMismatch` or `InvalidValue` for an operator, a table or a column that does not exist;
@@ -121,10 +122,9 @@ impl StateReader {
             isolation_level,
             behind: 0,
         };
-        Ok(rows
-            .into_iter()
-            .next()
-            .map(|rows| RowsAtEpoch { rows, state }))
+        let found = KeyAnswers::in_order(rows, keys.num_rows())?;
+        let schema = found_schema(known, call)?;
+        found.assembled(schema, state).map(Some)
     }
 
     fn get_from(
@@ -135,9 +135,7 @@ impl StateReader {
         call: &ReadCall,
         keys: &RecordBatch,
     ) -> std::result::Result<RowsAtEpoch, ReadFailure> {
-        let mut batches: Vec<RecordBatch> = Vec::new();
-        // Where each row's answer is: which batch, which row of it.
-        let mut answers: Vec<Option<(usize, usize)>> = vec![None; keys.num_rows()];
+        let mut answers = KeyAnswers::of(keys.num_rows());
         for (partition, rows) in asked {
             let of_partition = take_record_batch(keys, &UInt64Array::from(rows.clone()))
                 .map_err(|error| ReadFailure::Failed(not_assembled(&error)))?;
@@ -153,51 +151,15 @@ impl StateReader {
                     Ok(())
                 },
             )?;
-            for batch in found {
-                if batch.num_rows() != rows.len() {
-                    let text = format!(
-                        "a state host answers {} keys with {} rows: reader and host are of \
-                         different versions",
-                        rows.len(),
-                        batch.num_rows()
-                    );
-                    let error = Error::new(ErrorKind::InvalidState, text);
-                    return Err(ReadFailure::Failed(error));
-                }
-                for (n, row) in rows.iter().enumerate() {
-                    let answer = &mut answers[usize::try_from(*row).unwrap_or(usize::MAX)];
-                    // A table whose keys do not choose the partition: another one may have it.
-                    if answer.is_none() || is_found(&batch, n) {
-                        *answer = Some((batches.len(), n));
-                    }
-                }
-                batches.push(batch);
-            }
+            answers.add(rows, found).map_err(ReadFailure::Failed)?;
         }
-        let rows = if batches.is_empty() {
-            known.table.empty_get(call)?
-        } else {
-            let answers: Vec<(usize, usize)> = answers.into_iter().flatten().collect();
-            let batches: Vec<&RecordBatch> = batches.iter().collect();
-            interleave_record_batch(&batches, &answers)
-                .map_err(|error| ReadFailure::Failed(not_assembled(&error)))?
-        };
-        Ok(RowsAtEpoch {
-            rows,
-            state: source.state,
-        })
+        let found =
+            found_schema(known, call).and_then(|schema| answers.assembled(schema, source.state));
+        found.map_err(ReadFailure::Failed)
     }
 }
 
-/// Whether the key of a row was found.
-fn is_found(batch: &RecordBatch, row: usize) -> bool {
-    let found = batch.column_by_name(FOUND);
-    found.is_some_and(|found| found.as_boolean().value(row))
-}
-
-fn not_assembled(error: &arrow_schema::ArrowError) -> Error {
-    Error::new(
-        ErrorKind::Serialization,
-        format!("the rows of a read cannot be assembled: {error}"),
-    )
+/// The columns of a read of keys.
+fn found_schema(known: &NamedTable, call: &ReadCall) -> Result<SchemaRef> {
+    Ok(known.table.empty_get(call)?.schema())
 }

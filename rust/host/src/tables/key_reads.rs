@@ -1,0 +1,302 @@
+//! Reads of keys: one row for each, in batches of bounded size.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
+
+use super::read_call::ReadCall;
+use super::state_table::{EmitRows, StateTable};
+use super::store_handle::{Moments, StoreHandle};
+use super::stored_rows::{BATCH_ROWS, StoredRows, batch_bytes};
+use super::time_column::{micros, moments_of};
+use crate::memory::budget::Share;
+
+/// The last column of a read of keys: whether the key was found. A row that was found may have
+/// nulls in all its columns.
+pub const FOUND: &str = "holdfast.found";
+
+/// How many keys are read at first, before the size of their values is known.
+const FIRST_KEYS: usize = 256;
+
+/// How many keys to read at once: their values should be about one batch.
+struct KeyCount(usize);
+
+impl KeyCount {
+    /// The bytes of values up to which a read is used, for batches of so many bytes. A larger one
+    /// is repeated with fewer keys.
+    fn most_bytes(batch: usize) -> usize {
+        2 * batch
+    }
+
+    /// Learns from a read of `keys` keys that found values of so many bytes.
+    fn learn(&mut self, keys: usize, bytes: usize, batch: usize) {
+        // Keys without values do not show how large values are.
+        if bytes == 0 {
+            return;
+        }
+        let fitting = keys.saturating_mul(batch) / bytes;
+        let most = if bytes > Self::most_bytes(batch) {
+            keys - 1
+        } else {
+            BATCH_ROWS.min(self.0.saturating_mul(4))
+        };
+        self.0 = fitting.min(most).max(1);
+    }
+}
+
+impl StateTable {
+    /// The result of a read of no keys.
+    ///
+    /// # Errors
+    /// As [`StateTable::schema_of`].
+    pub fn empty_get(&self, call: &ReadCall) -> Result<RecordBatch> {
+        let rows = RecordBatch::new_empty(self.schema_of(call)?);
+        with_found(rows, BooleanArray::from(Vec::<bool>::new()))
+    }
+
+    /// Reads one row for each key of a batch, in their order. A batch of the result has about
+    /// [`batch_bytes`], or one larger row.
+    pub(super) fn read_keys(
+        &self,
+        (db, tx): (&Database, &mut Transaction),
+        store: &StoreHandle,
+        (call, schema): (&ReadCall, &SchemaRef),
+        (batch, memory): (&RecordBatch, &mut Share),
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
+        // All keys have a time, or the read fails before its first row.
+        let moments = self.moments(call, batch)?;
+        let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
+        while done < batch.num_rows() {
+            let part = batch.slice(done, count.0.min(batch.num_rows() - done));
+            let keys = self.asked_keys(&part)?;
+            let moments = moments.slice(done, keys.len());
+            let bytes = batch_bytes(memory);
+            let found = store.get(tx, &keys, &moments, KeyCount::most_bytes(bytes))?;
+            count.learn(keys.len(), found.bytes(), bytes);
+            if found.is_exceeded() {
+                continue;
+            }
+            done += keys.len();
+            self.emit_found((db, tx), schema, &part, &found.into_rows(&keys), emit)?;
+        }
+        Ok(())
+    }
+
+    /// Passes the rows of keys to `emit`. The results of groups may need several batches.
+    fn emit_found(
+        &self,
+        (db, tx): (&Database, &mut Transaction),
+        schema: &SchemaRef,
+        keys: &RecordBatch,
+        rows: &StoredRows,
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
+        let keys = &keys.columns()[..self.key().fields().len()];
+        let is_found: Vec<bool> = rows.values().map(|value| value.is_some()).collect();
+        let mut start = 0;
+        while start < rows.len() {
+            let part = self.columns(Some((db, tx)), schema, (rows, start), Some(keys))?;
+            let end = start + part.num_rows();
+            let found = BooleanArray::from(is_found[start..end].to_vec());
+            emit(with_found(part, found)?)?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Encodes keys. A key with a null moment is none: it finds nothing.
+    fn asked_keys(&self, batch: &RecordBatch) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut keys = self.key().encode(batch)?;
+        if matches!(self.kind(), StoreKind::Versioned { .. })
+            && let Some(as_of) = batch.columns().get(self.key().fields().len())
+        {
+            let asked = keys.iter_mut().enumerate();
+            asked
+                .filter(|(row, _)| as_of.is_null(*row))
+                .for_each(|(_, key)| *key = None);
+        }
+        Ok(keys)
+    }
+
+    /// The times that a batch of keys has beside them.
+    fn moments(&self, call: &ReadCall, batch: &RecordBatch) -> Result<Moments> {
+        let rows = batch.num_rows();
+        let first = self.key().fields().len();
+        let column = |n: usize, what: &str| -> Result<Vec<i64>> {
+            let found = batch.columns().get(first + n);
+            let times = found.map(|column| micros(column, what)).transpose()?;
+            times.ok_or_else(|| {
+                let text = format!("each key of this table needs {what}");
+                Error::new(ErrorKind::InvalidValue, text)
+            })
+        };
+        Ok(match self.kind() {
+            StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Moments::default(),
+            StoreKind::Versioned { .. } => Moments {
+                as_of: match batch.columns().get(first) {
+                    Some(column) => Some(moments_of(column)?),
+                    None => call.as_of.map(|at| vec![at; rows]),
+                },
+                ..Moments::default()
+            },
+            StoreKind::Window { .. } => Moments {
+                starts: column(0, "a window's start")?,
+                ..Moments::default()
+            },
+            StoreKind::Session { .. } => Moments {
+                starts: column(0, "a session's start")?,
+                ends: column(1, "a session's end")?
+                    .into_iter()
+                    .map(|end| end.saturating_sub(self.end_offset()))
+                    .collect(),
+                as_of: None,
+            },
+        })
+    }
+}
+
+/// Adds the column that says which keys were found.
+fn with_found(rows: RecordBatch, found: BooleanArray) -> Result<RecordBatch> {
+    let schema = rows.schema();
+    let field = Arc::new(Field::new(FOUND, DataType::Boolean, false));
+    let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([field]).collect();
+    let mut columns = rows.columns().to_vec();
+    columns.push(Arc::new(found));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| {
+        let text = format!("the rows of a read cannot be assembled: {error}");
+        Error::new(ErrorKind::Serialization, text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::{ArrayRef, BinaryArray, Int64Array};
+    use holdfast_core::{DatabaseOptions, StoreSpec, Timestamp, WindowPut};
+
+    use super::*;
+    use crate::memory::budget::Budget;
+    use crate::tables::ReadRows;
+    use crate::tables::key_form::KeyForm;
+    use crate::tables::stored_rows::BATCH_BYTES;
+    use crate::tables::value_form::ValueForm;
+
+    /// A key's value; every third key has none.
+    fn value(n: usize) -> Option<Vec<u8>> {
+        (!n.is_multiple_of(3)).then(|| vec![b'v'; 1 << 20])
+    }
+
+    /// Reads 30 keys of 1 MiB each; returns how many rows each batch has.
+    fn read_large(kind: StoreKind, times: &[i64]) -> Vec<usize> {
+        let store = StoreSpec::new("t", kind.clone());
+        let db = Database::open_in_memory(&[store], DatabaseOptions::default()).expect("open");
+        let mut tx = db.begin().expect("open");
+        let names: Vec<String> = (0..30).map(|n| format!("{n:02}")).collect();
+        for (n, name) in names.iter().enumerate() {
+            let (key, value) = (name.as_bytes(), value(n));
+            let value = value.as_deref();
+            match kind {
+                StoreKind::KeyValue => db
+                    .key_value("t")
+                    .and_then(|store| store.put(&mut tx, key, value)),
+                StoreKind::Versioned { .. } => db
+                    .versioned("t")
+                    .and_then(|store| store.put(&mut tx, key, value, Timestamp(5)))
+                    .map(|_| ()),
+                _ => db.window("t").and_then(|store| {
+                    let put = WindowPut {
+                        key,
+                        value,
+                        start: Timestamp(5),
+                        timestamp: None,
+                    };
+                    store.put(&mut tx, put)
+                }),
+            }
+            .expect("staged");
+        }
+        let bytes = |name| Field::new(name, DataType::Binary, true);
+        let table = StateTable::new(
+            "t",
+            kind,
+            KeyForm::serde(bytes("key"), None),
+            ValueForm::serde(bytes("value"), None),
+            None,
+        );
+        let keys: ArrayRef = Arc::new(BinaryArray::from_iter_values(&names));
+        let mut asked = vec![("key", keys)];
+        for time in times {
+            let column: ArrayRef = Arc::new(Int64Array::from(vec![*time; names.len()]));
+            asked.push(("time", column));
+        }
+        let call = ReadCall {
+            rows: ReadRows::Get,
+            ..ReadCall::default()
+        };
+        let (mut rows, mut lengths) = (0, Vec::new());
+        let asked = RecordBatch::try_from_iter(asked).expect("columns of one length");
+        let mut memory = Budget::new(usize::MAX).share();
+        let read = table.read((&db, &mut tx), &call, &asked, &mut memory, &mut |batch| {
+            let keys = batch["key"].as_binary::<i32>();
+            let values = batch["value"].as_binary::<i32>();
+            let found = batch[FOUND].as_boolean();
+            for row in 0..batch.num_rows() {
+                assert_eq!(keys.value(row), names[rows].as_bytes());
+                let is_there = value(rows).is_some();
+                assert_eq!(
+                    (found.value(row), values.is_valid(row)),
+                    (is_there, is_there)
+                );
+                rows += 1;
+            }
+            assert!(values.value_data().len() <= KeyCount::most_bytes(BATCH_BYTES));
+            lengths.push(batch.num_rows());
+            Ok(())
+        });
+        read.expect("read");
+        assert_eq!(rows, names.len());
+        lengths
+    }
+
+    #[test]
+    fn large_values_come_in_several_batches_from_every_kind_of_store() {
+        let versioned = StoreKind::Versioned {
+            history_retention: 100,
+            segment_interval: 100,
+        };
+        let window = StoreKind::Window {
+            retention: 100,
+            window_size: 10,
+            retain_duplicates: false,
+            timestamped: false,
+        };
+        for (kind, times) in [
+            (StoreKind::KeyValue, vec![]),
+            (versioned.clone(), vec![]),
+            (versioned, vec![7]),
+            (window, vec![5]),
+        ] {
+            let lengths = read_large(kind.clone(), &times);
+            assert!(lengths.len() >= 3, "{kind:?}: {lengths:?}");
+        }
+    }
+
+    #[test]
+    fn count_of_keys_follows_the_size_of_values_and_ends_at_one() {
+        let mut count = KeyCount(FIRST_KEYS);
+        count.learn(FIRST_KEYS, 0, BATCH_BYTES);
+        assert_eq!(count.0, FIRST_KEYS, "nothing was found");
+        count.learn(FIRST_KEYS, FIRST_KEYS * 10, BATCH_BYTES);
+        assert_eq!(count.0, 4 * FIRST_KEYS, "small values: more and more");
+        count.learn(1_024, 1_024 * BATCH_BYTES, BATCH_BYTES);
+        assert_eq!(count.0, 1, "each value fills a batch");
+        count.learn(1, usize::MAX, BATCH_BYTES);
+        assert_eq!(count.0, 1);
+        // The average says that all fit, and they do not.
+        count.learn(3, KeyCount::most_bytes(BATCH_BYTES) + 1, BATCH_BYTES);
+        assert_eq!(count.0, 1);
+    }
+}

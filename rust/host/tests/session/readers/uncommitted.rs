@@ -1,0 +1,160 @@
+//! READ_UNCOMMITTED: what is staged of the next epoch is read once, within the host's memory.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
+use holdfast_host::net::call::CallMessage;
+use holdfast_host::net::read::{self, READ, ReadAnswer, ReadTarget};
+use holdfast_host::net::socket::Stream;
+use holdfast_host::protocol::IsolationLevel;
+use holdfast_host::tables::{ReadCall, ReadRows};
+
+use super::{Request, address, answers, payload, reader, receive, send, target};
+use crate::process;
+use crate::support::{HostProcess, Spark, wait_until};
+
+const READERS: usize = 20;
+/// The host's memory for changes that are not committed.
+const UNCOMMITTED: u64 = 8 << 20;
+/// What the host may take more than before, for all readers together.
+const MEMORY: u64 = 32 << 20;
+
+/// Stages an epoch that puts these keys with a value.
+fn stage(spark: &Spark, host: &HostProcess, epoch: i64, keys: std::ops::Range<usize>, byte: u8) {
+    spark.begin(epoch);
+    let task = process::task(spark, epoch)
+        .with("/settings/uncommitted_max_bytes", UNCOMMITTED)
+        .with("/settings/memory", 64 << 20);
+    let mut client = process::calling(&task, host.connect(), &[]);
+    let value = vec![byte; 1_000];
+    let keys: Vec<usize> = keys.collect();
+    for keys in keys.chunks(1_000) {
+        let names = keys.iter().map(|key| format!("{key:08}"));
+        let columns = [
+            (
+                "keys",
+                Arc::new(BinaryArray::from_iter_values(names)) as ArrayRef,
+            ),
+            (
+                "values",
+                Arc::new(BinaryArray::from_iter_values(vec![&value; keys.len()])),
+            ),
+        ];
+        process::ask(&mut client, "hits", "put", &columns).unwrap();
+    }
+    process::done(client);
+}
+
+fn uncommitted(spark: &Spark) -> ReadTarget {
+    ReadTarget {
+        isolation_level: IsolationLevel::ReadUncommitted,
+        ..target(spark)
+    }
+}
+
+fn answer(stream: &mut Stream, request: &Request) -> ReadAnswer {
+    send(stream, request);
+    let (_, payload) = receive(stream);
+    read::parse(CallMessage::decode(payload).unwrap().attribute(READ)).unwrap()
+}
+
+/// The first byte of the value of a key in a view.
+fn first_byte(stream: &mut Stream, view: u64, key: &str) -> u8 {
+    let request = Request::Rows {
+        view,
+        store: "hits".to_owned(),
+        call: ReadCall {
+            rows: ReadRows::Get,
+            ..ReadCall::default()
+        },
+    };
+    let keys: ArrayRef = Arc::new(BinaryArray::from_iter_values([key]));
+    let keys = RecordBatch::try_from_iter([("key", keys)]).ok();
+    let found = answers(stream, &payload(&request, keys));
+    found[0]["value"].as_binary::<i32>().value(0)[0]
+}
+
+/// The bytes of changes in the host's memory that are not committed.
+fn held(stream: &mut Stream, spark: &Spark) -> u64 {
+    let root = target(spark).root;
+    match answer(stream, &Request::Metrics { root }) {
+        ReadAnswer::Metrics { metrics } => {
+            let parts = metrics.memory.iter();
+            let part = parts.filter(|part| part.part == "uncommitted");
+            part.map(|part| part.held).sum()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn readers_of_a_staged_epoch_share_its_changes_within_the_memory() {
+    let (spark, host) = (Spark::new(), HostProcess::on_a_cluster());
+    stage(&spark, &host, 0, 0..1_000, b'0');
+    spark.commit(0);
+    stage(&spark, &host, 1, 0..40_000, b'1');
+    let mut stream = reader(&address(&spark));
+    let before = host.peak_memory();
+    let pin = Request::Pin {
+        target: uncommitted(&spark),
+    };
+    let views: Vec<u64> = (0..READERS)
+        .map(|_| match answer(&mut stream, &pin) {
+            ReadAnswer::Pinned { view, .. } => view,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    for view in &views {
+        assert_eq!(first_byte(&mut stream, *view, "00000007"), b'1');
+        assert_eq!(first_byte(&mut stream, *view, "00039999"), b'1');
+    }
+    let more = host.peak_memory().saturating_sub(before);
+    println!("{more} bytes more for {READERS} readers");
+    assert!(more <= MEMORY, "{more} bytes more");
+    // The epoch that waits for its commit has a share, too; each has at least half.
+    assert!(held(&mut stream, &spark) <= 2 * UNCOMMITTED);
+    // The views stay as they are. Once they end, nothing is left of the decided epoch.
+    spark.commit(1);
+    let pin = Request::Pin {
+        target: target(&spark),
+    };
+    match answer(&mut stream, &pin) {
+        ReadAnswer::Pinned { at, .. } => assert_eq!(at.epoch.0, 1),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(first_byte(&mut stream, views[0], "00000007"), b'1');
+    for view in views {
+        send(&mut stream, &Request::Unpin { view });
+    }
+    let stream = RefCell::new(stream);
+    wait_until(
+        || held(&mut stream.borrow_mut(), &spark) == 0,
+        || "memory of the decided epoch is held".to_owned(),
+    );
+}
+
+#[test]
+fn reader_sees_the_object_of_the_newest_run() {
+    let (spark, host) = (Spark::new(), HostProcess::on_a_cluster());
+    stage(&spark, &host, 0, 0..10, b'0');
+    spark.commit(0);
+    let mut stream = reader(&address(&spark));
+    let mut pinned = || match answer(
+        &mut stream,
+        &Request::Pin {
+            target: uncommitted(&spark),
+        },
+    ) {
+        ReadAnswer::Pinned { view, .. } => first_byte(&mut stream, view, "00000007"),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pinned(), b'0', "nothing is staged");
+    stage(&spark, &host, 1, 0..10, b'1');
+    assert_eq!([pinned(), pinned()], [b'1'; 2]);
+    spark.commit(1);
+    assert_eq!(pinned(), b'1', "final");
+    stage(&spark, &host, 2, 0..10, b'2');
+    assert_eq!(pinned(), b'2');
+}
