@@ -48,7 +48,7 @@ pub async fn row(asked: Asked) -> Result<Response, Problem> {
     };
     let found = root.key_reads().read(kind, key).await?;
     let epoch = found.state.epoch.0;
-    let (rows, is_found) = split_found(only(&found)?)?;
+    let (rows, is_found) = split_found(&found.row)?;
     if !is_found.value(0) {
         let text = format!("the table has no row of this key in epoch {epoch}");
         return Err(Problem::absent(text).in_epoch(epoch));
@@ -156,13 +156,4 @@ fn arrow(batches: &[RecordBatch], schema: &SchemaRef) -> Result<Vec<u8>, Problem
     }
     bytes.extend(writer.end()?);
     Ok(bytes)
-}
-
-/// The batch of the answer to one key.
-fn only(found: &RowsAtEpoch) -> Result<&RecordBatch, Problem> {
-    let missing = || Error::new(ErrorKind::InvalidState, "a read of a key has no answer");
-    let mut batches = found.batches.iter();
-    Ok(batches
-        .find(|batch| batch.num_rows() > 0)
-        .ok_or_else(missing)?)
 }

@@ -9,7 +9,7 @@ use arrow_select::concat::concat_batches;
 use axum::http::StatusCode;
 use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::protocol::PartitionId;
-use holdfast_host::reader::{ReadFrom, RowsAtEpoch};
+use holdfast_host::reader::{AnswerState, ReadFrom, RowsAtEpoch};
 use holdfast_host::tables::ReadCall;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -43,12 +43,21 @@ pub struct ReadKind {
 pub type GetRows = dyn Fn(&ReadKind, &RecordBatch) -> Result<RowsAtEpoch> + Send + Sync;
 
 /// The row of a key, found or not.
-type RowOfKey = std::result::Result<RowsAtEpoch, Problem>;
+#[derive(Debug, Clone)]
+pub struct KeyRow {
+    /// A batch of one row.
+    pub row: RecordBatch,
+    /// Which state it is of.
+    pub state: AnswerState,
+}
+
+/// The answer to a key.
+type KeyAnswer = std::result::Result<KeyRow, Problem>;
 
 /// A key that waits for its row.
 struct WaitingKey {
     key: RecordBatch,
-    answer: oneshot::Sender<RowOfKey>,
+    answer: oneshot::Sender<KeyAnswer>,
 }
 
 /// The keys of one kind of read.
@@ -84,7 +93,7 @@ impl KeyReads {
     ///
     /// # Errors
     /// As [`Work::run`]; the reader's.
-    pub async fn read(self: &Arc<Self>, kind: ReadKind, key: RecordBatch) -> RowOfKey {
+    pub async fn read(self: &Arc<Self>, kind: ReadKind, key: RecordBatch) -> KeyAnswer {
         let kind = Arc::new(kind);
         let (answer, mut answered) = oneshot::channel();
         {
@@ -153,23 +162,32 @@ impl KeyReads {
         match found {
             Err(problem) if keys.len() > 1 && is_of_one(&problem) => {
                 for (key, answer) in keys.into_iter().zip(answers) {
-                    send(answer, self.get(kind, vec![key]).await);
+                    let found = self.get(kind, vec![key]).await;
+                    send(
+                        answer,
+                        found.and_then(|found| next_row(&mut key_rows(&found))),
+                    );
                 }
             }
-            found => {
-                for (n, answer) in answers.into_iter().enumerate() {
-                    let found = found.as_ref().map_err(Problem::clone);
-                    let row = found.map(|found| RowsAtEpoch {
-                        rows: found.rows.slice(n, 1),
-                        state: found.state,
-                    });
-                    send(answer, row);
+            Err(problem) => {
+                for answer in answers {
+                    send(answer, Err(problem.clone()));
+                }
+            }
+            Ok(found) => {
+                let mut rows = key_rows(&found);
+                for answer in answers {
+                    send(answer, next_row(&mut rows));
                 }
             }
         }
     }
 
-    async fn get(&self, kind: &Arc<ReadKind>, keys: Vec<RecordBatch>) -> RowOfKey {
+    async fn get(
+        &self,
+        kind: &Arc<ReadKind>,
+        keys: Vec<RecordBatch>,
+    ) -> std::result::Result<RowsAtEpoch, Problem> {
         let (get, kind) = (Arc::clone(&self.get), Arc::clone(kind));
         let read = move |_permit| {
             let keys = match keys.as_slice() {
@@ -185,8 +203,24 @@ impl KeyReads {
     }
 }
 
+/// The rows of a read, one for each key.
+fn key_rows(found: &RowsAtEpoch) -> impl Iterator<Item = KeyRow> {
+    let batches = found.batches.iter();
+    batches.flat_map(|batch| {
+        (0..batch.num_rows()).map(|row| KeyRow {
+            row: batch.slice(row, 1),
+            state: found.state,
+        })
+    })
+}
+
+fn next_row(rows: &mut impl Iterator<Item = KeyRow>) -> KeyAnswer {
+    let missing = || Error::new(ErrorKind::InvalidState, "a read of a key has no answer");
+    Ok(rows.next().ok_or_else(missing)?)
+}
+
 /// Answers a key, unless its client has left.
-fn send(answer: oneshot::Sender<RowOfKey>, row: RowOfKey) {
+fn send(answer: oneshot::Sender<KeyAnswer>, row: KeyAnswer) {
     if answer.send(row).is_err() {
         log::debug!("the client of a key has left");
     }
@@ -201,14 +235,17 @@ mod tests {
     use arrow_array::{ArrayRef, Int64Array};
     use futures::future::join_all;
     use holdfast_host::protocol::Epoch;
-    use holdfast_host::reader::{AnswerState, Offline};
+    use holdfast_host::reader::Offline;
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
 
     fn runtime() -> Runtime {
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_time();
-        runtime.build().expect("a runtime")
+        Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_time()
+            .build()
+            .expect("a runtime")
     }
 
     fn kind() -> ReadKind {
@@ -239,13 +276,16 @@ mod tests {
 
     /// Answers keys with themselves.
     fn same(keys: &RecordBatch) -> Result<RowsAtEpoch> {
+        // A batch for each row: a large answer has several.
+        let batches = (0..keys.num_rows()).map(|row| keys.slice(row, 1));
         Ok(RowsAtEpoch {
-            rows: keys.clone(),
+            schema: keys.schema(),
+            batches: batches.collect(),
             state: AnswerState::of_final(Epoch(7)),
         })
     }
 
-    async fn all(reads: &Arc<KeyReads>, numbers: std::ops::Range<i64>) -> Vec<RowOfKey> {
+    async fn all(reads: &Arc<KeyReads>, numbers: std::ops::Range<i64>) -> Vec<KeyAnswer> {
         join_all(numbers.map(|number| reads.read(kind(), key(number)))).await
     }
 
@@ -261,7 +301,7 @@ mod tests {
         let found = runtime().block_on(all(&reads, 0..100));
         let found = found
             .into_iter()
-            .map(|row| number(&row.expect("a row").rows));
+            .map(|row| number(&row.expect("a row").row));
         assert_eq!(found.collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
         let sizes = sizes.lock();
         assert_eq!(sizes.iter().sum::<usize>(), 100);
@@ -291,7 +331,7 @@ mod tests {
             runtime
                 .block_on(all(&reads, 0..3))
                 .iter()
-                .all(RowOfKey::is_ok)
+                .all(KeyAnswer::is_ok)
         );
         end.send(()).expect("the slow read waits");
         runtime.block_on(slow).expect("no panic").expect("a row");

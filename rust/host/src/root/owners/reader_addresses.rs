@@ -67,6 +67,9 @@ impl PublicationPause {
     }
 }
 
+/// An address that has been read, and its term.
+type KnownAddress = (Term, Arc<ReaderAddress>);
+
 /// The addresses of a root's hosts for readers.
 #[derive(Debug)]
 pub struct ReaderAddresses {
@@ -76,7 +79,7 @@ pub struct ReaderAddresses {
     /// The terms whose address this process has put.
     published: Mutex<HashMap<(OperatorName, PartitionId), Term>>,
     /// The newest addresses that this process has read. The address of a term never changes.
-    read: Mutex<HashMap<(OperatorName, PartitionId), (Term, Arc<ReaderAddress>)>>,
+    read: Mutex<HashMap<(OperatorName, PartitionId), KnownAddress>>,
 }
 
 impl ReaderAddresses {
@@ -247,7 +250,13 @@ mod tests {
             };
             let operator = OperatorName::new(name).expect("a name");
             hosts
-                .publish(&operator, PartitionId(partition), term(run), &address, Instant::now())
+                .publish(
+                    &operator,
+                    PartitionId(partition),
+                    term(run),
+                    &address,
+                    Instant::now(),
+                )
                 .expect("published");
         };
         for partition in 0..3 {
