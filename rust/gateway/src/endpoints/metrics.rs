@@ -215,12 +215,12 @@ fn add_partition(text: &mut Exposition, (root, host): (&str, &str), partition: &
         (
             "holdfast_partition_prepared_epochs",
             "Staged epochs in memory.",
-            partition.prepared as f64,
+            partition.prepared.epochs as f64,
         ),
         (
             "holdfast_partition_prepared_bytes",
             "Changes of staged epochs in memory.",
-            partition.prepared_bytes as f64,
+            partition.prepared.bytes as f64,
         ),
         (
             "holdfast_partition_level0_files",

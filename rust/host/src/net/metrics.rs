@@ -66,9 +66,7 @@ pub struct PartitionMetrics {
     /// A restore that runs.
     pub restore: Option<RestoreMetrics>,
     /// Staged epochs that are held in memory.
-    pub prepared: u64,
-    /// The size of their changes.
-    pub prepared_bytes: u64,
+    pub prepared: PreparedMetrics,
     /// The greatest event time, in epoch microseconds.
     pub stream_time: Option<i64>,
     /// Its database.
@@ -94,6 +92,15 @@ pub struct DatabaseFigures {
     pub pending_compaction: u64,
     /// Files that no compaction has sorted yet.
     pub level0_files: u64,
+}
+
+/// Staged epochs in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreparedMetrics {
+    /// How many there are.
+    pub epochs: u64,
+    /// The size of their changes, in bytes.
+    pub bytes: u64,
 }
 
 /// How far a restore is.
@@ -158,8 +165,7 @@ impl PartitionMetrics {
             is_busy: false,
             epoch: None,
             restore: None,
-            prepared: 0,
-            prepared_bytes: 0,
+            prepared: PreparedMetrics::default(),
             stream_time: None,
             database: DatabaseFigures::default(),
             unused_rows: UnusedRows::default(),

@@ -25,8 +25,8 @@ impl PartitionState {
         metrics.snapshots.log_bytes = history.log_bytes;
         metrics.snapshots.is_restored = history.is_restored;
         metrics.snapshots.rebuilds = inner.rebuilds;
-        metrics.prepared = inner.prepared.len() as u64;
-        metrics.prepared_bytes = inner.prepared.bytes();
+        metrics.prepared.epochs = inner.prepared.len() as u64;
+        metrics.prepared.bytes = inner.prepared.bytes();
         let db = inner.open.as_ref().map(|open| open.db.clone());
         drop(inner);
         if let Some(db) = db
