@@ -117,7 +117,8 @@ def test_connections_are_encrypted(prices: str, token_file: Path, certificate: t
         ({"cert": "none.pem", "key": "none.pem"}, "not usable for TLS"),
         ({"listen": "somewhere"}, "Give an address and a port"),
         ({"offline": "maybe"}, "offline is"),
-        ({"max_requests": 0}, "at least 1"),
+        ({"max_requests": 0}, "give 1 to"),
+        ({"max_requests": 2**62}, "give 1 to"),
         ({"timeout": -1}, "timeout is"),
     ],
 )

@@ -12,6 +12,9 @@ use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// More reads at the same time than any machine can run.
+const MOST_REQUESTS: usize = 1 << 20;
+
 /// The settings of a gateway, as a dict.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -36,8 +39,11 @@ impl Settings {
         let invalid = |message| Error::new(ErrorKind::InvalidValue, message);
         let timeout = Duration::try_from_secs_f64(self.timeout)
             .map_err(|error| invalid(format!("timeout is {}: {error}", self.timeout)))?;
-        if self.max_requests == 0 {
-            return Err(invalid("max_requests is 0: give at least 1".to_owned()));
+        if !(1..=MOST_REQUESTS).contains(&self.max_requests) {
+            return Err(invalid(format!(
+                "max_requests is {}: give 1 to {MOST_REQUESTS}",
+                self.max_requests
+            )));
         }
         let root = |(name, address)| RootSettings {
             name,
