@@ -143,10 +143,15 @@ impl RootIdentity {
     /// Proves that a second create of an object fails; the whole protocol depends on it.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for a store that accepts it.
+    /// `UnsupportedOperation` for a store that accepts it; `Io` if the disk or the store fails. Then
+    /// the object may stay.
     pub fn probe(&self) -> Result<()> {
         let content = b"Holdfast tests with this object that it cannot be created twice.\n";
-        if !self.objects.refuses_second(names::PROBE, content)? {
+        // Two drivers may test at the same time, so each has an object of its own.
+        let name = names::probe(&random_id());
+        let refused = self.objects.refuses_second(&name, content);
+        let removed = self.objects.remove(&name);
+        if !refused? {
             return Err(Error::new(
                 ErrorKind::UnsupportedOperation,
                 format!(
@@ -157,7 +162,7 @@ impl RootIdentity {
                 ),
             ));
         }
-        Ok(())
+        removed
     }
 
     /// Returns the root's query and the number of its partitions.

@@ -55,8 +55,6 @@ pub struct SnapshotId {
 
 /// Format, query, partitions.
 pub const META: &str = "meta.json";
-/// The object that tests put if absent.
-pub const PROBE: &str = "probe";
 /// The folder of run claims.
 pub const RUNS: &str = "runs";
 /// The folder of epochs.
@@ -79,6 +77,11 @@ pub const SPARK_COMMITS: &str = "query/commits";
 pub const SPARK_OFFSETS: &str = "query/offsets";
 /// The logs of Spark's sources, a folder each.
 pub const SPARK_SOURCES: &str = "query/sources";
+
+/// An object that tests put if absent; `id` is random.
+pub fn probe(id: &str) -> String {
+    format!("probe-{id}")
+}
 
 /// Whether a file of `operators/` belongs to an operator; operator names contain no dot.
 pub fn is_of_operator(file: &str, name: &OperatorName) -> bool {
