@@ -23,11 +23,12 @@ class CountedReads:
         self.epochs: list[int] = []
 
     def get(self, table: Any, read: str, keys: Any, source: Any) -> Any:
-        batch = pa.record_batch(self._core.get(table, read, keys, source))
-        # A key that is not found is a row, too.
-        self.rows += batch["holdfast.found"].to_pylist().count(True)
-        self._note(read, batch.schema)
-        return batch
+        found = [pa.record_batch(batch) for batch in self._core.get(table, read, keys, source)]
+        for batch in found:
+            # A key that is not found is a row, too.
+            self.rows += batch["holdfast.found"].to_pylist().count(True)
+        self._note(read, found[0].schema)
+        return found
 
     def scan(
         self, table: Any, read: str, bounds: Any, partition: int | None, source: Any

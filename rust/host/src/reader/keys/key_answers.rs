@@ -186,7 +186,7 @@ mod tests {
 
     fn assembled(answers: KeyAnswers) -> Vec<Option<i64>> {
         let state = AnswerState::of_final(Epoch(0));
-        let found = answers.assembled(batch(&[]).schema(), state);
+        let found = answers.assembled(batch(&[None]).schema(), state);
         let batches = found.expect("the same columns").batches;
         let values = batches
             .iter()
