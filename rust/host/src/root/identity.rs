@@ -143,8 +143,8 @@ impl RootIdentity {
     /// Proves that a second create of an object fails; the whole protocol depends on it.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for a store that accepts it; `Io` if the disk or the store fails. Then
-    /// the object may stay.
+    /// `UnsupportedOperation` for a store that accepts it; `Io` if the disk or the store fails.
+    /// Then the object may stay.
     pub fn probe(&self) -> Result<()> {
         let content = b"Holdfast tests with this object that it cannot be created twice.\n";
         // Two drivers may test at the same time, so each has an object of its own.
