@@ -32,7 +32,10 @@ impl Host {
         run: RunNumber,
         query: &QueryEpoch,
     ) -> Result<Ownership> {
-        let unreachable = self.others.unreachable.merge(&request.unreachable);
+        let unreachable = self
+            .others
+            .unreachable
+            .merge(root.path(), &request.unreachable);
         let ownership = root.owners.acquire(&OwnershipRequest {
             operator: &request.operator.name,
             partition: request.partition,
