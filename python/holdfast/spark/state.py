@@ -3,7 +3,6 @@
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -21,6 +20,11 @@ from holdfast.spark.spark_session import needs_java
 _MAX_PARTITIONS: Final = 1 << 16
 _SIZES: Final = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE: Final = re.compile(r"(\d+)\s*(?:([kmgt])(?:i?b)?|b)", re.IGNORECASE)
+_SECRET_OF_PROCESS: Final = secrets.token_hex(32)
+"""The secret of all states that this process makes.
+
+It belongs to no run: a plan has it before its query is started, and may be started again.
+"""
 
 
 class State:
@@ -121,7 +125,7 @@ class State:
         self.local_dir: Final[Path | None] = (
             None if local_dir is None else local_folder(local_dir, "local_dir")
         )
-        self.writer_secret: Final[str | None] = _secret_of_process()
+        self.writer_secret: Final[str | None] = _SECRET_OF_PROCESS
         """What state hosts know this driver's tasks by. It is pickled with the state."""
         self._operators = OperatorNames()
 
@@ -199,15 +203,6 @@ class State:
         guarantee = self.settings["processing_guarantee"]
         chosen = "" if guarantee == "exactly_once" else f", processing_guarantee={guarantee!r}"
         return f"State({self.root!r}, partitions={self.partitions}{chosen}{named})"
-
-
-@cache
-def _secret_of_process() -> str:
-    """The secret of all states of this process.
-
-    It belongs to no run: a plan has it before its query is started, and may be started again.
-    """
-    return secrets.token_hex(32)
 
 
 def _is_no_int(value: object) -> bool:
