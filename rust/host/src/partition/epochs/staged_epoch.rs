@@ -7,8 +7,11 @@ use holdfast_core::{Database, Result, Transaction};
 use parking_lot::Mutex;
 
 use super::decided_epoch::apply_object;
+use crate::log::HeadHeader;
 use crate::memory::budget::{Budget, Share};
-use crate::protocol::{Digest, Epoch, OperatorName, PartitionDecision, PartitionId, RunNumber};
+use crate::protocol::{
+    Digest, Epoch, ObjectId, OperatorName, PartitionDecision, PartitionId, RunNumber,
+};
 use crate::root::{Head, Root};
 
 /// Minimum memory of a staged epoch; with less it would spill too early.
@@ -52,6 +55,16 @@ struct StagedObject {
     result: PartitionDecision,
 }
 
+impl StagedObject {
+    fn of(epoch: Epoch, header: &HeadHeader) -> Self {
+        Self {
+            epoch,
+            run: header.run,
+            result: header.decision(),
+        }
+    }
+}
+
 struct StagedChanges {
     transaction: Transaction,
     _memory: Share,
@@ -72,18 +85,23 @@ impl StagedEpochs {
         db: &Database,
         transaction: Transaction,
     ) -> Result<(Transaction, Option<Arc<StagedEpoch>>)> {
-        let Some(head) = newest_object(source)? else {
+        let epoch = source.epoch.next();
+        let Some((id, object)) = newest_object(source, epoch)? else {
             return Ok((transaction, None));
         };
-        let staged = self.of(StagedObject {
-            epoch: source.epoch.next(),
-            run: head.header.run,
-            result: head.header.decision(),
-        });
+        let staged = self.of(object);
         let mut changes = staged.changes.lock();
         let shared = match &mut *changes {
             Some(shared) => shared,
-            none => none.insert(StagedChanges::read(source, db, transaction, &head)?),
+            none => {
+                // A rewind may have removed it since, and the next run have put another.
+                let head = source.root.log.head(epoch, &id)?;
+                let is_same = |head: &Head| StagedObject::of(epoch, &head.header) == staged.object;
+                let Some(head) = head.filter(is_same) else {
+                    return Ok((transaction, None));
+                };
+                none.insert(StagedChanges::read(source, db, transaction, &head)?)
+            }
         };
         let view = shared.transaction.reader();
         drop(changes);
@@ -150,18 +168,23 @@ impl StagedChanges {
 }
 
 /// The object that the newest run has put of the next epoch, if it was computed from the final one.
-fn newest_object(source: &StagedSource<'_>) -> Result<Option<Head>> {
-    let next = source.epoch.next();
+/// Only its header is read: a head has most of an epoch's changes.
+fn newest_object(
+    source: &StagedSource<'_>,
+    next: Epoch,
+) -> Result<Option<(ObjectId, StagedObject)>> {
     let heads = source.root.log.files_in_force(next)?.heads.into_iter();
     let newest = heads
         .filter(|object| {
             object.operator == *source.operator && object.partition == source.partition
         })
         .max_by_key(|object| object.run);
-    let Some(object) = newest else {
+    let Some(id) = newest else {
         return Ok(None);
     };
     // A rewind may have removed it since.
-    let head = source.root.log.head(next, &object)?;
-    Ok(head.filter(|head| head.header.decision().base == source.chain))
+    let header = source.root.log.head_header(next, &id)?;
+    let object = header.map(|header| StagedObject::of(next, &header));
+    let is_next = |object: &StagedObject| object.result.base == source.chain;
+    Ok(object.filter(is_next).map(|object| (id, object)))
 }
