@@ -61,11 +61,6 @@ impl Problem {
             .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
-    /// The status.
-    pub fn status(&self) -> StatusCode {
-        self.status
-    }
-
     /// Adds a header to the response.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -85,6 +80,11 @@ impl Problem {
     pub fn in_epoch(mut self, epoch: i64) -> Self {
         self.epoch = Some(epoch);
         self
+    }
+
+    /// Whether it is of an error of this kind.
+    pub fn is_of(&self, kind: ErrorKind) -> bool {
+        self.class == Some(class_of(kind))
     }
 }
 

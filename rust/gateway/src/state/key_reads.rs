@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
-use axum::http::StatusCode;
 use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::protocol::PartitionId;
 use holdfast_host::reader::{AnswerState, ReadFrom, RowsAtEpoch};
@@ -150,18 +149,26 @@ impl KeyReads {
             return None;
         }
         let count = queue.waiting.len().min(MOST);
-        Some(queue.waiting.drain(..count).collect())
+        let keys = queue.waiting.drain(..count);
+        // The clients of the others have left.
+        Some(keys.filter(|one| !one.answer.is_closed()).collect())
     }
 
     async fn read_all(&self, kind: &Arc<ReadKind>, keys: Vec<WaitingKey>) {
         let (keys, answers): (Vec<RecordBatch>, Vec<_>) =
             keys.into_iter().map(|one| (one.key, one.answer)).unzip();
+        if keys.is_empty() {
+            return;
+        }
         let found = self.get(kind, keys.clone()).await;
-        // The row of one key that cannot be read says nothing about the others.
-        let is_of_one = |problem: &Problem| problem.status() == StatusCode::INTERNAL_SERVER_ERROR;
+        // The row of one key that cannot be decoded says nothing about the others.
+        let is_of_one = |problem: &Problem| problem.is_of(ErrorKind::Serialization);
         match found {
             Err(problem) if keys.len() > 1 && is_of_one(&problem) => {
                 for (key, answer) in keys.into_iter().zip(answers) {
+                    if answer.is_closed() {
+                        continue;
+                    }
                     let found = self.get(kind, vec![key]).await;
                     send(
                         answer,
