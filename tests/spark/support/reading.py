@@ -27,6 +27,20 @@ def stored(stream: Stream, **options: Any) -> DataFrame:
     return hfs.materialize(stream.source("left"), **asked)
 
 
+def counted_windows(stream: Stream) -> DataFrame:
+    """Counts the left rows of each key in windows of ten seconds, as the table `windows`."""
+    return hfs.aggregate(
+        stream.source("left"),
+        by="k",
+        on="t",
+        window=hfs.window("10 seconds"),
+        aggs={"n": "count"},
+        retention="1 hour",
+        name="windows",
+        state=stream.state(),
+    )
+
+
 def same_value(stream: Stream, value: int) -> None:
     """Writes a micro-batch that sets all keys to one value."""
     stream.batch(left=[(key, value, value) for key in KEYS])

@@ -12,7 +12,7 @@ import pytest
 from processors import OUT, Hits
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
-from reading import stored
+from reading import counted_windows, stored
 from streams import KEYS, Stream, at, seconds
 
 import holdfast as hf
@@ -151,18 +151,8 @@ def test_counts_and_joins_need_no_columns(stream: Stream):
 
 
 def test_windows_are_read(stream: Stream, offline: str):
-    frame = hfs.aggregate(
-        stream.source("left"),
-        by="k",
-        on="t",
-        window=hfs.window("10 seconds"),
-        aggs={"n": "count"},
-        retention="1 hour",
-        name="windows",
-        state=stream.state(),
-    )
     stream.batch(left=[("a", 5, 1), ("a", 6, 1), ("a", 15, 1), ("b", 5, 1)])
-    stream.run(frame)
+    stream.run(counted_windows(stream))
     asked = "k", "window_start", "window_end", "n"
     every = [("a", 0.0, 10.0, 2), ("a", 10.0, 20.0, 1), ("b", 0.0, 10.0, 1)]
     assert rows(read(stream, offline=offline), *asked) == every

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     Not,
 )
+from reading import counted_windows
 from streams import KEYS, Stream
 
 import holdfast.spark as hfs
@@ -179,17 +180,7 @@ def test_filters_and_other_options_are_applied_together(stream: Stream, push_dow
 @pytest.mark.parametrize("offline", ["auto", "only"])
 def test_filters_on_windows_read_only_these(stream: Stream, push_down, offline: str):
     stream.batch(left=[(key, second, 1) for key in KEYS for second in range(0, 40, 10)])
-    frame = hfs.aggregate(
-        stream.source("left"),
-        by="k",
-        on="t",
-        window=hfs.window("10 seconds"),
-        aggs={"n": "count"},
-        retention="1 hour",
-        name="windows",
-        state=stream.state(),
-    )
-    stream.run(frame)
+    stream.run(counted_windows(stream))
     table = read(stream, offline=offline)
     for condition, rows, read_rows in (
         ("k = 'a'", 4, 4),
