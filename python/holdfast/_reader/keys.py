@@ -1,6 +1,8 @@
 """Makes Arrow columns of keys as people have them: Python values, pandas, pyarrow."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from holdfast._reader.arrow import arrow
@@ -143,7 +145,16 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
             values = values.combine_chunks()
         if isinstance(values, pa.Array):
             return values if values.type == kind else values.cast(kind)
+        if pa.types.is_integer(kind):
+            _refuse_fractions(values)
         return pa.array(values, type=kind)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
         message = f"keys: column {name!r} is {kind}, and the values given do not fit: {error}"
         raise ValueError(message) from error
+
+
+def _refuse_fractions(values: Any) -> None:
+    """Raises `OverflowError` for a number that is not whole: pyarrow would cut it off."""
+    for value in values:
+        if type(value) is not int and isinstance(value, Real | Decimal) and value % 1:
+            raise OverflowError(f"{value!r} is not whole")
