@@ -679,6 +679,20 @@ class StateReader:
         `holdfast.isolation_level`, `holdfast.behind`. The last column, `holdfast.found`, says which
         keys were found.
         """
+    def get_row(
+        self,
+        table: tuple[str, str],
+        key: list[Any],
+        as_of: int | None,
+        columns: Sequence[str] | None,
+        source: _ReadSource,
+    ) -> tuple[dict[str, Any] | None] | None:
+        """Returns the row of a key, or None, in a tuple.
+
+        `key`: the values of its columns. `columns`: those of the result; by default all but the
+        key's. Without a tuple, only pyarrow converts a value, or there is no such column: `get`
+        reads the row, or says what is wrong.
+        """
     def places(self, table: tuple[str, str], keys: Any) -> list[int] | None:
         """Returns the partition of each key; None if the table's keys do not choose it."""
     def scan(

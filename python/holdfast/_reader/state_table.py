@@ -106,8 +106,13 @@ class StateTable:
         A key of several columns is a tuple, or a dict by column.
         """
         self._refuse_windowed("get", "fetch")
-        batch = keys_.one_key(self._key_schema, key)
-        return self._one(batch, columns, self._call(as_of=as_of), source)
+        call = self._call(as_of=as_of)
+        values = keys_.key_values(self._key_schema, key, "key")
+        # Objects of pyarrow would cost more than the read.
+        row = self._calls.get_row(values, call, columns, source)
+        if row is not None:
+            return row[0]
+        return self._one(keys_.one_key(self._key_schema, key), columns, call, source)
 
     def get_batch(
         self,

@@ -11,6 +11,8 @@ from holdfast._reader.keys import no_keys
 from holdfast._reader.read_source import ReadSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow
 
 FOUND: Final = "holdfast.found"
@@ -42,6 +44,21 @@ class TableCalls:
             (self.operator, self.store), json.dumps(call), keys, self.connection.source(source)
         )
         return [arrow().record_batch(batch) for batch in found]
+
+    def get_row(
+        self,
+        key: list[Any],
+        call: dict[str, Any],
+        columns: "Sequence[str] | None",
+        source: ReadSource,
+    ) -> tuple[dict[str, Any] | None] | None:
+        """Returns the row of a key, or None, in a tuple.
+
+        Without a tuple, `get_batches` reads the row, or says what is wrong.
+        """
+        table = (self.operator, self.store)
+        source_ = self.connection.source(source)
+        return self.connection.core.get_row(table, key, call["as_of"], columns, source_)
 
     def scan(
         self,

@@ -1,19 +1,21 @@
 //! A reader of a root's state.
 
 use crate::arrow::export::{ArrowBatch, ArrowReader};
+use crate::arrow::row::{is_plain, row_from_python, row_to_python};
 use crate::process::Process;
 use crate::run::{run, run_attached};
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
 use arrow_schema::{Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::net::read::json;
 use holdfast_host::protocol::{Epoch, IsolationLevel, PartitionId};
 use holdfast_host::reader::{self, AnswerState, EpochSpan, Offline, ReadFrom};
 use holdfast_host::root::StorageOptions;
-use holdfast_host::tables::ReadCall;
+use holdfast_host::tables::{FOUND, ReadCall, ReadRows};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 use pyo3_arrow::PyRecordBatch;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -220,6 +222,54 @@ impl StateReader {
             });
             batches.collect()
         })
+    }
+
+    /// Returns the row of a key, by column; no dict if there is none. The outer `None`: only
+    /// pyarrow converts the key or a value, or there is no such column.
+    ///
+    /// `columns`: those of the result; by default all but the key's.
+    fn get_row<'py>(
+        &self,
+        py: Python<'py>,
+        table: (String, String),
+        key: Vec<Bound<'py, PyAny>>,
+        as_of: Option<i64>,
+        columns: Option<Vec<String>>,
+        source: ReadSource,
+    ) -> PyResult<Option<(Option<Bound<'py, PyDict>>,)>> {
+        let from = read_from(py, &source)?;
+        let named = (table.0.as_str(), table.1.as_str());
+        let known = self.with(py, |reader| reader.table(named))?;
+        let key_fields = known.key().fields();
+        let columns = columns.unwrap_or_else(|| {
+            let names = known.schema().fields().iter().map(|field| field.name());
+            let is_key = |name: &&String| key_fields.iter().any(|field| field.name() == *name);
+            names.filter(|name| !is_key(name)).cloned().collect()
+        });
+        let is_plain = |name: &String| {
+            let column = known.schema().fields().find(name);
+            column.is_some_and(|(_, field)| is_plain(field.data_type()))
+        };
+        if !columns.iter().all(is_plain) {
+            return Ok(None);
+        }
+        let Some(key) = row_from_python(&key, key_fields) else {
+            return Ok(None);
+        };
+        let call = ReadCall {
+            rows: ReadRows::Get,
+            as_of,
+            ..ReadCall::default()
+        };
+        let found = self.with(py, |reader| reader.get(named, &call, &key, from))?;
+        let Some(row) = found.batches.first().filter(|rows| rows.num_rows() == 1) else {
+            return Ok(None);
+        };
+        if !row[FOUND].as_boolean().value(0) {
+            return Ok(Some((None,)));
+        }
+        let row = row_to_python(py, row, columns.iter().map(String::as_str))?;
+        Ok(row.map(|row| (Some(row),)))
     }
 
     /// Returns the partition of each key; none if the table's keys do not choose it.

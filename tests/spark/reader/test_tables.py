@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -154,46 +153,6 @@ def test_scans_have_bounds_and_a_limit(stream: Stream):
     assert keys(prefix="b") == ["b"]
     assert len(keys(limit=3)) == 3
     assert keys(limit=0) == []
-
-
-TYPES: dict[str, tuple[str, Any]] = {
-    "boolean": ("true", True),
-    "byte": ("-5Y", -5),
-    "short": ("-500S", -500),
-    "int": ("-70000", -70000),
-    "long": ("-1099511627776L", -(2**40)),
-    "float": ("-1.5F", -1.5),
-    "double": ("2.5D", 2.5),
-    "zero": ("-0.0D", 0.0),
-    "string": ("'grün'", "grün"),
-    "empty": ("''", ""),
-    "binary": ("x'00ff01'", b"\x00\xff\x01"),
-    "date": ("date '1969-07-20'", date(1969, 7, 20)),
-    "timestamp": ("timestamp '2024-01-02 00:00:00Z'", datetime(2024, 1, 2, tzinfo=UTC)),
-    "timestamp_ntz": (
-        "timestamp_ntz '1969-01-02 03:04:05.678901'",
-        datetime(1969, 1, 2, 3, 4, 5, 678901),
-    ),
-    "decimal": ("cast(-12.34 as decimal(10,2))", Decimal("-12.34")),
-    "wide decimal": (
-        "cast(-12345678901234567890.12 as decimal(30,2))",
-        Decimal("-12345678901234567890.12"),
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_a_key_of_each_type_is_found_in_its_partition(stream: Stream, kind: str):
-    column, value = TYPES[kind]
-    stream.batch(left=[("a", 1, 1)])
-    stream.partitions = 7
-    frame = stream.source("left").select(F.expr(column).alias("key"), "k", "x")
-    stream.run(hfs.materialize(frame, by=["key", "k"], name="table", state=stream.state()))
-    table = connect(stream)["table"]
-    assert table.get((value, "a")) == {"x": 1}
-    assert table.get((value, "b")) is None
-    assert table.get_batch({"key": [value], "k": ["a"]})["x"].to_pylist() == [1]
-    assert table.scan(prefix=(value,)).read_all()["x"].to_pylist() == [1]
 
 
 def test_keys_of_several_columns_are_given_in_many_ways(stream: Stream):

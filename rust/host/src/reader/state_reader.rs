@@ -20,7 +20,7 @@ use crate::memory::budget::Budget;
 use crate::net::metrics::HostMetrics;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 use crate::root::{Root, StorageOptions};
-use crate::tables::{EmitRows, ReadCall};
+use crate::tables::{EmitRows, ReadCall, StateTable};
 
 /// Reads the tables of a root, from any process.
 ///
@@ -77,6 +77,15 @@ impl StateReader {
     /// `Restore` for an operator that cannot be read, `Io` if the disk fails.
     pub fn tables(&self) -> Result<Vec<Arc<TableDescription>>> {
         self.catalog.describe()
+    }
+
+    /// Returns a table as it was last read: a new start of the query may have changed it since.
+    ///
+    /// # Errors
+    /// `StateMismatch` or `InvalidValue` if there is no such operator or table; as
+    /// [`StateReader::tables`].
+    pub fn table(&self, (operator, store): (&str, &str)) -> Result<Arc<StateTable>> {
+        Ok(self.catalog.named(operator, store)?.table)
     }
 
     /// Describes the tables of an operator as they were last read: a new start of the query may

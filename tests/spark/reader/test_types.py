@@ -1,0 +1,113 @@
+"""Keys and values of each type that Spark has, in the tables of a stopped query."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+from reading import connect
+from streams import Stream
+
+import holdfast.spark as hfs
+
+TYPES: dict[str, tuple[str, Any]] = {
+    "boolean": ("true", True),
+    "byte": ("-5Y", -5),
+    "short": ("-500S", -500),
+    "int": ("-70000", -70000),
+    "long": ("-1099511627776L", -(2**40)),
+    "float": ("-1.5F", -1.5),
+    "double": ("2.5D", 2.5),
+    "zero": ("-0.0D", 0.0),
+    "string": ("'grün'", "grün"),
+    "empty": ("''", ""),
+    "binary": ("x'00ff01'", b"\x00\xff\x01"),
+    "date": ("date '1969-07-20'", date(1969, 7, 20)),
+    "timestamp": ("timestamp '2024-01-02 00:00:00Z'", datetime(2024, 1, 2, tzinfo=UTC)),
+    "timestamp_ntz": (
+        "timestamp_ntz '1969-01-02 03:04:05.678901'",
+        datetime(1969, 1, 2, 3, 4, 5, 678901),
+    ),
+    "decimal": ("cast(-12.34 as decimal(10,2))", Decimal("-12.34")),
+    "wide decimal": (
+        "cast(-12345678901234567890.12 as decimal(30,2))",
+        Decimal("-12345678901234567890.12"),
+    ),
+}
+"""By name: an expression of Spark, and its value in Python."""
+
+
+@pytest.mark.parametrize("offline", ["auto", "only"])
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_key_of_each_type_is_found_in_its_partition(stream: Stream, kind: str, offline: str):
+    column, value = TYPES[kind]
+    stream.batch(left=[("a", 1, 1)])
+    stream.partitions = 7
+    frame = stream.source("left").select(F.expr(column).alias("key"), "k", "x")
+    stream.run(hfs.materialize(frame, by=["key", "k"], name="table", state=stream.state()))
+    table = connect(stream, offline=offline)["table"]
+    assert table.get((value, "a")) == {"x": 1}
+    assert table.get((value, "b")) is None
+    assert table.get_batch({"key": [value], "k": ["a"]})["x"].to_pylist() == [1]
+    assert table.scan(prefix=(value,)).read_all()["x"].to_pylist() == [1]
+
+
+def test_one_row_has_the_values_and_types_that_arrow_gives(stream: Stream):
+    """The row of one key is made without pyarrow, and those of many keys with it."""
+    stream.batch(left=[("a", 1, 1), ("null", 1, 1)])
+    frame = stream.source("left").select(
+        "k",
+        *(
+            F.when(F.col("k") == "a", F.expr(column)).alias(name)
+            for name, (column, _) in TYPES.items()
+        ),
+        F.array("x").alias("list"),
+        F.struct("x").alias("struct"),
+        F.expr("timestamp '9999-12-31 23:59:59.999999Z'").alias("last"),
+    )
+    stream.run(hfs.materialize(frame, by="k", name="table", state=stream.state()))
+    table = connect(stream)["table"]
+    names = [name for name in table.schema.names if name != "k"]
+    # Also each column alone: pyarrow makes the whole row if it must make one value.
+    for columns in (names, *([name] for name in names)):
+        for key in ("a", "null"):
+            [expected] = table.get_batch([key], columns=columns).to_pylist()
+            found = table.get(key, columns=columns)
+            assert found == expected
+            assert list(found) == columns
+            assert [type(value) for value in found.values()] == [
+                type(value) for value in expected.values()
+            ]
+            zones = [getattr(value, "tzinfo", None) for value in found.values()]
+            assert zones == [getattr(value, "tzinfo", None) for value in expected.values()]
+    assert table.get("a", columns=["double", "timestamp"]) == {
+        "double": 2.5,
+        "timestamp": TYPES["timestamp"][1],
+    }
+    with pytest.raises(ValueError, match="no column 'other'"):
+        table.get("a", columns=["double", "other"])
+
+
+def test_a_key_is_what_arrow_converts(stream: Stream):
+    stream.batch(left=[("a", 1, 7)])
+    frame = stream.source("left").select("k", F.col("x").cast("int").alias("n"), "x")
+    stream.run(hfs.materialize(frame, by=["k", "n"], name="table", state=stream.state()))
+    table = connect(stream)["table"]
+
+    class Text(str):
+        __slots__ = ()
+
+    for key in [("a", 7), (Text("a"), np.int64(7)), (np.str_("a"), 7.0), (b"a", Decimal(7))]:
+        assert table.get(key) == {"x": 7}
+        assert table.get((*key[:1], 8)) is None
+    assert table.get(("a", None)) is None
+    for wrong in [("a", True), ("a", 2**31), ("a", 2**70), ("a", "7"), ("a", 7.5), (5, 7)]:
+        with pytest.raises((ValueError, TypeError, pa.ArrowException), match="do not fit"):
+            table.get(wrong)
+    with pytest.raises(ValueError, match="not whole"):
+        table.get_batch([("a", 7), ("a", np.float32(7.5))])
