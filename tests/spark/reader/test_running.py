@@ -186,7 +186,8 @@ def test_the_token_of_a_reader_opens_no_session(stream: Stream):
         address = json.loads(files[-1].read_bytes())
         assert files[-1].stat().st_mode & 0o077 == 0
         client = HostClient.connect(address["socket"], address["token"], 5)
-        with pytest.raises(hf.errors.HoldfastError, match="Open where Read or Echo belongs"):
+        wrong = "Open where Read, ReadStored or Echo belongs"
+        with pytest.raises(hf.errors.HoldfastError, match=wrong):
             client.open_session(json.dumps({"root": stream.address}))
         assert connect(stream, offline="never")["table"].get("a")["x"] == 0
 

@@ -93,6 +93,18 @@ def test_one_row_has_the_values_and_types_that_arrow_gives(stream: Stream):
         table.get("a", columns=["double", "other"])
 
 
+def test_values_larger_than_an_answer_are_read(stream: Stream):
+    stream.batch(left=[(f"k{n}", 1, n) for n in range(8)])
+    text = F.concat(F.repeat(F.lit("x"), 3_000_000), "k")
+    frame = stream.source("left").select("k", text.alias("text"))
+    stream.run(hfs.materialize(frame, by="k", name="table", state=stream.state()))
+    table = connect(stream, offline="never")["table"]
+    keys = [f"k{n}" for n in range(8)]
+    found = table.get_batch(keys)
+    assert found["text"].to_pylist() == ["x" * 3_000_000 + key for key in keys]
+    assert table.get("k3") == {"text": "x" * 3_000_000 + "k3"}
+
+
 def test_a_key_is_what_arrow_converts(stream: Stream):
     stream.batch(left=[("a", 1, 7)])
     frame = stream.source("left").select("k", F.col("x").cast("int").alias("n"), "x")

@@ -20,7 +20,8 @@
 //! The token of a host opens sessions over its Unix socket only. A worker of another executor sends
 //! a proof ([`crate::net::writer_key`]).
 //!
-//! A reader sends `Read` in place of `Open` ([`crate::net::read`]). `Refused` in place
+//! A reader sends `Read` ([`crate::net::read`]) or `ReadStored` ([`crate::net::stored_read`]) in
+//! place of `Open`. `Refused` in place
 //! of `Welcome`: the host serves too many readers. `Echo(bytes)` of a reader is answered by an
 //! `Answer` with the same bytes: what a message costs on this connection.
 //!
@@ -62,6 +63,8 @@ pub enum MessageKind {
     Read = 7,
     /// A reader's bytes, which come back in an `Answer`.
     Echo = 8,
+    /// A reader's request for rows as they are stored ([`crate::net::stored_read`]).
+    ReadStored = 9,
     /// The token or the proof is accepted.
     Welcome = 65,
     /// The session is open; JSON.
@@ -83,7 +86,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Hello,
         Self::Open,
         Self::Batch,
@@ -92,6 +95,7 @@ impl MessageKind {
         Self::Call,
         Self::Read,
         Self::Echo,
+        Self::ReadStored,
         Self::Welcome,
         Self::Opened,
         Self::Output,

@@ -8,5 +8,6 @@ pub mod metrics;
 pub mod read;
 pub mod read_until;
 pub mod socket;
+pub mod stored_read;
 pub mod tls;
 pub mod writer_key;

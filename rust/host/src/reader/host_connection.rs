@@ -14,8 +14,9 @@ use crate::net::message::{self, MessageKind};
 use crate::net::metrics::HostMetrics;
 use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest, ReadTarget};
 use crate::net::socket::{Endpoint, Stream};
+use crate::net::stored_read::{self, StoredAnswer};
 use crate::root::ReaderAddress;
-use crate::tables::{EmitRows, ReadCall};
+use crate::tables::{EmitRows, FoundRow, ReadCall};
 
 const BUFFER_BYTES: usize = 64 << 10;
 /// How long a host may take to accept a connection or a message.
@@ -28,6 +29,9 @@ pub struct HostConnection {
     reader: BufReader<Stream>,
     writer: BufWriter<Stream>,
 }
+
+/// The rows of keys as they are stored: none where a key was not found.
+pub type StoredFound = Vec<Option<FoundRow>>;
 
 /// Why a host did not answer a read.
 #[derive(Debug)]
@@ -69,7 +73,7 @@ impl From<Error> for ReadFailure {
 }
 
 /// What a host has of a partition.
-type FromHost<T> = std::result::Result<T, ReadFailure>;
+pub type FromHost<T> = std::result::Result<T, ReadFailure>;
 
 impl HostConnection {
     /// Connects to a host and sends the token.
@@ -203,6 +207,22 @@ impl HostConnection {
         };
         self.send(&request, Some(batch))?;
         self.receive_rows(emit)
+    }
+
+    /// Reads the rows of a few keys of the newest final epoch as they are stored, and returns the
+    /// epoch with them. No rows: they are too large for this. None: the host has no database of
+    /// the partition.
+    ///
+    /// # Errors
+    /// The host's, and the connection's.
+    pub fn stored(&mut self, read: &[u8]) -> FromHost<Option<(ReadEpoch, Option<StoredFound>)>> {
+        message::send(&mut self.writer, MessageKind::ReadStored, read)?;
+        let answer = self.receive_answer()?;
+        Ok(match stored_read::decode(&answer)? {
+            StoredAnswer::Absent => None,
+            StoredAnswer::TooLarge { at } => Some((at, None)),
+            StoredAnswer::Rows { at, rows } => Some((at, Some(rows))),
+        })
     }
 
     fn receive_rows(&mut self, emit: &mut EmitRows<'_>) -> FromHost<Option<ReadEpoch>> {

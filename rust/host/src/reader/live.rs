@@ -9,7 +9,7 @@ use holdfast_core::Result;
 use parking_lot::Mutex;
 
 use super::epochs::FinalEpochs;
-use super::host_connection::{HostConnection, ReadFailure, failed};
+use super::host_connection::{FromHost, HostConnection, ReadFailure, failed};
 use crate::net::metrics::HostMetrics;
 use crate::net::read::{ReadEpoch, ReadTarget};
 use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionDecision, PartitionId};
@@ -73,35 +73,24 @@ impl LiveHosts {
         }
     }
 
-    /// Reads rows of the newest final epoch of one partition; none if no host can answer.
+    /// Asks the host of a partition for rows of the newest final epoch; none if it cannot answer.
     ///
     /// # Errors
-    /// The host's, and those of `emit`.
-    pub fn newest(
+    /// Those of `request`.
+    pub fn newest<T>(
         &self,
         operator: &OperatorName,
         partition: PartitionId,
-        level: IsolationLevel,
-        call: (&str, &ReadCall),
-        batch: &RecordBatch,
-    ) -> Result<Option<(Epoch, Vec<RecordBatch>)>> {
-        let mut rows = Vec::new();
-        let target = self.target(operator, partition, level);
-        let answered = self.ask(operator, partition, |connection| {
-            rows.clear();
-            connection.newest(&target, call, batch, &mut |batch| {
-                rows.push(batch);
-                Ok(())
-            })
-        })?;
-        let Some(at) = answered else {
+        request: impl FnMut(&mut HostConnection) -> FromHost<Option<(ReadEpoch, T)>>,
+    ) -> Result<Option<(Epoch, T)>> {
+        let Some((at, found)) = self.ask(operator, partition, request)? else {
             return Ok(None);
         };
         if !self.is_decided(operator, partition, at)? {
             self.forget(operator, partition);
             return Ok(None);
         }
-        Ok(Some((at.epoch, rows)))
+        Ok(Some((at.epoch, found)))
     }
 
     /// Pins views of partitions, all of one epoch; none if a host cannot answer.
@@ -208,7 +197,7 @@ impl LiveHosts {
         &self,
         operator: &OperatorName,
         partition: PartitionId,
-        request: impl FnMut(&mut HostConnection) -> std::result::Result<Option<T>, ReadFailure>,
+        request: impl FnMut(&mut HostConnection) -> FromHost<Option<T>>,
     ) -> Result<Option<T>> {
         let Some(address) = self.address(operator, partition) else {
             return Ok(None);
@@ -230,7 +219,7 @@ impl LiveHosts {
         &self,
         address: &ReaderAddress,
         held: Option<HostConnection>,
-        mut request: impl FnMut(&mut HostConnection) -> std::result::Result<T, ReadFailure>,
+        mut request: impl FnMut(&mut HostConnection) -> FromHost<T>,
     ) -> Result<Option<(HostConnection, T)>> {
         let is_held = held.is_some();
         if let Some(mut connection) = held.or_else(|| self.take_idle(address)) {
@@ -264,7 +253,8 @@ impl LiveHosts {
         Ok(chain == Some(at.chain))
     }
 
-    fn target(
+    /// The state of a partition that a reader asks for.
+    pub fn target(
         &self,
         operator: &OperatorName,
         partition: PartitionId,

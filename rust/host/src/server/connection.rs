@@ -210,8 +210,9 @@ impl ServerConnection {
         while let Some((kind, payload)) = message::receive(&mut self.reader, MAX_PAYLOAD)? {
             match kind {
                 MessageKind::Read => reads.answer(payload)?,
+                MessageKind::ReadStored => reads.answer_stored(&payload)?,
                 MessageKind::Echo => reads.echo(&payload)?,
-                _ => return Err(unexpected(kind, "Read or Echo")),
+                _ => return Err(unexpected(kind, "Read, ReadStored or Echo")),
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind};
+use serde_bytes::ByteBuf;
 
 use crate::host::{Host, OpenView};
 use crate::net::batch_stream::SendError;
@@ -14,7 +15,8 @@ use crate::net::call::CallMessage;
 use crate::net::message::{self, MessageKind};
 use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest, ReadTarget};
 use crate::net::socket::Stream;
-use crate::tables::ReadCall;
+use crate::net::stored_read::{self, StoredAnswer, StoredRead};
+use crate::tables::{FoundRow, Moments, ReadCall, StateTable, StoredKeys};
 
 /// The most views that a connection may pin.
 const MAX_VIEWS: usize = 4096;
@@ -46,7 +48,26 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
     /// # Errors
     /// The connection's.
     pub fn answer(&mut self, payload: Vec<u8>) -> io::Result<()> {
-        match self.try_answer(payload) {
+        let answered = self.try_answer(payload);
+        self.or_refuse(answered)
+    }
+
+    /// Answers a read of keys with their rows as they are stored. An error of the request is sent
+    /// to the reader.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn answer_stored(&mut self, payload: &[u8]) -> io::Result<()> {
+        let answered = match self.read_stored(payload) {
+            Ok(answer) => message::send(self.writer, MessageKind::Answer, &answer)
+                .map_err(ReadError::Connection),
+            Err(error) => Err(error.into()),
+        };
+        self.or_refuse(answered)
+    }
+
+    fn or_refuse(&mut self, answered: std::result::Result<(), ReadError>) -> io::Result<()> {
+        match answered {
             Ok(()) => Ok(()),
             Err(ReadError::Connection(error)) => Err(error),
             Err(ReadError::Request(error)) => {
@@ -54,6 +75,43 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
                 message::send_error(self.writer, MessageKind::Refused, &error)
             }
         }
+    }
+
+    fn read_stored(&self, payload: &[u8]) -> holdfast_core::Result<Vec<u8>> {
+        if payload.len() > stored_read::MAX_REQUEST {
+            let text = format!(
+                "a read of keys has {} bytes, and may have {}",
+                payload.len(),
+                stored_read::MAX_REQUEST
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, text));
+        }
+        let read: StoredRead<Moments> = stored_read::decode(payload)?;
+        let Some(mut open) = self.view(&read.target)? else {
+            return stored_read::encode(&StoredAnswer::<FoundRow>::Absent);
+        };
+        let at = epoch_of(&open);
+        let started = Instant::now();
+        let keys = StoredKeys {
+            keys: read
+                .keys
+                .into_iter()
+                .map(|key| key.map(ByteBuf::into_vec))
+                .collect(),
+            moments: read.moments,
+        };
+        let mut memory = self.host.memory().reads().share();
+        let table = table_of(&open.tables, &read.store)?;
+        let database = (&*open.view.db, &mut open.view.transaction);
+        let found = table.read_stored(database, &keys, &mut memory)?;
+        let rows = found.as_ref().map_or(0, Vec::len);
+        self.host
+            .counters()
+            .add_read(started.elapsed(), rows as u64);
+        stored_read::encode(&match found {
+            Some(rows) => StoredAnswer::Rows { at, rows },
+            None => StoredAnswer::TooLarge { at },
+        })
     }
 
     /// Sends bytes back.
@@ -154,13 +212,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
     ) -> std::result::Result<(), ReadError> {
         let at = epoch_of(open);
         let tables = Arc::clone(&open.tables);
-        let table = tables
-            .iter()
-            .find(|table| table.store() == store)
-            .ok_or_else(|| {
-                let text = format!("the operator has no table {store:?}");
-                Error::new(ErrorKind::InvalidValue, text)
-            })?;
+        let table = table_of(&tables, store)?;
         let (started, mut rows) = (Instant::now(), 0);
         let (mut waiting, mut failed): (Option<RecordBatch>, Option<io::Error>) = (None, None);
         let view = &mut open.view;
@@ -207,6 +259,14 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
                 SendError::Stream(error) => ReadError::Connection(error),
             })
     }
+}
+
+fn table_of<'a>(tables: &'a [StateTable], store: &str) -> holdfast_core::Result<&'a StateTable> {
+    let table = tables.iter().find(|table| table.store() == store);
+    table.ok_or_else(|| {
+        let text = format!("the operator has no table {store:?}");
+        Error::new(ErrorKind::InvalidValue, text)
+    })
 }
 
 fn epoch_of(open: &OpenView) -> ReadEpoch {

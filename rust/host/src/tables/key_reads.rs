@@ -8,8 +8,8 @@ use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 
 use super::read_call::ReadCall;
 use super::state_table::{EmitRows, StateTable};
-use super::store_handle::{Moments, StoreHandle};
-use super::stored_rows::{BATCH_ROWS, StoredRows, batch_bytes};
+use super::store_handle::{Moments, StoreHandle, without_versions};
+use super::stored_rows::{BATCH_ROWS, FoundRow, StoredRows, batch_bytes};
 use super::time_column::{micros, moments_of};
 use crate::memory::budget::Share;
 
@@ -19,6 +19,17 @@ pub const FOUND: &str = "holdfast.found";
 
 /// How many keys are read at first, before the size of their values is known.
 const FIRST_KEYS: usize = 256;
+
+/// The most keys whose rows are sent as they are stored.
+pub const FEW_KEYS: usize = FIRST_KEYS;
+
+/// Keys as they are stored, and the times beside them.
+pub struct StoredKeys {
+    /// The keys; none finds nothing.
+    pub keys: Vec<Option<Vec<u8>>>,
+    /// Their times.
+    pub moments: Moments,
+}
 
 /// How many keys to read at once: their values should be about one batch.
 struct KeyCount(usize);
@@ -80,15 +91,73 @@ impl StateTable {
                 continue;
             }
             done += keys.len();
-            self.emit_found((db, tx), schema, &part, &found.into_rows(&keys), emit)?;
+            let most = found.most();
+            let rows = StoredRows::of_keys(&keys, &found.into_rows(), most);
+            self.emit_found(Some((db, tx)), schema, &part, &rows, emit)?;
         }
         Ok(())
+    }
+
+    /// Whether rows can be decoded without a database: the results of groups may be in several
+    /// stores.
+    pub fn decodes_alone(&self) -> bool {
+        self.value().as_groups().is_none()
+    }
+
+    /// Encodes the keys of a batch and their times.
+    ///
+    /// # Errors
+    /// As [`StateTable::read`].
+    pub fn stored_keys(&self, call: &ReadCall, batch: &RecordBatch) -> Result<StoredKeys> {
+        if call.as_of.is_some() && !matches!(self.kind(), StoreKind::Versioned { .. }) {
+            return Err(without_versions());
+        }
+        Ok(StoredKeys {
+            keys: self.asked_keys(batch)?,
+            moments: self.moments(call, batch)?,
+        })
+    }
+
+    /// Reads the rows of keys as they are stored; none if they are larger than a batch.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn read_stored(
+        &self,
+        (db, tx): (&Database, &mut Transaction),
+        keys: &StoredKeys,
+        memory: &mut Share,
+    ) -> Result<Option<Vec<Option<FoundRow>>>> {
+        let store = StoreHandle::open(db, self.store(), self.kind())?;
+        let most = KeyCount::most_bytes(batch_bytes(memory));
+        let found = store.get(tx, &keys.keys, &keys.moments, most)?;
+        Ok((!found.is_exceeded()).then(|| found.into_rows()))
+    }
+
+    /// Decodes the rows of keys that [`StateTable::read_stored`] has found. `batch`: the keys.
+    ///
+    /// # Errors
+    /// `Serialization` if they are no such rows: the table may have more columns since.
+    pub fn decode_stored(
+        &self,
+        call: &ReadCall,
+        (batch, keys): (&RecordBatch, &StoredKeys),
+        found: &[Option<FoundRow>],
+    ) -> Result<Vec<RecordBatch>> {
+        let rows = StoredRows::of_keys(&keys.keys, found, usize::MAX);
+        let mut batches = Vec::new();
+        let schema = self.schema_of(call)?;
+        self.emit_found(None, &schema, batch, &rows, &mut |rows| {
+            batches.push(rows);
+            Ok(())
+        })?;
+        Ok(batches)
     }
 
     /// Passes the rows of keys to `emit`. The results of groups may need several batches.
     fn emit_found(
         &self,
-        (db, tx): (&Database, &mut Transaction),
+        mut database: Option<(&Database, &mut Transaction)>,
         schema: &SchemaRef,
         keys: &RecordBatch,
         rows: &StoredRows,
@@ -98,7 +167,8 @@ impl StateTable {
         let is_found: Vec<bool> = rows.values().map(|value| value.is_some()).collect();
         let mut start = 0;
         while start < rows.len() {
-            let part = self.columns(Some((db, tx)), schema, (rows, start), Some(keys))?;
+            let database = database.as_mut().map(|(db, tx)| (*db, &mut **tx));
+            let part = self.columns(database, schema, (rows, start), Some(keys))?;
             let end = start + part.num_rows();
             let found = BooleanArray::from(is_found[start..end].to_vec());
             emit(with_found(part, found)?)?;

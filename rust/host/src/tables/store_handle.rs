@@ -5,6 +5,7 @@ use holdfast_core::{
     SessionStore, Stamped, StampedScan, Step, StoreKind, Timestamp, TimestampedKeyValueStore,
     Transaction, Version, VersionScan, VersionedStore, WindowScan, WindowStore, WindowedKey,
 };
+use serde::{Deserialize, Serialize};
 
 use super::key_range::KeyRange;
 use super::stored_rows::{FoundRows, RowTimes, StoredRows};
@@ -19,7 +20,7 @@ pub enum StoreHandle {
 }
 
 /// The rows that a read of a single key or window names, besides the key.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moments {
     /// In a versioned store: the moment of each key; none: now.
     pub as_of: Option<Vec<i64>>,

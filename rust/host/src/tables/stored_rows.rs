@@ -1,5 +1,7 @@
 //! Rows as a store has them: bytes and times.
 
+use serde::{Deserialize, Serialize};
+
 use crate::memory::budget::Share;
 
 /// The most rows of a batch.
@@ -38,7 +40,7 @@ pub struct StoredRows {
 }
 
 /// The times of a row, in microseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowTimes {
     /// A version's begin, a window's or a session's start, or a timestamped row's time.
     pub begin: Option<i64>,
@@ -85,6 +87,26 @@ impl Default for StoredRows {
 }
 
 impl StoredRows {
+    /// Rows of keys, one for each.
+    pub fn of_keys(
+        keys: &[Option<Vec<u8>>],
+        found: &[Option<FoundRow>],
+        most_bytes: usize,
+    ) -> Self {
+        let mut rows = Self {
+            most_bytes,
+            ..Self::default()
+        };
+        for (key, found) in keys.iter().zip(found) {
+            let key = key.as_deref().unwrap_or_default();
+            match found {
+                Some(row) => rows.push(key, Some(&row.value), row.times),
+                None => rows.push(key, None, RowTimes::default()),
+            }
+        }
+        rows
+    }
+
     /// Removes all rows, and sets after how many bytes the batch is full.
     pub fn restart(&mut self, most_bytes: usize) {
         self.clear();
@@ -143,9 +165,17 @@ impl StoredRows {
     }
 }
 
+/// The row of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundRow {
+    #[serde(with = "serde_bytes")]
+    value: Vec<u8>,
+    times: RowTimes,
+}
+
 /// What a read of keys has found, by the number of the key.
 pub struct FoundRows {
-    rows: Vec<Option<(Vec<u8>, RowTimes)>>,
+    rows: Vec<Option<FoundRow>>,
     most: usize,
     bytes: usize,
 }
@@ -165,7 +195,8 @@ impl FoundRows {
     pub fn set(&mut self, key: usize, value: &[u8], times: RowTimes) {
         self.bytes = self.bytes.saturating_add(value.len());
         if self.bytes <= self.most {
-            self.rows[key] = Some((value.to_vec(), times));
+            let value = value.to_vec();
+            self.rows[key] = Some(FoundRow { value, times });
         }
     }
 
@@ -179,20 +210,14 @@ impl FoundRows {
         self.bytes > self.most
     }
 
+    /// After how many bytes values are only counted.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
     /// The rows, one for each key.
-    pub fn into_rows(self, keys: &[Option<Vec<u8>>]) -> StoredRows {
-        let mut rows = StoredRows {
-            most_bytes: self.most,
-            ..StoredRows::default()
-        };
-        for (key, found) in keys.iter().zip(self.rows) {
-            let key = key.as_deref().unwrap_or_default();
-            match found {
-                Some((value, times)) => rows.push(key, Some(&value), times),
-                None => rows.push(key, None, RowTimes::default()),
-            }
-        }
-        rows
+    pub fn into_rows(self) -> Vec<Option<FoundRow>> {
+        self.rows
     }
 }
 

@@ -6,15 +6,18 @@ use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
 use holdfast_core::{Error, ErrorKind, Result};
+use serde_bytes::ByteBuf;
 
 use super::key_answers::{KeyAnswers, not_assembled};
-use crate::protocol::PartitionId;
+use crate::net::read::ReadTarget;
+use crate::net::stored_read::{self, StoredRead};
+use crate::protocol::{Epoch, PartitionId};
 use crate::reader::host_connection::ReadFailure;
 use crate::reader::read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
 use crate::reader::read_source::ReadSource;
 use crate::reader::state_reader::StateReader;
 use crate::reader::table_catalog::NamedTable;
-use crate::tables::{ReadCall, ReadRows};
+use crate::tables::{FEW_KEYS, ReadCall, ReadRows};
 
 /// How often keys are read if hosts end meanwhile.
 const ATTEMPTS: usize = 3;
@@ -107,10 +110,14 @@ impl StateReader {
             self.epochs.newest_at_least(bound, from.timeout)?;
         }
         let isolation_level = from.isolation_level(known.entry.isolation_level)?;
-        let named = (known.table.store(), call);
-        let found = self
+        let target = self
             .hosts
-            .newest(&known.operator, partition, isolation_level, named, keys)?;
+            .target(&known.operator, partition, isolation_level);
+        let stored = self.stored_of_one(known, &target, call, keys)?;
+        let found = match stored {
+            Some(found) => Some(found),
+            None => self.rows_of_one(known, &target, call, keys)?,
+        };
         let Some((epoch, rows)) = found else {
             return Ok(None);
         };
@@ -125,6 +132,70 @@ impl StateReader {
         let found = KeyAnswers::in_order(rows, keys.num_rows())?;
         let schema = found_schema(known, call)?;
         found.assembled(schema, state).map(Some)
+    }
+
+    /// Reads a few keys as they are stored; none if the host cannot answer, or if the rows cannot
+    /// be read so.
+    fn stored_of_one(
+        &self,
+        known: &NamedTable,
+        target: &ReadTarget,
+        call: &ReadCall,
+        batch: &RecordBatch,
+    ) -> Result<Option<(Epoch, Vec<RecordBatch>)>> {
+        let table = &known.table;
+        if batch.num_rows() > FEW_KEYS || !table.decodes_alone() {
+            return Ok(None);
+        }
+        let keys = table.stored_keys(call, batch)?;
+        let asked = keys.keys.iter().cloned();
+        let read = stored_read::encode(&StoredRead {
+            target: target.clone(),
+            store: table.store().to_owned(),
+            keys: asked.map(|key| key.map(ByteBuf::from)).collect(),
+            moments: keys.moments.clone(),
+        })?;
+        if read.len() > stored_read::MAX_REQUEST {
+            return Ok(None);
+        }
+        let (operator, partition) = (&known.operator, target.partition);
+        let found = self
+            .hosts
+            .newest(operator, partition, |connection| connection.stored(&read))?;
+        let Some((epoch, Some(rows))) = found else {
+            return Ok(None);
+        };
+        match table.decode_stored(call, (batch, &keys), &rows) {
+            Ok(batches) => Ok(Some((epoch, batches))),
+            Err(error) if error.kind() == ErrorKind::Serialization => {
+                // The query was started with other columns since the table was last read. The host
+                // decodes all rows; the next read here does.
+                log::debug!("operator {operator}: the host decodes the rows: {error}");
+                self.catalog.read(operator)?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads keys of one partition that its host decodes; none if it cannot answer.
+    fn rows_of_one(
+        &self,
+        known: &NamedTable,
+        target: &ReadTarget,
+        call: &ReadCall,
+        keys: &RecordBatch,
+    ) -> Result<Option<(Epoch, Vec<RecordBatch>)>> {
+        let store = known.table.store();
+        self.hosts
+            .newest(&known.operator, target.partition, |connection| {
+                let mut rows = Vec::new();
+                let at = connection.newest(target, (store, call), keys, &mut |batch| {
+                    rows.push(batch);
+                    Ok(())
+                })?;
+                Ok(at.map(|at| (at, rows)))
+            })
     }
 
     fn get_from(

@@ -7,17 +7,20 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use fastrand::Rng;
 use holdfast_host::net::message::{self, MessageKind};
 use holdfast_host::net::socket::Stream;
-use holdfast_host::tables::{ReadCall, ReadRows};
+use holdfast_host::net::stored_read::{self, StoredRead};
+use holdfast_host::tables::{Moments, ReadCall, ReadRows};
 
-use super::{Request, address, payload, reader, target};
+use super::{Request, address, payload, read_of, reader, target};
 use crate::support::{HostProcess, Spark, TaskRequest, left, matched, right};
 
 const MESSAGES: usize = 10_000;
 /// What the host may take more than before, for messages of less than 64 KB each.
 const MEMORY: u64 = 96 << 20;
 
+type Message = (MessageKind, Vec<u8>);
+
 /// Whole requests of every kind.
-fn requests(spark: &Spark) -> Vec<Vec<u8>> {
+fn requests(spark: &Spark) -> Vec<Message> {
     let keys = |keys: &[&str]| {
         let keys: ArrayRef = Arc::new(StringArray::from(keys.to_vec()));
         RecordBatch::try_from_iter([("key", keys)]).unwrap()
@@ -50,17 +53,36 @@ fn requests(spark: &Spark) -> Vec<Vec<u8>> {
         target: target(spark),
     };
     let unpin = Request::Unpin { view: 1 };
+    let stored = StoredRead {
+        moments: Moments {
+            as_of: Some(vec![20, 10]),
+            ..Moments::default()
+        },
+        ..read_of(spark, &["EUR", "USD"])
+    };
     newest
         .chain([payload(&pin, None), payload(&unpin, None)])
+        .map(|payload| (MessageKind::Read, payload))
+        .chain([(
+            MessageKind::ReadStored,
+            stored_read::encode(&stored).unwrap(),
+        )])
         .collect()
 }
 
 /// One of the requests with a few changes, or random bytes.
-fn damaged(requests: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+fn damaged(requests: &[Message], rng: &mut Rng) -> Message {
     if rng.u8(..16) == 0 {
-        return (0..rng.usize(..500)).map(|_| rng.u8(..)).collect();
+        let kind = *rng
+            .choice(&[MessageKind::Read, MessageKind::ReadStored])
+            .unwrap();
+        return (kind, (0..rng.usize(..500)).map(|_| rng.u8(..)).collect());
     }
-    let mut bytes = rng.choice(requests).unwrap().clone();
+    // A third of them has the kind without checks by Arrow.
+    let (kind, mut bytes) = match rng.u8(..3) {
+        0 => requests.last().unwrap().clone(),
+        _ => rng.choice(requests).unwrap().clone(),
+    };
     for _ in 0..rng.usize(1..4) {
         let at = rng.usize(..bytes.len().max(1)).min(bytes.len());
         match rng.u8(..5) {
@@ -70,19 +92,19 @@ fn damaged(requests: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
             // Extreme values of lengths and counts.
             3 if at < bytes.len() => bytes[at] = *rng.choice(&[0, 1, 0x7f, 0x80, 0xff]).unwrap(),
             _ => {
-                let other = rng.choice(requests).unwrap();
+                let (_, other) = rng.choice(requests).unwrap();
                 bytes.truncate(at);
                 bytes.extend_from_slice(&other[at.min(other.len())..]);
             }
         }
     }
-    bytes
+    (kind, bytes)
 }
 
 /// Sends a damaged message and then a request that is refused by its text; returns false if the
 /// host has closed the connection.
-fn exchange(stream: &mut Stream, bytes: &[u8], last: &[u8]) -> bool {
-    let sent = message::send(stream, MessageKind::Read, bytes)
+fn exchange(stream: &mut Stream, (kind, bytes): &Message, last: &[u8]) -> bool {
+    let sent = message::send(stream, *kind, bytes)
         .and_then(|()| message::send(stream, MessageKind::Read, last));
     if sent.is_err() {
         return false;
@@ -141,6 +163,17 @@ fn damaged_messages_neither_crash_a_host_nor_take_memory() {
         if !is_open {
             stream = reader(&address);
         }
+    }
+    // As many keys as fit: each takes a byte of the message and 32 of memory.
+    let mut many = read_of(&spark, &[]);
+    many.keys = vec![None; 8 << 20];
+    let many = stored_read::encode(&many).unwrap();
+    for keys in [&many[..], &many[..stored_read::MAX_REQUEST]] {
+        exchange(
+            &mut stream,
+            &(MessageKind::ReadStored, keys.to_vec()),
+            &last,
+        );
     }
     let more = host.peak_memory().saturating_sub(before);
     println!("{more} bytes more");

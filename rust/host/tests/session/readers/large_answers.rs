@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
-use holdfast_host::tables::{FOUND, ReadCall, ReadRows};
+use holdfast_host::net::message::{self, MessageKind};
+use holdfast_host::net::socket::Stream;
+use holdfast_host::net::stored_read::{self, StoredAnswer, StoredRead};
+use holdfast_host::tables::{FOUND, FoundRow, ReadCall, ReadRows};
+use serde_bytes::ByteBuf;
 use serde_json::json;
 
-use super::{Request, address, answers, payload, reader, target};
+use super::{Request, address, answers, payload, read_of, reader, receive, target};
 use crate::process;
 use crate::support::{HostProcess, Row, Spark, TaskRequest, batch, count_windows, left};
 
@@ -100,6 +104,40 @@ fn answer_to_many_keys_takes_bounded_memory_and_keeps_their_order() {
         }
     }
     assert!(numbers.next().is_none());
+}
+
+/// Asks for the first keys of the store as they are stored, and one that is not there.
+fn stored(stream: &mut Stream, spark: &Spark, count: usize) -> StoredAnswer<FoundRow> {
+    let mut read = StoredRead {
+        store: "hits".to_owned(),
+        ..read_of(spark, &["missing"])
+    };
+    read.keys
+        .extend((0..count).map(|number| Some(ByteBuf::from(key(number)))));
+    let read = stored_read::encode(&read).unwrap();
+    message::send(stream, MessageKind::ReadStored, &read).unwrap();
+    let (kind, answer) = receive(stream);
+    assert_eq!(kind, MessageKind::Answer);
+    stored_read::decode(&answer).unwrap()
+}
+
+#[test]
+fn few_keys_are_answered_at_once_only_if_their_rows_are_small() {
+    let (spark, host) = (Spark::new(), HostProcess::on_a_cluster());
+    fill(&spark, &host);
+    let mut stream = reader(&address(&spark));
+    let StoredAnswer::Rows { rows, .. } = stored(&mut stream, &spark, 10) else {
+        panic!("100 KB are few");
+    };
+    let found: Vec<bool> = rows.iter().map(Option::is_some).collect();
+    assert_eq!((found[0], &found[1..]), (false, &[true; 10][..]));
+    let answer = stored(&mut stream, &spark, 5_000);
+    assert!(matches!(answer, StoredAnswer::TooLarge { .. }), "50 MB");
+    // A value of any size is answered alone.
+    assert!(matches!(
+        stored(&mut stream, &spark, 0),
+        StoredAnswer::Rows { .. }
+    ));
 }
 
 #[test]

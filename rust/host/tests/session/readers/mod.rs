@@ -16,8 +16,10 @@ use holdfast_host::net::frame::MAX_PAYLOAD;
 use holdfast_host::net::message::{self, MessageKind};
 use holdfast_host::net::read::{self, READ, ReadAnswer, ReadRequest, ReadTarget};
 use holdfast_host::net::socket::{Endpoint, Stream};
+use holdfast_host::net::stored_read::StoredRead;
 use holdfast_host::protocol::{IsolationLevel, OperatorName, PartitionId, TcpEndpoint};
-use holdfast_host::tables::{ReadCall, ReadRows};
+use holdfast_host::tables::{Moments, ReadCall, ReadRows};
+use serde_bytes::ByteBuf;
 use serde_json::Value;
 
 use crate::support::{PATIENCE, Spark};
@@ -52,6 +54,16 @@ fn all_versions(spark: &Spark) -> Request {
             rows: ReadRows::Versions,
             ..ReadCall::default()
         },
+    }
+}
+
+/// A read of keys as they are stored.
+fn read_of(spark: &Spark, keys: &[&str]) -> StoredRead<Moments> {
+    StoredRead {
+        target: target(spark),
+        store: "table".to_owned(),
+        keys: keys.iter().map(|key| Some(ByteBuf::from(*key))).collect(),
+        moments: Moments::default(),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use holdfast_core::ErrorKind;
 use holdfast_host::net::message::{self, MessageKind};
+use holdfast_host::net::stored_read;
 
-use super::{Request, address, all_versions, greeted, reader, receive, send, target};
+use super::{Request, address, all_versions, greeted, read_of, reader, receive, send, target};
 use crate::support::{Host, Spark, TaskRequest, right};
 
 /// Runs epoch 0 with one rate.
@@ -49,6 +50,9 @@ fn reader_reads_only_the_root_of_its_token() {
         let error = message::decode_error(&payload);
         assert_eq!(error.kind().name(), ErrorKind::InvalidValue.name());
     }
+    let foreign = stored_read::encode(&read_of(&other, &["EUR"])).unwrap();
+    message::send(&mut stream, MessageKind::ReadStored, &foreign).unwrap();
+    assert_eq!(receive(&mut stream).0, MessageKind::Refused);
     send(&mut stream, &all_versions(&spark));
     assert_eq!(receive(&mut stream).0, MessageKind::Answer);
     // The same connection of the other root's readers.

@@ -1,0 +1,113 @@
+//! Reads of a few keys: the rows come as they are stored, and the reader decodes them.
+//!
+//! A row is about a hundred bytes, and a [`CallMessage`](crate::net::call::CallMessage) around it
+//! costs more than the read. `ReadStored` has a [`StoredRead`], and the `Answer` has a
+//! [`StoredAnswer`], both by `postcard`.
+
+use holdfast_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+use crate::net::read::{ReadEpoch, ReadTarget};
+
+/// The most bytes of a request. Decoded, a key may take 32 times its bytes.
+pub const MAX_REQUEST: usize = 256 << 10;
+
+/// Asks for the rows of keys of one table, in the newest final epoch; `M`: the times of keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredRead<M> {
+    /// The partition.
+    pub target: ReadTarget,
+    /// The table.
+    pub store: String,
+    /// The keys as they are stored. None finds nothing.
+    pub keys: Vec<Option<ByteBuf>>,
+    /// The times beside the keys.
+    pub moments: M,
+}
+
+/// What a host answers; `R`: a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StoredAnswer<R> {
+    /// The host has no database of the partition open.
+    Absent,
+    /// The rows are too large for one answer.
+    TooLarge {
+        /// What they are of.
+        at: ReadEpoch,
+    },
+    /// The rows.
+    Rows {
+        /// What they are of.
+        at: ReadEpoch,
+        /// One for each key; none where the key was not found.
+        rows: Vec<Option<R>>,
+    },
+}
+
+/// Encodes a request or an answer.
+///
+/// # Errors
+/// `Serialization` if it cannot be encoded.
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+    postcard::to_stdvec(message).map_err(|error| {
+        let text = format!("a read of keys cannot be sent: {error}");
+        Error::new(ErrorKind::Serialization, text)
+    })
+}
+
+/// Decodes a request or an answer.
+///
+/// # Errors
+/// `InvalidState` if reader and host are of different versions.
+pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    let damaged = |why: &str| {
+        let text = format!(
+            "a read of keys cannot be parsed ({why}): reader and host are of different versions"
+        );
+        Error::new(ErrorKind::InvalidState, text)
+    };
+    match postcard::take_from_bytes(bytes) {
+        Ok((message, [])) => Ok(message),
+        Ok(_) => Err(damaged("bytes follow it")),
+        Err(error) => Err(damaged(&error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Digest, Epoch, IsolationLevel, OperatorName, PartitionId};
+
+    #[test]
+    fn requests_and_answers_arrive_and_damaged_ones_are_errors() {
+        let read = StoredRead {
+            target: ReadTarget {
+                root: "root".to_owned(),
+                operator: OperatorName::new("join").expect("a name"),
+                partition: PartitionId(3),
+                isolation_level: IsolationLevel::ReadUncommitted,
+            },
+            store: "table".to_owned(),
+            keys: vec![Some(ByteBuf::from("key")), None],
+            moments: vec![7_i64],
+        };
+        let bytes = encode(&read).expect("encoded");
+        assert!(bytes.len() < 50, "{} bytes", bytes.len());
+        assert_eq!(decode::<StoredRead<Vec<i64>>>(&bytes).expect("whole"), read);
+        let answer = StoredAnswer::Rows {
+            at: ReadEpoch {
+                epoch: Epoch(7),
+                chain: Digest::ZERO,
+            },
+            rows: vec![Some("value".to_owned()), None],
+        };
+        let answer = encode(&answer).expect("encoded");
+        assert!(decode::<StoredAnswer<String>>(&answer).is_ok());
+        for cut in 0..bytes.len() {
+            assert!(decode::<StoredRead<Vec<i64>>>(&bytes[..cut]).is_err());
+        }
+        let longer = [&bytes[..], b"0"].concat();
+        assert!(decode::<StoredRead<Vec<i64>>>(&longer).is_err());
+    }
+}
