@@ -11,6 +11,7 @@ from holdfast._reader.read_source import Offline
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp, timestamp_micros
+from holdfast.spark.worker.garbage import leave_out_modules
 
 if TYPE_CHECKING:
     import pyarrow
@@ -78,6 +79,7 @@ class _NewestEpoch:
         """Returns a row with the newest epoch for each row."""
         import pyarrow as pa
 
+        leave_out_modules()
         for batch in rows:
             epochs = [self._reader.final_epoch()] * batch.num_rows
             yield pa.RecordBatch.from_arrays([pa.array(epochs, pa.int64())], names=[_EPOCH])
@@ -134,6 +136,7 @@ class _LookUp:
         """Adds the table's columns to batches of the frame's rows."""
         import pyarrow as pa
 
+        leave_out_modules()
         for rows in batches:
             batch, epoch = self._without_epoch(rows)
             given = {key: batch.column(name) for key, name in self._keys.items()}

@@ -15,6 +15,7 @@ from holdfast._progress import COUNTED
 from holdfast.errors import HoldfastError
 from holdfast.spark.epoch import Epoch
 from holdfast.spark.worker.filler import filler
+from holdfast.spark.worker.garbage import leave_out_modules
 from holdfast.spark.worker.input_end import check_input_ended
 from holdfast.spark.worker.task_epoch import task_epoch
 from holdfast.spark.worker.task_settings import check_settings
@@ -64,6 +65,7 @@ class OperatorTask:
         context = TaskContext.get()
         if context is None:
             raise HoldfastError("an operator's task runs in a Spark task only")
+        leave_out_modules()
         request = self._session(context)
         client = connect()
         try:

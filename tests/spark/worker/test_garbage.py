@@ -1,0 +1,28 @@
+"""What a worker's garbage collector looks at."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.spark.worker.garbage import leave_out_modules
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_modules_are_left_out_and_later_garbage_is_not(collector: None):
+    leave_out_modules()
+    left_out = gc.get_freeze_count()
+    assert left_out > 10_000
+    leave_out_modules()
+    assert gc.get_freeze_count() == left_out
+    circle: list[object] = []
+    circle.append(circle)
+    del circle
+    assert gc.collect() > 0
