@@ -1,10 +1,14 @@
-"""Input of which every reader knows what the state is after each epoch: file n is epoch n.
+"""Input of which every reader knows what the state is after each epoch: file n has the rows n.
+
+An epoch has one file. It has two after a driver that was killed when Spark's source had recorded
+its next file, and the epoch was not planned yet.
 
 Two tables are made of it: `newest` has each key's newest row, `history` all of them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,40 +22,46 @@ SCHEMA = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("n", 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def time_of(epoch: int) -> datetime:
-    """The time of the rows of an epoch."""
-    return _START + timedelta(seconds=epoch)
+def last_file(root: Path, epoch: int) -> int:
+    """The last file of an epoch, by Spark's record of its offsets."""
+    planned = (root / "query" / "offsets" / str(epoch)).read_text()
+    return int(json.loads(planned.splitlines()[-1])["logOffset"])
 
 
-def has_row(key: int, epoch: int) -> bool:
-    """Whether an epoch has a row of the key with this number."""
-    return (key * 7 + epoch) % 3 == 0
+def time_of(file: int) -> datetime:
+    """The time of the rows of a file."""
+    return _START + timedelta(seconds=file)
 
 
-def newest(key: int, epoch: int) -> int | None:
-    """The epoch of a key's newest row after an epoch; None if it has none yet."""
-    rows = (before for before in range(epoch, max(epoch - 3, -1), -1) if has_row(key, before))
+def has_row(key: int, file: int) -> bool:
+    """Whether a file has a row of the key with this number."""
+    return (key * 7 + file) % 3 == 0
+
+
+def newest(key: int, file: int) -> int | None:
+    """The number in a key's newest row after a file; None if it has none yet."""
+    rows = (before for before in range(file, max(file - 3, -1), -1) if has_row(key, before))
     return next(rows, None)
 
 
-def versions(key: int, epoch: int) -> list[int]:
-    """The epochs of all rows of a key after an epoch."""
-    return [before for before in range(epoch + 1) if has_row(key, before)]
+def versions(key: int, file: int) -> list[int]:
+    """The numbers in all rows of a key after a file."""
+    return [before for before in range(file + 1) if has_row(key, before)]
 
 
-def write(folder: Path, epoch: int) -> None:
-    """Writes the rows of an epoch."""
-    rows = [key for key in range(len(KEYS)) if has_row(key, epoch)]
+def write(folder: Path, file: int) -> None:
+    """Writes the rows of a file."""
+    rows = [key for key in range(len(KEYS)) if has_row(key, file)]
     table = pa.Table.from_arrays(
         [
             pa.array([KEYS[key] for key in rows]),
-            pa.array([time_of(epoch)] * len(rows), SCHEMA.field("t").type),
-            pa.array([epoch] * len(rows), pa.int64()),
+            pa.array([time_of(file)] * len(rows), SCHEMA.field("t").type),
+            pa.array([file] * len(rows), pa.int64()),
         ],
         schema=SCHEMA,
     )
-    hidden = folder / f".{epoch:08}"
+    hidden = folder / f".{file:08}"
     pq.write_table(table, hidden)
     # Spark's file source reads files in the order of their modification times.
-    os.utime(hidden, (1_700_000_000 + epoch,) * 2)
-    hidden.rename(folder / f"{epoch:08}.parquet")
+    os.utime(hidden, (1_700_000_000 + file,) * 2)
+    hidden.rename(folder / f"{file:08}.parquet")

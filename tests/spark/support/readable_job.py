@@ -1,4 +1,4 @@
-"""A driver that stores the rows of `readable.py`, a file an epoch, until it is killed.
+"""A driver that stores the rows of `readable.py`, a file or two an epoch, until it is killed.
 
 python tests/spark/support/readable_job.py FOLDER MASTER [NAME=VALUE ...]
 """

@@ -15,6 +15,7 @@ import sys
 import threading
 import traceback
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import readable
@@ -27,6 +28,7 @@ class Reader:
     """One reader with a connection of its own."""
 
     def __init__(self, root: str, seed: int) -> None:
+        self.root = Path(root)
         self.state = hf.connect(root)
         self.chance = random.Random(seed)
         self.seen = -1
@@ -61,7 +63,8 @@ class Reader:
         asked = [readable.KEYS[key] for key in keys]
         found = self.state["newest"].get_batch(asked, **options)
         epoch = epoch_of(found.schema)
-        equal(found["n"].to_pylist(), [readable.newest(key, epoch) for key in keys], epoch)
+        file = readable.last_file(self.root, epoch)
+        equal(found["n"].to_pylist(), [readable.newest(key, file) for key in keys], epoch)
         return epoch
 
     def as_of(self, keys: list[int], options: dict[str, Any]) -> int:
@@ -70,7 +73,8 @@ class Reader:
         asked = [readable.KEYS[key] for key in keys]
         found = self.state["history"].get_batch(asked, as_of=readable.time_of(then), **options)
         epoch = epoch_of(found.schema)
-        rows = [readable.newest(key, min(then, epoch)) for key in keys]
+        last = readable.last_file(self.root, epoch)
+        rows = [readable.newest(key, min(then, last)) for key in keys]
         equal(found["n"].to_pylist(), rows, epoch)
         return epoch
 
@@ -79,7 +83,8 @@ class Reader:
         scan = self.state["newest"].scan(columns=["k", "n"], **options)
         epoch = epoch_of(scan.schema)
         rows = sorted((row["k"], row["n"]) for row in scan.read_all().to_pylist())
-        all_keys = ((name, readable.newest(key, epoch)) for key, name in enumerate(readable.KEYS))
+        file = readable.last_file(self.root, epoch)
+        all_keys = ((name, readable.newest(key, file)) for key, name in enumerate(readable.KEYS))
         equal(rows, [row for row in all_keys if row[1] is not None], epoch)
         return epoch
 
@@ -87,7 +92,8 @@ class Reader:
         """Reads a key's whole history."""
         scan = self.state["history"].versions(readable.KEYS[key], **options)
         epoch = epoch_of(scan.schema)
-        equal(scan.read_all()["n"].to_pylist(), readable.versions(key, epoch), epoch)
+        file = readable.last_file(self.root, epoch)
+        equal(scan.read_all()["n"].to_pylist(), readable.versions(key, file), epoch)
         return epoch
 
 
