@@ -6,13 +6,13 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use holdfast_host::protocol::IsolationLevel;
-use holdfast_host::reader::AnswerState;
+use holdfast_host::reader::{AnswerState, ReadFrom};
 
-use crate::problem::{BEHIND, EPOCH, ISOLATION_LEVEL};
+use crate::problem::{BEHIND, EPOCH, ISOLATION_LEVEL, Problem};
 use crate::request::Params;
 use crate::response::Format;
 use crate::routes::PathValues;
-use crate::state::GatewayState;
+use crate::state::{GatewayState, ServedRoot};
 
 /// A request for rows or lists.
 pub struct Asked {
@@ -24,6 +24,25 @@ pub struct Asked {
     pub params: Params,
     /// The format of the response.
     pub format: Format,
+}
+
+impl Asked {
+    /// The root that the path names.
+    ///
+    /// # Errors
+    /// A problem names the roots.
+    pub fn root(&self) -> Result<Arc<ServedRoot>, Problem> {
+        self.state.root(self.path.root.as_deref())
+    }
+
+    /// Which state to read.
+    ///
+    /// # Errors
+    /// A problem names the parameter that is wrong.
+    pub fn read_from(&self) -> Result<ReadFrom, Problem> {
+        let (offline, longest) = (self.state.offline, self.state.limits.timeout);
+        self.params.read_from(offline, longest)
+    }
 }
 
 /// A response in JSON.

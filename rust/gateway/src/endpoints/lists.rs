@@ -32,7 +32,7 @@ pub async fn roots(asked: Asked) -> Result<Response, Problem> {
 
 /// Lists the tables of a root.
 pub async fn tables(asked: Asked) -> Result<Response, Problem> {
-    let root = asked.state.root(asked.path.root.as_deref())?;
+    let root = asked.root()?;
     let list = move |_permit| {
         let epoch = root.reader().epoch()?;
         let tables = root.reader().tables()?;
@@ -55,7 +55,7 @@ pub async fn tables(asked: Asked) -> Result<Response, Problem> {
 
 /// Lists the hosts of a root that answer.
 pub async fn hosts(asked: Asked) -> Result<Response, Problem> {
-    let root = asked.state.root(asked.path.root.as_deref())?;
+    let root = asked.root()?;
     let list = move |_permit| Ok((root.reader().epoch()?, root.reader().metrics()?));
     let (epoch, hosts) = asked.state.watching.run(list).await?;
     figures_response(&hosts, epoch)
@@ -63,7 +63,7 @@ pub async fn hosts(asked: Asked) -> Result<Response, Problem> {
 
 /// Lists the partitions of a root, with what ails them.
 pub async fn partitions(asked: Asked) -> Result<Response, Problem> {
-    let root = asked.state.root(asked.path.root.as_deref())?;
+    let root = asked.root()?;
     let list = move |_permit| Ok(root.reader().report()?);
     let report = asked.state.watching.run(list).await?;
     figures_response(&report.partitions, report.epoch)

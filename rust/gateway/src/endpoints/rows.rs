@@ -22,12 +22,8 @@ use crate::state::ReadKind;
 
 /// Returns the row of the key in the path.
 pub async fn row(asked: Asked) -> Result<Response, Problem> {
+    let (root, from, call) = (asked.root()?, asked.read_from()?, call(&asked.params)?);
     let state = asked.state;
-    let root = state.root(asked.path.root.as_deref())?;
-    let from = asked
-        .params
-        .read_from(state.offline, state.limits.timeout)?;
-    let call = call(&asked.params)?;
     let table = match root.known_table(&asked.path.table) {
         Some(table) => table,
         None => {
@@ -76,12 +72,8 @@ pub async fn rows(asked: Asked, body: Bytes) -> Result<Response, Problem> {
         let text = format!("{} keys are more than {most}: ask more often", keys.len());
         return Err(Problem::http(StatusCode::PAYLOAD_TOO_LARGE, text));
     }
+    let (root, from, call) = (asked.root()?, asked.read_from()?, call(&asked.params)?);
     let state = asked.state;
-    let root = state.root(asked.path.root.as_deref())?;
-    let from = asked
-        .params
-        .read_from(state.offline, state.limits.timeout)?;
-    let call = call(&asked.params)?;
     let read = move |_permit| {
         let table = root.table(&asked.path.table)?;
         let keys = KeyColumns::of_row(&table.description).parse_json(keys)?;

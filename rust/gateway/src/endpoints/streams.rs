@@ -112,9 +112,7 @@ async fn rows(
     asked: Asked,
     bounds: impl FnOnce(&KeyColumns) -> std::result::Result<Bounds, Problem> + Send + 'static,
 ) -> std::result::Result<Response, Problem> {
-    let from = asked
-        .params
-        .read_from(asked.state.offline, asked.state.limits.timeout)?;
+    let from = asked.read_from()?;
     let call = call(&asked.params)?;
     send(asked, move |table| {
         let (rows, keys) = bounds(&KeyColumns::of_key(&table.description))?;
@@ -129,8 +127,8 @@ async fn send(
     asked: Asked,
     read: impl FnOnce(&RootTable) -> std::result::Result<RowStream, Problem> + Send + 'static,
 ) -> std::result::Result<Response, Problem> {
+    let root = asked.root()?;
     let state = asked.state;
-    let root = state.root(asked.path.root.as_deref())?;
     let (format, limits) = (asked.format, state.limits);
     let begin = move |permit| {
         let mut rows = read(&root.table(&asked.path.table)?)?;

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 
 use super::read_call::ReadCall;
-use super::state_table::{EmitRows, StateTable};
+use super::state_table::{EmitRows, StateTable, not_assembled};
 use super::store_handle::{Moments, StoreHandle, without_versions};
 use super::stored_rows::{BATCH_ROWS, FoundRow, StoredRows, batch_bytes};
 use super::time_column::{micros, moments_of};
@@ -235,10 +235,8 @@ fn with_found(rows: RecordBatch, found: BooleanArray) -> Result<RecordBatch> {
     let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([field]).collect();
     let mut columns = rows.columns().to_vec();
     columns.push(Arc::new(found));
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| {
-        let text = format!("the rows of a read cannot be assembled: {error}");
-        Error::new(ErrorKind::Serialization, text)
-    })
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        .map_err(|error| not_assembled(&error))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub use key_form::KeyForm;
 pub use key_reads::{FEW_KEYS, FOUND, StoredKeys};
 pub use operator_tables::operator_tables;
 pub use read_call::{ReadCall, ReadRows};
-pub use state_table::{EmitRows, StateTable};
+pub use state_table::{EmitRows, StateTable, not_assembled};
 pub use store_handle::Moments;
 pub use stored_rows::FoundRow;
 pub use table_changes::TableChanges;

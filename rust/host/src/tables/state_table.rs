@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 
 use super::key_form::KeyForm;
@@ -326,9 +326,15 @@ impl StateTable {
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(place.len()));
-        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(|error| {
-            let text = format!("the rows of a read cannot be assembled: {error}");
-            Error::new(ErrorKind::Serialization, text)
-        })
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+            .map_err(|error| not_assembled(&error))
     }
+}
+
+/// The error of rows that cannot be put together.
+pub fn not_assembled(error: &ArrowError) -> Error {
+    Error::new(
+        ErrorKind::Serialization,
+        format!("the rows of a read cannot be assembled: {error}"),
+    )
 }

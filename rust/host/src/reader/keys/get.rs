@@ -8,7 +8,7 @@ use arrow_select::take::take_record_batch;
 use holdfast_core::{Error, ErrorKind, Result};
 use serde_bytes::ByteBuf;
 
-use super::key_answers::{KeyAnswers, not_assembled};
+use super::key_answers::KeyAnswers;
 use crate::net::read::ReadTarget;
 use crate::net::stored_read::{self, StoredRead};
 use crate::protocol::{Epoch, PartitionId};
@@ -17,7 +17,7 @@ use crate::reader::read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
 use crate::reader::read_source::ReadSource;
 use crate::reader::state_reader::StateReader;
 use crate::reader::table_catalog::NamedTable;
-use crate::tables::{FEW_KEYS, ReadCall, ReadRows};
+use crate::tables::{FEW_KEYS, ReadCall, ReadRows, not_assembled};
 
 /// How often keys are read if hosts end meanwhile.
 const ATTEMPTS: usize = 3;

@@ -9,7 +9,7 @@ use arrow_select::interleave::interleave_record_batch;
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::reader::read_from::{AnswerState, RowsAtEpoch};
-use crate::tables::FOUND;
+use crate::tables::{FOUND, not_assembled};
 
 /// The most bytes of a batch that is put together, by the average size of the rows.
 const BATCH_BYTES: usize = 64 << 20;
@@ -155,14 +155,6 @@ fn check_count(batches: &[RecordBatch], keys: usize) -> Result<()> {
 fn is_found(batch: &RecordBatch, row: usize) -> bool {
     let found = batch.column_by_name(FOUND);
     found.is_some_and(|found| found.as_boolean().value(row))
-}
-
-/// The error of rows that cannot be put together.
-pub fn not_assembled(error: &ArrowError) -> Error {
-    Error::new(
-        ErrorKind::Serialization,
-        format!("the rows of a read cannot be assembled: {error}"),
-    )
 }
 
 #[cfg(test)]
