@@ -40,9 +40,9 @@ impl Peer {
     /// fails does not show that the host is gone.
     ///
     /// If the host refuses connections, its process has probably ended, so the attempts end after a
-    /// fifth of the patience. A host that rejects the token is another host, so they end at once. A
-    /// host that rejects a proof may have a task of the run soon, so it counts as one that refuses
-    /// connections.
+    /// fifth of the patience. A host that rejects the token, or does not prove that it has the key,
+    /// is another host, so they end at once. A host that rejects a proof may have a task of the run
+    /// soon, so it counts as one that refuses connections.
     fn greet_again(&self) -> io::Result<Stream> {
         let started = Instant::now();
         loop {
@@ -88,7 +88,10 @@ impl Peer {
         let greeting = credential.greeting(&stream)?;
         message::send(&mut &stream, MessageKind::Hello, &greeting).map_err(late)?;
         match message::receive(&mut &stream, MAX_GREETING).map_err(late)? {
-            Some((MessageKind::Welcome, _)) => Ok(stream),
+            Some((MessageKind::Welcome, payload)) => {
+                credential.check_welcome(&payload, &stream)?;
+                Ok(stream)
+            }
             Some((MessageKind::Error, payload)) => Err(io::Error::new(
                 credential.rejected(),
                 message::decode_error(&payload).to_string(),

@@ -3,7 +3,8 @@
 use std::io;
 
 use crate::net::socket::Stream;
-use crate::net::writer_key::WriterKey;
+use crate::net::tls::Channel;
+use crate::net::writer_key::{ProvingEnd, WriterKey};
 
 /// What gives a worker the right to open a session.
 #[derive(Debug, Clone)]
@@ -23,11 +24,31 @@ impl Credential {
     pub fn greeting(&self, stream: &Stream) -> io::Result<Vec<u8>> {
         match self {
             Self::Token(token) => Ok(token.clone().into_bytes()),
-            Self::Key(key) => match stream.channel()? {
-                Some(channel) => Ok(key.proof(&channel).to_vec()),
-                None => Err(io::ErrorKind::InvalidInput.into()),
-            },
+            Self::Key(key) => {
+                let channel = encrypted(stream)?;
+                Ok(key.proof(ProvingEnd::Worker, &channel).to_vec())
+            }
         }
+    }
+
+    /// Checks the `Welcome` of the host at the other end. The owner of a key must prove that it has
+    /// it, too: a session's request and rows are sent to no other process.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if the host does not have the key; those of [`Stream::channel`].
+    pub fn check_welcome(&self, welcome: &[u8], stream: &Stream) -> io::Result<()> {
+        let Self::Key(key) = self else {
+            // The file system says whose socket it is.
+            return Ok(());
+        };
+        if key.is_proven(ProvingEnd::Host, welcome, &encrypted(stream)?) {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "the process there does not prove that it is a state host of this query: its claim \
+             below owners/ is false, so check who may write there",
+        ))
     }
 
     /// The kind of the error of a host that rejects it.
@@ -40,4 +61,10 @@ impl Credential {
             Self::Key(_) => io::ErrorKind::ConnectionRefused,
         }
     }
+}
+
+/// What distinguishes a connection, which must be encrypted, from all others.
+fn encrypted(stream: &Stream) -> io::Result<Channel> {
+    let channel = stream.channel()?;
+    channel.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }

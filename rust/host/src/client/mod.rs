@@ -87,8 +87,9 @@ impl Client {
     ///
     /// The request and the answer are JSON (`crate::host::request::Request`,
     /// `crate::host::request::Opened`). If another host owns the partition, the session opens
-    /// there; that host gets a proof of the request's secret, and not the secret. If that host is
-    /// unreachable, the session opens here and this host takes the partition over.
+    /// there. Worker and owner prove to each other that they have the request's secret, which is
+    /// not sent. If the owner is unreachable or proves nothing, the session opens here and this
+    /// host takes the partition over.
     ///
     /// # Errors
     /// `InvalidState` also for a second call, and if the partition keeps moving.

@@ -14,6 +14,7 @@ pub mod request;
 pub mod row_counts;
 
 pub(crate) use counters::OpenCount;
+pub use others::ProvenWriter;
 pub use reads::OpenView;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -163,10 +164,10 @@ impl Host {
         }
     }
 
-    /// Returns the id of the root that the worker at the other end of a connection may write; none
-    /// if its proof is not valid there.
-    pub(crate) fn writable_root(&self, proof: &[u8], channel: &Channel) -> Option<String> {
-        self.others.writers.root_of(proof, channel)
+    /// Returns the root that the worker at the other end of a connection may write; none if its
+    /// proof is not valid there.
+    pub(crate) fn proven_writer(&self, proof: &[u8], channel: &Channel) -> Option<ProvenWriter> {
+        self.others.writers.proven(proof, channel)
     }
 
     /// Returns the root of a session, after a check that it is the query's.

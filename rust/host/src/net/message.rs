@@ -4,7 +4,7 @@
 //! ```text
 //! worker                              host
 //! Hello(token or proof)    ------->
-//!                          <-------   Welcome
+//!                          <-------   Welcome(proof ?)
 //! Open(JSON)               ------->
 //!                          <-------   Opened(JSON), or Moved(JSON): open there, or here again;
 //!                                     or NotServed, to a worker of another executor
@@ -18,12 +18,13 @@
 //! ```
 //!
 //! The token of a host opens sessions over its Unix socket only. A worker of another executor sends
-//! a proof ([`crate::net::writer_key`]).
+//! a proof, and the host's `Welcome` has another ([`crate::net::writer_key`]): the worker sends its
+//! request only to a host that has the root's key.
 //!
 //! A reader sends `Read` ([`crate::net::read`]) or `ReadStored` ([`crate::net::stored_read`]) in
-//! place of `Open`. `Refused` in place
-//! of `Welcome`: the host serves too many readers. `Echo(bytes)` of a reader is answered by an
-//! `Answer` with the same bytes: what a message costs on this connection.
+//! place of `Open`. `Refused` in place of `Welcome`: the host serves too many readers.
+//! `Echo(bytes)` of a reader is answered by an `Answer` with the same bytes: what a message costs on
+//! this connection.
 //!
 //! Only operators whose code runs in the worker send `Call`s ([`crate::net::call`]); the last
 //! `Call` ends the operator.
@@ -65,7 +66,7 @@ pub enum MessageKind {
     Echo = 8,
     /// A reader's request for rows as they are stored ([`crate::net::stored_read`]).
     ReadStored = 9,
-    /// The token or the proof is accepted.
+    /// The token or the proof is accepted; the host's proof, to a worker of another executor.
     Welcome = 65,
     /// The session is open; JSON.
     Opened = 66,

@@ -1,25 +1,45 @@
-//! How a worker proves to a host on another machine that it may open sessions.
+//! How a worker and a host on another machine prove to each other that they belong to one query.
 //!
 //! ```text
 //! secret    random, made by the driver; in the pickled function of its tasks
 //! key       HMAC-SHA-256(secret, KEY, root id): the right to write one root
 //! channel   32 bytes that both ends of a connection derive from its handshake
-//! proof     HMAC-SHA-256(key, channel): the content of the `Hello`
+//! proof     HMAC-SHA-256(key, label of the end, channel): the content of `Hello` and `Welcome`
 //! ```
 //!
 //! The channel contains random values of both ends and the host's key, so the handshake is the
-//! host's challenge: a proof is valid on its own connection only. Neither a secret nor a key is
-//! ever sent to another machine. `docs/design/security.md` has the argument.
+//! challenge of both: a proof is valid on its own connection only. Each end has its own label, so
+//! that a host cannot return the worker's proof as its own. Neither a secret nor a key is ever sent
+//! to another machine. `docs/design/security.md` has the argument.
 
 use std::fmt;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use serde::{Deserialize, Serialize};
 
 use crate::net::tls::Channel;
 
 /// Keeps keys apart from what else is derived with HMAC; the number is that of the protocol.
-const KEY: &[u8] = b"holdfast writer 1 ";
+const KEY: &[u8] = b"holdfast writer 2 ";
+
+/// The end of a connection that makes a proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProvingEnd {
+    /// A worker: it may open sessions.
+    Worker,
+    /// A host: a task of its own executor has shown it the secret.
+    Host,
+}
+
+impl ProvingEnd {
+    const fn label(self) -> &'static [u8] {
+        match self {
+            Self::Worker => b"worker ",
+            Self::Host => b"host ",
+        }
+    }
+}
 
 /// A driver's secret. All runs that one driver process starts have the same one.
 #[derive(Clone, Serialize, Deserialize)]
@@ -43,15 +63,15 @@ impl WriterKey {
         Self(sign(secret.0.as_bytes(), &[KEY, root_id.as_bytes()]))
     }
 
-    /// What shows the host at the other end of a connection that this end has the key.
-    pub fn proof(&self, channel: &Channel) -> [u8; 32] {
-        sign(&self.0, &[&channel.0])
+    /// What shows the other end of a connection that `end`, which is this one, has the key.
+    pub fn proof(&self, end: ProvingEnd, channel: &Channel) -> [u8; 32] {
+        sign(&self.0, &[end.label(), &channel.0])
     }
 
-    /// Whether the other end of a connection has the key.
-    pub fn is_proven(&self, proof: &[u8], channel: &Channel) -> bool {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
-        hmac::verify(&key, &channel.0, proof).is_ok()
+    /// Whether `end`, which is the other end of a connection, has the key. The comparison takes
+    /// the same time wherever a wrong proof differs.
+    pub fn is_proven(&self, end: ProvingEnd, proof: &[u8], channel: &Channel) -> bool {
+        verify_slices_are_equal(&self.proof(end, channel), proof).is_ok()
     }
 }
 
@@ -73,6 +93,7 @@ fn sign(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use super::ProvingEnd::{Host, Worker};
     use super::*;
 
     fn key(secret: &str, root_id: &str) -> WriterKey {
@@ -80,15 +101,18 @@ mod tests {
     }
 
     #[test]
-    fn proof_is_for_one_secret_one_root_and_one_channel() {
+    fn proof_is_for_one_secret_one_root_one_channel_and_one_end() {
         let (mine, channel) = (key("secret", "root"), Channel([1; 32]));
-        let proof = mine.proof(&channel);
-        assert!(mine.is_proven(&proof, &channel));
-        assert!(!mine.is_proven(&proof, &Channel([2; 32])));
-        assert!(!mine.is_proven(&proof[..31], &channel));
-        assert!(!mine.is_proven(&[], &channel));
-        for other in [key("another", "root"), key("secret", "another")] {
-            assert!(!other.is_proven(&proof, &channel));
+        for (end, other_end) in [(Worker, Host), (Host, Worker)] {
+            let proof = mine.proof(end, &channel);
+            assert!(mine.is_proven(end, &proof, &channel));
+            assert!(!mine.is_proven(other_end, &proof, &channel));
+            assert!(!mine.is_proven(end, &proof, &Channel([2; 32])));
+            assert!(!mine.is_proven(end, &proof[..31], &channel));
+            assert!(!mine.is_proven(end, &[], &channel));
+            for other in [key("another", "root"), key("secret", "another")] {
+                assert!(!other.is_proven(end, &proof, &channel));
+            }
         }
     }
 
@@ -96,11 +120,16 @@ mod tests {
     /// needs another number in [`KEY`].
     #[test]
     fn derivation_has_not_changed() {
-        let proof = key("secret", "root").proof(&Channel([1; 32]));
-        let digits: String = proof.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = [Worker, Host].map(|end| -> String {
+            let proof = key("secret", "root").proof(end, &Channel([1; 32]));
+            proof.iter().map(|byte| format!("{byte:02x}")).collect()
+        });
         assert_eq!(
             digits,
-            "5eab4f1d2179ce56f6e606896f7686dd0d03be67ee7be22dc906fe8f0f043e57"
+            [
+                "03c2dc6353fb6e2fc6ac686cf4c948b342c6995b978ecedb7c3a57829814fdc5",
+                "d287343ace9bebd95df67411c1eb735088c779f6387a7b86f2a4339813c21802",
+            ]
         );
     }
 

@@ -157,10 +157,10 @@ impl ServerConnection {
                 &error,
             )?);
         }
-        message::send(&mut self.writer, MessageKind::Welcome, &[])?;
+        message::send(&mut self.writer, MessageKind::Welcome, right.welcome())?;
         let writable = match right {
             Right::WriteAny => None,
-            Right::Write(root) => Some(root),
+            Right::Write(writer) => Some(writer.root_id),
             Right::Read(root) => return self.serve_reads(host, &root),
         };
         let mut session = self.open(host, writable.as_deref())?;

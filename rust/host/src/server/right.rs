@@ -3,7 +3,7 @@
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use holdfast_core::{Error, ErrorKind, Result};
 
-use crate::host::Host;
+use crate::host::{Host, ProvenWriter};
 use crate::net::socket::Stream;
 
 /// What a peer may do.
@@ -11,8 +11,8 @@ use crate::net::socket::Stream;
 pub enum Right {
     /// To open any session. The peer is a worker of the host's own executor.
     WriteAny,
-    /// To open sessions of the root of this id. The peer is a worker of another executor.
-    Write(String),
+    /// To open sessions of one root. The peer is a worker of another executor.
+    Write(ProvenWriter),
     /// To read the root of this id.
     Read(String),
 }
@@ -33,7 +33,7 @@ impl Right {
             None => verify_slices_are_equal(greeting, token.as_bytes())
                 .is_ok()
                 .then_some(Self::WriteAny),
-            Some(channel) => host.writable_root(greeting, &channel).map(Self::Write),
+            Some(channel) => host.proven_writer(greeting, &channel).map(Self::Write),
         };
         let read = || host.readable_root(greeting).map(Self::Read);
         write.or_else(read).ok_or_else(|| {
@@ -45,5 +45,14 @@ impl Right {
             };
             Error::new(ErrorKind::InvalidState, text)
         })
+    }
+
+    /// The content of the `Welcome`. A worker of another executor sends its request only to a host
+    /// that has the root's key.
+    pub fn welcome(&self) -> &[u8] {
+        match self {
+            Self::Write(writer) => &writer.answer,
+            Self::WriteAny | Self::Read(_) => &[],
+        }
     }
 }

@@ -10,7 +10,7 @@ mod writers;
 pub use placement::Placement;
 pub use planned_moves::{PlannedMove, PlannedMoves};
 pub use unreachable::UnreachableHosts;
-pub use writers::Writers;
+pub use writers::{ProvenWriter, Writers};
 
 /// What a host knows of the other hosts.
 #[derive(Default)]

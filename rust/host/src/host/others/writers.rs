@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use crate::net::tls::Channel;
-use crate::net::writer_key::{WriterKey, WriterSecret};
+use crate::net::writer_key::{ProvingEnd, WriterKey, WriterSecret};
 use crate::protocol::RunNumber;
 
 /// The keys that workers of other executors may have, as tasks of this host's own executor have
@@ -20,6 +20,15 @@ pub struct Writers(Mutex<HashMap<String, WritersOfRun>>);
 struct WritersOfRun {
     run: RunNumber,
     keys: HashSet<WriterKey>,
+}
+
+/// A worker of another executor that has proved that it has a root's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvenWriter {
+    /// The id of the root.
+    pub root_id: String,
+    /// What proves to the worker that this host has the key, too.
+    pub answer: [u8; 32],
 }
 
 impl Writers {
@@ -40,16 +49,18 @@ impl Writers {
         }
     }
 
-    /// Returns the id of the root that the other end of a connection may write; none if its proof
-    /// is not valid there.
-    pub fn root_of(&self, proof: &[u8], channel: &Channel) -> Option<String> {
+    /// Returns the root that the other end of a connection may write; none if its proof is not
+    /// valid there.
+    pub fn proven(&self, proof: &[u8], channel: &Channel) -> Option<ProvenWriter> {
         let roots = self.0.lock();
-        let is_proven =
-            |writers: &WritersOfRun| writers.keys.iter().any(|key| key.is_proven(proof, channel));
-        roots
-            .iter()
-            .find(|(_, writers)| is_proven(writers))
-            .map(|(root_id, _)| root_id.clone())
+        roots.iter().find_map(|(root_id, writers)| {
+            let mut keys = writers.keys.iter();
+            let key = keys.find(|key| key.is_proven(ProvingEnd::Worker, proof, channel))?;
+            Some(ProvenWriter {
+                root_id: root_id.clone(),
+                answer: key.proof(ProvingEnd::Host, channel),
+            })
+        })
     }
 
     /// Forgets a root that is gone.
@@ -69,8 +80,10 @@ mod tests {
     }
 
     fn root_of(writers: &Writers, text: &str, root_id: &str) -> Option<String> {
-        let proof = WriterKey::of(&secret(text), root_id).proof(&CHANNEL);
-        writers.root_of(&proof, &CHANNEL)
+        let key = WriterKey::of(&secret(text), root_id);
+        let writer = writers.proven(&key.proof(ProvingEnd::Worker, &CHANNEL), &CHANNEL)?;
+        assert!(key.is_proven(ProvingEnd::Host, &writer.answer, &CHANNEL));
+        Some(writer.root_id)
     }
 
     #[test]

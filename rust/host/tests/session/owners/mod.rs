@@ -2,6 +2,7 @@
 
 mod claims;
 mod encryption;
+mod false_claims;
 mod rebalancing;
 mod secrets;
 mod stopped_hosts;
@@ -14,7 +15,7 @@ use holdfast_host::net::frame::MAX_PAYLOAD;
 use holdfast_host::net::message::{self, MessageKind};
 use holdfast_host::net::socket::{Endpoint, Stream};
 use holdfast_host::net::tls::Channel;
-use holdfast_host::net::writer_key::{WriterKey, WriterSecret};
+use holdfast_host::net::writer_key::{ProvingEnd, WriterKey, WriterSecret};
 use holdfast_host::protocol::TcpEndpoint;
 use serde_json::Value;
 
@@ -88,7 +89,7 @@ pub fn proof(spark: &Spark, secret: &str) -> impl Fn(&Channel) -> Vec<u8> {
     let meta: Value = serde_json::from_slice(&meta).unwrap();
     let secret = WriterSecret(secret.to_owned());
     let key = WriterKey::of(&secret, meta["id"].as_str().unwrap());
-    move |channel| key.proof(channel).to_vec()
+    move |channel| key.proof(ProvingEnd::Worker, channel).to_vec()
 }
 
 pub fn terms(spark: &Spark) -> Vec<String> {
