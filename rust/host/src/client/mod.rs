@@ -3,6 +3,7 @@
 
 mod connection;
 mod credential;
+mod peer;
 mod session_request;
 
 use std::io::{self, Write};
@@ -12,8 +13,9 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
 
-use crate::client::connection::{ClientConnection, ConnectionError, Peer};
+use crate::client::connection::{ClientConnection, ConnectionError};
 use crate::client::credential::Credential;
+use crate::client::peer::Peer;
 use crate::client::session_request::SessionRequest;
 use crate::host::request::MovedTo;
 use crate::net::batch_stream::{self, BatchReceiver, BatchSender, SendError};
