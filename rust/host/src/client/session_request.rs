@@ -57,11 +57,14 @@ impl<'a> SessionRequest<'a> {
             let secret = request.remove("writer_secret")?;
             Some(WriterSecret(secret.as_str()?.to_owned()))
         });
-        let secret = secret.ok_or_else(|| {
-            let text = "session request: a session at another executor needs a writer_secret";
-            Error::new(ErrorKind::InvalidValue, text)
-        })?;
-        Ok((request.to_string(), WriterKey::of(&secret, root_id)))
+        let root = request["root"].as_str();
+        let Some((secret, root)) = secret.zip(root) else {
+            let text = "session request: a session at another executor needs a root and a \
+                        writer_secret";
+            return Err(Error::new(ErrorKind::InvalidValue, text));
+        };
+        let key = WriterKey::of(&secret, root_id, root);
+        Ok((request.to_string(), key))
     }
 
     fn parsed(&self) -> Result<Value> {
@@ -92,7 +95,7 @@ mod tests {
             "{sent}"
         );
         let secret = WriterSecret("5ec7e7".to_owned());
-        assert_eq!(key, WriterKey::of(&secret, "an id"));
+        assert_eq!(key, WriterKey::of(&secret, "an id", "r"));
         let error = SessionRequest::new("{}").for_owner("an id");
         assert_eq!(error.expect_err("none").kind(), ErrorKind::InvalidValue);
     }

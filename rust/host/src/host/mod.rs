@@ -14,7 +14,7 @@ pub mod request;
 pub mod row_counts;
 
 pub(crate) use counters::OpenCount;
-pub use others::ProvenWriter;
+pub use others::{ProvenWriter, WritableRoot};
 pub use reads::OpenView;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -149,18 +149,23 @@ impl Host {
             .serve(request.root.as_deref(), request.local_dir.as_deref());
     }
 
-    /// Whether a session of another executor, whose worker may write the root of this id, may name
-    /// this root and this local folder.
-    pub(crate) fn serves(&self, request: &Request, root_id: &str) -> bool {
+    /// Whether a session of another executor, whose worker may write this root, may name the root
+    /// and the local folder of the request.
+    pub(crate) fn serves(&self, request: &Request, writable: &WritableRoot) -> bool {
         let (root, local_dir) = (request.root.as_deref(), request.local_dir.as_deref());
-        !request.scratch && root.is_some_and(|root| self.roots.serves(root, local_dir, root_id))
+        let served = root.and_then(|root| self.roots.served(root, local_dir));
+        let named = served.and_then(|root| WritableRoot::of(&root));
+        !request.scratch && named.as_ref() == Some(writable)
     }
 
     /// Lets workers of other executors open sessions of a root, if they have the secret of this
     /// request.
     pub(crate) fn admit_writers(&self, root: &Root, run: RunNumber, request: &Request) {
-        if let (Some(id), Some(secret)) = (root.identity.first_id(), &request.writer_secret) {
-            self.others.writers.admit(&id, run, secret);
+        let writers = &self.others.writers;
+        if let (Some(root), Some(name)) = (WritableRoot::of(root), &request.root)
+            && let Some(secret) = &request.writer_secret
+        {
+            writers.admit(root, name, run, secret);
         }
     }
 
@@ -235,8 +240,8 @@ impl Host {
             }
             self.calls.forget(root.path());
             self.others.placement.forget(root.path());
-            if let Some(id) = root.identity.first_id() {
-                self.others.writers.forget(&id);
+            if let Some(root) = WritableRoot::of(root) {
+                self.others.writers.forget(&root);
             }
         });
     }

@@ -53,13 +53,14 @@ impl OpenRoots {
         self.served.lock().insert(place);
     }
 
-    /// Whether a session of the host's own executor has named this root and local folder, and the
-    /// root has this id.
-    pub fn serves(&self, root: &str, local_dir: Option<&Path>, root_id: &str) -> bool {
-        let known = self.roots.lock().get(root).map(Arc::clone);
-        let id = known.and_then(|root| root.identity.first_id());
+    /// Returns the open root of this name, if a session of the host's own executor has named it
+    /// with this local folder.
+    pub fn served(&self, root: &str, local_dir: Option<&Path>) -> Option<Arc<Root>> {
         let place = (Some(root.to_owned()), local_dir.map(Path::to_owned));
-        id.as_deref() == Some(root_id) && self.served.lock().contains(&place)
+        if !self.served.lock().contains(&place) {
+            return None;
+        }
+        self.roots.lock().get(root).map(Arc::clone)
     }
 
     /// Sets the root of a name.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! secret    random, made by the driver; in the pickled function of its tasks
-//! key       HMAC-SHA-256(secret, KEY, root id): the right to write one root
+//! key       HMAC-SHA-256(secret, KEY, root id, root): the right to write one root
 //! channel   32 bytes that both ends of a connection derive from its handshake
 //! proof     HMAC-SHA-256(key, label of the end, channel): the content of `Hello` and `Welcome`
 //! ```
@@ -58,9 +58,12 @@ impl fmt::Debug for WriterSecret {
 pub struct WriterKey([u8; 32]);
 
 impl WriterKey {
-    /// The key for the root of this id.
-    pub fn of(secret: &WriterSecret, root_id: &str) -> Self {
-        Self(sign(secret.0.as_bytes(), &[KEY, root_id.as_bytes()]))
+    /// The key for the root of this id and name, which is that in the sessions' requests. Copies of
+    /// a root have the same id.
+    pub fn of(secret: &WriterSecret, root_id: &str, root: &str) -> Self {
+        let length = (root_id.len() as u64).to_le_bytes();
+        let parts = [KEY, &length, root_id.as_bytes(), root.as_bytes()];
+        Self(sign(secret.0.as_bytes(), &parts))
     }
 
     /// What shows the other end of a connection that `end`, which is this one, has the key.
@@ -96,13 +99,13 @@ mod tests {
     use super::ProvingEnd::{Host, Worker};
     use super::*;
 
-    fn key(secret: &str, root_id: &str) -> WriterKey {
-        WriterKey::of(&WriterSecret(secret.to_owned()), root_id)
+    fn key(secret: &str, root_id: &str, root: &str) -> WriterKey {
+        WriterKey::of(&WriterSecret(secret.to_owned()), root_id, root)
     }
 
     #[test]
     fn proof_is_for_one_secret_one_root_one_channel_and_one_end() {
-        let (mine, channel) = (key("secret", "root"), Channel([1; 32]));
+        let (mine, channel) = (key("secret", "id", "/root"), Channel([1; 32]));
         for (end, other_end) in [(Worker, Host), (Host, Worker)] {
             let proof = mine.proof(end, &channel);
             assert!(mine.is_proven(end, &proof, &channel));
@@ -110,7 +113,12 @@ mod tests {
             assert!(!mine.is_proven(end, &proof, &Channel([2; 32])));
             assert!(!mine.is_proven(end, &proof[..31], &channel));
             assert!(!mine.is_proven(end, &[], &channel));
-            for other in [key("another", "root"), key("secret", "another")] {
+            for other in [
+                key("another", "id", "/root"),
+                key("secret", "another", "/root"),
+                key("secret", "id", "/copy"),
+                key("secret", "id/", "root"),
+            ] {
                 assert!(!other.is_proven(end, &proof, &channel));
             }
         }
@@ -121,14 +129,14 @@ mod tests {
     #[test]
     fn derivation_has_not_changed() {
         let digits = [Worker, Host].map(|end| -> String {
-            let proof = key("secret", "root").proof(end, &Channel([1; 32]));
+            let proof = key("secret", "id", "/root").proof(end, &Channel([1; 32]));
             proof.iter().map(|byte| format!("{byte:02x}")).collect()
         });
         assert_eq!(
             digits,
             [
-                "03c2dc6353fb6e2fc6ac686cf4c948b342c6995b978ecedb7c3a57829814fdc5",
-                "d287343ace9bebd95df67411c1eb735088c779f6387a7b86f2a4339813c21802",
+                "6448b2f863e9c104b0ba3c21f2cbf83af911acc9ca963b2bb8ef62a2afb8e4e5",
+                "3228f27206df00390ae399dda344b4b4172aca7e4feb80ca779a0cb93cd16021",
             ]
         );
     }
@@ -136,7 +144,7 @@ mod tests {
     #[test]
     fn secret_and_key_are_not_printed() {
         let secret = WriterSecret("5ec7e7".to_owned());
-        let printed = format!("{secret:?} {:?}", WriterKey::of(&secret, "root"));
+        let printed = format!("{secret:?} {:?}", WriterKey::of(&secret, "id", "/root"));
         assert_eq!(printed, "WriterSecret { .. } WriterKey { .. }");
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, panic_message};
 
-use crate::host::{Host, OpenCount};
+use crate::host::{Host, OpenCount, WritableRoot};
 use crate::net::batch_stream::{self, BatchReceiver, BatchSender, SendError};
 use crate::net::call::CallMessage;
 use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
@@ -160,10 +160,10 @@ impl ServerConnection {
         message::send(&mut self.writer, MessageKind::Welcome, right.welcome())?;
         let writable = match right {
             Right::WriteAny => None,
-            Right::Write(writer) => Some(writer.root_id),
+            Right::Write(writer) => Some(writer.root),
             Right::Read(root) => return self.serve_reads(host, &root),
         };
-        let mut session = self.open(host, writable.as_deref())?;
+        let mut session = self.open(host, writable.as_ref())?;
         let mut batches = BatchReceiver::default();
         loop {
             let (kind, payload) = self.receive()?;
@@ -218,9 +218,13 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Opens the session, if `writable` is an id only of that root. The worker may return to this
-    /// connection if the owner it was sent to is unreachable.
-    fn open(&mut self, host: &Arc<Host>, writable: Option<&str>) -> Result<Session, SessionError> {
+    /// Opens the session; `writable` is the only root that it may have. The worker may return to
+    /// this connection if the owner it was sent to is unreachable.
+    fn open(
+        &mut self,
+        host: &Arc<Host>,
+        writable: Option<&WritableRoot>,
+    ) -> Result<Session, SessionError> {
         loop {
             let (kind, payload) = self.receive()?;
             if kind != MessageKind::Open {
@@ -228,7 +232,7 @@ impl ServerConnection {
             }
             let routed = match writable {
                 None => Some(Session::open(host, &payload)?),
-                Some(root_id) => Session::open_from_network(host, root_id, &payload)?,
+                Some(root) => Session::open_from_network(host, root, &payload)?,
             };
             let Some(routed) = routed else {
                 message::send(&mut self.writer, MessageKind::NotServed, &[])?;

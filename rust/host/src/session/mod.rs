@@ -16,8 +16,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use holdfast_core::{Error, ErrorKind, Result};
 
-use crate::host::Host;
 use crate::host::request::{MovedTo, Opened, Request, StageReport};
+use crate::host::{Host, WritableRoot};
 use crate::operator::Worker;
 use crate::partition::apply_object;
 use crate::root::Ownership;
@@ -58,8 +58,8 @@ impl Session {
         Self::open_request(host, request, None)
     }
 
-    /// As [`Session::open`], for a worker of another executor, which may write the root of this id:
-    /// `None` unless a task of this host's executor has used this root and the request's local
+    /// As [`Session::open`], for a worker of another executor, which may write this root: `None`
+    /// unless a task of this host's executor has used this root and the request's local
     /// folder.
     ///
     /// Otherwise the worker's key would give the right to read and write any folder as the host's
@@ -69,7 +69,7 @@ impl Session {
     /// As [`Session::open`].
     pub fn open_from_network(
         host: &Arc<Host>,
-        root_id: &str,
+        writable: &WritableRoot,
         json: &[u8],
     ) -> Result<Option<Routed>> {
         let request = Request {
@@ -77,7 +77,7 @@ impl Session {
             writer_secret: None,
             ..Request::parse(json)?
         };
-        if !host.serves(&request, root_id) {
+        if !host.serves(&request, writable) {
             log::warn!(
                 "a worker of another executor asks for the root {:?} with the local folder {:?}, \
                  which no task of this executor has used: refused",
@@ -86,11 +86,15 @@ impl Session {
             );
             return Ok(None);
         }
-        Self::open_request(host, request, Some(root_id)).map(Some)
+        Self::open_request(host, request, Some(writable)).map(Some)
     }
 
-    /// `writable`: the id of the only root that the session may have.
-    fn open_request(host: &Arc<Host>, request: Request, writable: Option<&str>) -> Result<Routed> {
+    /// `writable`: the only root that the session may have.
+    fn open_request(
+        host: &Arc<Host>,
+        request: Request,
+        writable: Option<&WritableRoot>,
+    ) -> Result<Routed> {
         let partition = request.partition;
         let mut opened = Opened {
             epoch: None,
@@ -102,8 +106,9 @@ impl Session {
             None => SessionState::Scratch,
             Some(query) => {
                 let root = host.root(&request, &query)?;
-                let root_id = root.identity.first_id().unwrap_or_default();
-                if writable.is_some_and(|writable| writable != root_id) {
+                if writable
+                    .is_some_and(|writable| WritableRoot::of(&root).as_ref() != Some(writable))
+                {
                     let text = "another root is under the path of the session's root now";
                     return Err(Error::new(ErrorKind::StateMismatch, text).path(root.path()));
                 }
@@ -113,6 +118,7 @@ impl Session {
                     .claim(&query.query_id, &query.run_id, query.epoch)?;
                 host.admit_writers(&root, run, &request);
                 if let Ownership::Elsewhere(owner) = host.own(&request, &root, run, &query)? {
+                    let root_id = root.identity.first_id().unwrap_or_default();
                     return Ok(Routed::Remote(MovedTo { root_id, owner }));
                 }
                 host.register_call(&root, &request, run, query.epoch)?;

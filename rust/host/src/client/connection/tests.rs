@@ -98,7 +98,7 @@ fn host_that_answers_no_greeting_is_unreachable() {
 
 #[test]
 fn worker_waits_for_a_silent_host_that_has_dropped_its_key() {
-    let writer = WriterKey::of(&WriterSecret("secret".to_owned()), "a root");
+    let writer = WriterKey::of(&WriterSecret("secret".to_owned()), "an id", "r");
     let key = HostKey::generate().expect("a key");
     let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
     let peer = Peer {

@@ -5,11 +5,13 @@
 mod placement;
 mod planned_moves;
 mod unreachable;
+mod writable_root;
 mod writers;
 
 pub use placement::Placement;
 pub use planned_moves::{PlannedMove, PlannedMoves};
 pub use unreachable::UnreachableHosts;
+pub use writable_root::WritableRoot;
 pub use writers::{ProvenWriter, Writers};
 
 /// What a host knows of the other hosts.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use parking_lot::Mutex;
 
+use super::writable_root::WritableRoot;
 use crate::net::tls::Channel;
 use crate::net::writer_key::{ProvingEnd, WriterKey, WriterSecret};
 use crate::protocol::RunNumber;
@@ -11,7 +12,7 @@ use crate::protocol::RunNumber;
 /// The keys that workers of other executors may have, as tasks of this host's own executor have
 /// shown.
 #[derive(Default)]
-pub struct Writers(Mutex<HashMap<String, WritersOfRun>>);
+pub struct Writers(Mutex<HashMap<WritableRoot, WritersOfRun>>);
 
 /// The keys of the newest run of a root.
 ///
@@ -25,8 +26,8 @@ struct WritersOfRun {
 /// A worker of another executor that has proved that it has a root's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvenWriter {
-    /// The id of the root.
-    pub root_id: String,
+    /// The root.
+    pub root: WritableRoot,
     /// What proves to the worker that this host has the key, too.
     pub answer: [u8; 32],
 }
@@ -34,18 +35,21 @@ pub struct ProvenWriter {
 impl Writers {
     /// Admits the workers of a run that have the secret. Those of earlier runs may not write any
     /// more, unless they have it, too.
-    pub fn admit(&self, root_id: &str, run: RunNumber, secret: &WriterSecret) {
+    ///
+    /// `name`: the root's, in the requests of the run.
+    pub fn admit(&self, root: WritableRoot, name: &str, run: RunNumber, secret: &WriterSecret) {
+        let key = WriterKey::of(secret, &root.id, name);
         let mut roots = self.0.lock();
         let newest = || WritersOfRun {
             run,
             keys: HashSet::new(),
         };
-        let writers = roots.entry(root_id.to_owned()).or_insert_with(newest);
+        let writers = roots.entry(root).or_insert_with(newest);
         if writers.run < run {
             *writers = newest();
         }
         if writers.run == run {
-            writers.keys.insert(WriterKey::of(secret, root_id));
+            writers.keys.insert(key);
         }
     }
 
@@ -53,19 +57,19 @@ impl Writers {
     /// valid there.
     pub fn proven(&self, proof: &[u8], channel: &Channel) -> Option<ProvenWriter> {
         let roots = self.0.lock();
-        roots.iter().find_map(|(root_id, writers)| {
+        roots.iter().find_map(|(root, writers)| {
             let mut keys = writers.keys.iter();
             let key = keys.find(|key| key.is_proven(ProvingEnd::Worker, proof, channel))?;
             Some(ProvenWriter {
-                root_id: root_id.clone(),
+                root: root.clone(),
                 answer: key.proof(ProvingEnd::Host, channel),
             })
         })
     }
 
     /// Forgets a root that is gone.
-    pub fn forget(&self, root_id: &str) {
-        self.0.lock().remove(root_id);
+    pub fn forget(&self, root: &WritableRoot) {
+        self.0.lock().remove(root);
     }
 }
 
@@ -79,29 +83,52 @@ mod tests {
         WriterSecret(text.to_owned())
     }
 
-    fn root_of(writers: &Writers, text: &str, root_id: &str) -> Option<String> {
-        let key = WriterKey::of(&secret(text), root_id);
+    fn root(path: &str) -> WritableRoot {
+        WritableRoot {
+            path: path.into(),
+            id: "an id".to_owned(),
+        }
+    }
+
+    fn admit(writers: &Writers, path: &str, run: u64, text: &str) {
+        writers.admit(root(path), path, RunNumber(run), &secret(text));
+    }
+
+    fn proven(writers: &Writers, text: &str, path: &str) -> Option<WritableRoot> {
+        let key = WriterKey::of(&secret(text), "an id", path);
         let writer = writers.proven(&key.proof(ProvingEnd::Worker, &CHANNEL), &CHANNEL)?;
         assert!(key.is_proven(ProvingEnd::Host, &writer.answer, &CHANNEL));
-        Some(writer.root_id)
+        Some(writer.root)
     }
 
     #[test]
     fn only_secrets_of_the_newest_run_are_admitted() {
         let writers = Writers::default();
-        writers.admit("a root", RunNumber(2), &secret("client"));
-        writers.admit("a root", RunNumber(2), &secret("function"));
-        writers.admit("a root", RunNumber(1), &secret("before"));
+        admit(&writers, "/root", 2, "client");
+        admit(&writers, "/root", 2, "function");
+        admit(&writers, "/root", 1, "before");
         for text in ["client", "function"] {
-            let root = root_of(&writers, text, "a root");
-            assert_eq!(root.as_deref(), Some("a root"), "{text}");
-            assert_eq!(root_of(&writers, text, "another root"), None);
+            assert_eq!(proven(&writers, text, "/root"), Some(root("/root")));
+            assert_eq!(proven(&writers, text, "/another"), None);
         }
-        assert_eq!(root_of(&writers, "before", "a root"), None);
-        writers.admit("a root", RunNumber(3), &secret("after"));
-        assert_eq!(root_of(&writers, "client", "a root"), None);
-        assert!(root_of(&writers, "after", "a root").is_some());
-        writers.forget("a root");
-        assert_eq!(root_of(&writers, "after", "a root"), None);
+        assert_eq!(proven(&writers, "before", "/root"), None);
+        admit(&writers, "/root", 3, "after");
+        assert_eq!(proven(&writers, "client", "/root"), None);
+        assert!(proven(&writers, "after", "/root").is_some());
+        writers.forget(&root("/root"));
+        assert_eq!(proven(&writers, "after", "/root"), None);
+    }
+
+    #[test]
+    fn copies_of_a_root_have_their_own_writers() {
+        let writers = Writers::default();
+        admit(&writers, "/root", 3, "secret");
+        admit(&writers, "/copy", 2, "secret");
+        for path in ["/root", "/copy"] {
+            assert_eq!(proven(&writers, "secret", path), Some(root(path)));
+        }
+        writers.forget(&root("/root"));
+        assert_eq!(proven(&writers, "secret", "/root"), None);
+        assert!(proven(&writers, "secret", "/copy").is_some());
     }
 }

@@ -1,6 +1,7 @@
 //! Several hosts on one root, as on a cluster.
 
 mod claims;
+mod copies;
 mod encryption;
 mod false_claims;
 mod rebalancing;
@@ -83,12 +84,24 @@ pub fn greeted(
     (stream, answer)
 }
 
+/// Sends a session's request; returns the kind of the answer.
+pub fn opened(mut stream: Stream, task: &TaskRequest) -> MessageKind {
+    let open = task.request.to_string();
+    message::send(&mut stream, MessageKind::Open, open.as_bytes()).unwrap();
+    message::receive(&mut stream, MAX_PAYLOAD)
+        .unwrap()
+        .unwrap()
+        .0
+}
+
 /// Returns the proof of a worker that has this secret.
 pub fn proof(spark: &Spark, secret: &str) -> impl Fn(&Channel) -> Vec<u8> {
     let meta = fs::read(spark.path().join("meta.json")).unwrap();
     let meta: Value = serde_json::from_slice(&meta).unwrap();
     let secret = WriterSecret(secret.to_owned());
-    let key = WriterKey::of(&secret, meta["id"].as_str().unwrap());
+    let location = spark.location();
+    let root = location["root"].as_str().unwrap();
+    let key = WriterKey::of(&secret, meta["id"].as_str().unwrap(), root);
     move |channel| key.proof(ProvingEnd::Worker, channel).to_vec()
 }
 

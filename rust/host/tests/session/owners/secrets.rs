@@ -6,13 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use holdfast_host::client::Client;
-use holdfast_host::net::frame::MAX_PAYLOAD;
-use holdfast_host::net::message::{self, MessageKind};
-use holdfast_host::net::socket::Stream;
+use holdfast_host::net::message::MessageKind;
 use holdfast_host::protocol::TcpEndpoint;
 use parking_lot::Mutex;
 
-use super::{IMPATIENT, endpoint, first_epoch, greeted, proof, published, terms};
+use super::{IMPATIENT, endpoint, first_epoch, greeted, opened, proof, published, terms};
 use crate::support::{Host, SECRET, Spark, TOKEN, TaskRequest, left, matched, right};
 
 /// The secret of a driver that is started later.
@@ -40,16 +38,6 @@ fn only_the_hosts_user_can_read_the_tokens_of_readers() {
         .collect();
     assert_eq!(addresses.len(), 1);
     assert_eq!(mode(&addresses[0]), 0o600);
-}
-
-/// Sends a session's request; returns the kind of the answer.
-fn opened(mut stream: Stream, task: &TaskRequest) -> MessageKind {
-    let open = task.request.to_string();
-    message::send(&mut stream, MessageKind::Open, open.as_bytes()).unwrap();
-    message::receive(&mut stream, MAX_PAYLOAD)
-        .unwrap()
-        .unwrap()
-        .0
 }
 
 /// Returns a host's answer to a worker of another executor that may write the root of `spark` and
