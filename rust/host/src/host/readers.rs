@@ -24,7 +24,8 @@ impl Host {
         let Some(partition) = found else {
             return Ok(None);
         };
-        let Some(view) = partition.read_view(target.isolation_level)? else {
+        let memory = self.memory.reads();
+        let Some(view) = partition.read_view(target.isolation_level, memory)? else {
             return Ok(None);
         };
         let tables = self.reads.tables(partition.root(), target, view.run)?;

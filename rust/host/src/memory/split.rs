@@ -13,7 +13,7 @@ const MIN_SHARED: usize = 8 << 20;
 ///
 /// Cached blocks of files, rows that are not in files yet, and rows that are being sorted each get
 /// a quarter of the memory. The rest is for uncommitted changes and the work of sessions; a quarter
-/// of it is for the rows of readers.
+/// of it is for readers.
 #[derive(Debug)]
 pub struct MemorySplit {
     sorting: Arc<Budget>,
@@ -64,7 +64,8 @@ impl MemorySplit {
         &self.uncommitted
     }
 
-    /// The budget of rows that are being sent to readers.
+    /// The budget of readers: rows that are being sent to them, and what they stage of epochs that
+    /// are not final.
     #[must_use]
     pub fn reads(&self) -> &Arc<Budget> {
         &self.reads

@@ -42,11 +42,15 @@ impl PartitionState {
     /// open, or if a session restores it.
     ///
     /// If Spark has committed the last session's epoch, it is applied first, as the next session
-    /// would.
+    /// would. `memory`: the budget of what the view stages of the next epoch.
     ///
     /// # Errors
     /// `Restore` and `StateMismatch` if the epoch cannot be applied: the next session fails, too.
-    pub fn read_view(&self, level: IsolationLevel) -> Result<Option<ReadView>> {
+    pub fn read_view(
+        &self,
+        level: IsolationLevel,
+        memory: &Arc<Budget>,
+    ) -> Result<Option<ReadView>> {
         let unapplied = {
             let Some(mut inner) = self.inner.try_lock_for(BUSY) else {
                 return Ok(None);
@@ -68,12 +72,12 @@ impl PartitionState {
             return Ok(None);
         };
         let result = self.final_view(&mut inner, &served, committed.as_ref());
-        let (staged, memory) = (Arc::clone(&inner.staged), Arc::clone(served.memory()));
+        let staged = Arc::clone(&inner.staged);
         inner.served = Some(served);
         drop(inner);
         match result? {
             Some(view) if level == IsolationLevel::ReadUncommitted => {
-                self.with_staged(view, &staged, &memory).map(Some)
+                self.with_staged(view, &staged, memory).map(Some)
             }
             view => Ok(view),
         }

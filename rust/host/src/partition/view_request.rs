@@ -106,11 +106,6 @@ impl ServedEpoch {
         }
     }
 
-    /// The budget of what is staged and not committed.
-    pub fn memory(&self) -> &Arc<Budget> {
-        &self.memory
-    }
-
     /// The request of the session after it.
     pub fn next(&self) -> ViewRequest<'_> {
         ViewRequest {

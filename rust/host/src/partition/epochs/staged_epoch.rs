@@ -29,7 +29,7 @@ pub struct StagedSource<'a> {
     pub epoch: Epoch,
     /// The partition's chain after it.
     pub chain: Digest,
-    /// The budget of the staged changes.
+    /// The reader's budget, for the staged changes.
     pub memory: &'a Arc<Budget>,
 }
 
@@ -156,8 +156,8 @@ impl StagedChanges {
         let mut memory = source.memory.share();
         let room = memory.room().max(MIN_BYTES);
         transaction.limit_memory(room);
-        // Sessions that open meanwhile have the rest.
-        memory.set(room.min(db.uncommitted_max_bytes().try_into().unwrap_or(0)));
+        // Reads that begin meanwhile have the rest.
+        memory.set(room.min(memory.limit()));
         apply_object(source.root, db, &mut transaction, head)?;
         memory.set(transaction.uncommitted_bytes());
         Ok(Self {

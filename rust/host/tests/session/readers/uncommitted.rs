@@ -18,6 +18,9 @@ use crate::support::{HostProcess, Spark, wait_until};
 const READERS: usize = 20;
 /// The host's memory for changes that are not committed.
 const UNCOMMITTED: u64 = 8 << 20;
+/// The host's memory, and what readers have of it.
+const MEMORY: u64 = 64 << 20;
+const READS: u64 = MEMORY / 16;
 /// What the host may take more for the first reader: the epoch has 40 MB of values.
 const FIRST: u64 = 64 << 20;
 /// What it may take more for all others together.
@@ -28,7 +31,7 @@ fn stage(spark: &Spark, host: &HostProcess, epoch: i64, keys: std::ops::Range<us
     spark.begin(epoch);
     let task = process::task(spark, epoch)
         .with("/settings/uncommitted_max_bytes", UNCOMMITTED)
-        .with("/settings/memory", 64 << 20);
+        .with("/settings/memory", MEMORY);
     let mut client = process::calling(&task, host.connect(), &[]);
     let value = vec![byte; 1_000];
     let keys: Vec<usize> = keys.collect();
@@ -78,14 +81,14 @@ fn first_byte(stream: &mut Stream, view: u64, key: &str) -> u8 {
     found[0]["value"].as_binary::<i32>().value(0)[0]
 }
 
-/// The bytes of changes in the host's memory that are not committed.
-fn held(stream: &mut Stream, spark: &Spark) -> u64 {
+/// The bytes in use of a part of the host's memory.
+fn held(stream: &mut Stream, spark: &Spark, part: &str) -> u64 {
     let root = target(spark).root;
     match answer(stream, &Request::Metrics { root }) {
         ReadAnswer::Metrics { metrics } => {
             let parts = metrics.memory.iter();
-            let part = parts.filter(|part| part.part == "uncommitted");
-            part.map(|part| part.held).sum()
+            let named = parts.filter(|named| named.part == part);
+            named.map(|named| named.held).sum()
         }
         other => panic!("{other:?}"),
     }
@@ -99,6 +102,7 @@ fn readers_of_a_staged_epoch_share_its_changes_within_the_memory() {
     stage(&spark, &host, 1, 0..40_000, b'1');
     let mut stream = reader(&address(&spark));
     let before = host.peak_memory();
+    let of_sessions = held(&mut stream, &spark, "uncommitted");
     let pin = Request::Pin {
         target: uncommitted(&spark),
     };
@@ -118,8 +122,10 @@ fn readers_of_a_staged_epoch_share_its_changes_within_the_memory() {
     println!("{first} bytes for the first reader, {others} for the others");
     assert!(first <= FIRST, "{first} bytes more");
     assert!(others <= OTHERS, "{others} bytes more");
-    // The epoch that waits for its commit has a share, too; each has at least half.
-    assert!(held(&mut stream, &spark) <= 2 * UNCOMMITTED);
+    // Sessions keep their memory. What is staged has all that reads have, or a part of it.
+    assert_eq!(held(&mut stream, &spark, "uncommitted"), of_sessions);
+    let of_reads = held(&mut stream, &spark, "reads");
+    assert!((1..=READS).contains(&of_reads), "{of_reads} bytes");
     // The views stay as they are. Once they end, nothing is left of the decided epoch.
     spark.commit(1);
     let pin = Request::Pin {
@@ -135,7 +141,10 @@ fn readers_of_a_staged_epoch_share_its_changes_within_the_memory() {
     }
     let stream = RefCell::new(stream);
     wait_until(
-        || held(&mut stream.borrow_mut(), &spark) == 0,
+        || {
+            let held = |part| held(&mut stream.borrow_mut(), &spark, part);
+            held("uncommitted") + held("reads") == 0
+        },
         || "memory of the decided epoch is held".to_owned(),
     );
 }
