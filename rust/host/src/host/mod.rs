@@ -36,15 +36,12 @@ use crate::host::request::{QueryEpoch, Request, Settings};
 use crate::host::row_counts::RowCounts;
 use crate::memory::split::MemorySplit;
 use crate::net::tls::Channel;
-use crate::partition::PartitionState;
+use crate::partition::{PartitionState, STAGE_IDLE};
 use crate::protocol::{Counts, Epoch, HostId, OperatorName, PartitionId, RunNumber, TcpEndpoint};
 use crate::root::{RanSince, ReaderAddress, Root, RootPresence};
 
 /// How long a database that must be closed may still be used by another session.
 const CLOSES: Duration = Duration::from_secs(5);
-
-/// How long what readers have of a staged epoch is held after its last use.
-const STAGE_IDLE: Duration = Duration::from_secs(10);
 
 /// The state that all sessions of a host share.
 pub struct Host {

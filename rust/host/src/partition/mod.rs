@@ -20,6 +20,8 @@ mod state;
 mod view;
 mod view_request;
 
+use std::time::Duration;
+
 pub use epochs::{
     DecidedEpoch, PreparedEpoch, StagedEpoch, StagedEpochs, StagedSource, apply_object,
     not_evaluated,
@@ -29,3 +31,6 @@ pub use read_view::ReadView;
 pub use state::PartitionState;
 pub use view::StateView;
 pub use view_request::{FlushPolicy, SnapshotPolicy, ViewRequest};
+
+/// How long what readers have of a staged epoch is held after its last use.
+pub const STAGE_IDLE: Duration = Duration::from_secs(10);

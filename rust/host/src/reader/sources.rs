@@ -10,7 +10,7 @@ use super::read_from::{AnswerState, Offline, ReadFrom};
 use super::read_source::ReadSource;
 use super::state_reader::StateReader;
 use super::table_catalog::NamedTable;
-use crate::partition::{StagedEpoch, StagedSource};
+use crate::partition::{STAGE_IDLE, StagedEpoch, StagedSource};
 use crate::protocol::{Digest, Epoch, PartitionDecision, PartitionId};
 
 /// How long a reader without copies waits before it asks the hosts again.
@@ -156,6 +156,8 @@ impl StateReader {
             memory: self.replicas.staging(),
         };
         let (transaction, staged) = view.staged.view(&source, &view.db, view.transaction)?;
+        // The next read may be soon, or there is none.
+        view.staged.drop_when_unused(STAGE_IDLE);
         Ok(CopyView {
             db: view.db,
             transaction,

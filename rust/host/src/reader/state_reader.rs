@@ -133,6 +133,12 @@ impl StateReader {
         })
     }
 
+    /// The memory of what this reader has staged of epochs that are not final, in bytes. It is
+    /// returned some seconds after the last read.
+    pub fn staged_bytes(&self) -> usize {
+        self.replicas.staging().held()
+    }
+
     /// Returns the newest final epoch; none before the first.
     ///
     /// # Errors

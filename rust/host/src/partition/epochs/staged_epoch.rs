@@ -1,6 +1,8 @@
 //! The epoch after the newest final one, as far as it is staged. Readers share it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_core::{Database, Result, Transaction};
@@ -38,6 +40,8 @@ pub struct StagedSource<'a> {
 pub struct StagedEpochs {
     /// The object that was read last.
     newest: Mutex<Option<Arc<StagedEpoch>>>,
+    /// Whether a thread waits until no reader uses the changes. Unset with the lock of `newest`.
+    watched: AtomicBool,
 }
 
 /// An object of the log whose changes are staged in a transaction that is never committed.
@@ -126,6 +130,36 @@ impl StagedEpochs {
         });
         drop(newest);
         drop(dropped);
+    }
+
+    /// As [`StagedEpochs::drop_unused`], in a thread that ends once there are no changes. For
+    /// processes without background work; called after each view.
+    pub fn drop_when_unused(self: &Arc<Self>, idle: Duration) {
+        if self.watched.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let weak = Arc::downgrade(self);
+        let watch = move || {
+            loop {
+                thread::sleep(idle);
+                let Some(staged) = weak.upgrade() else {
+                    return;
+                };
+                staged.drop_unused(idle);
+                let newest = staged.newest.lock();
+                if newest.is_none() {
+                    staged.watched.store(false, Ordering::SeqCst);
+                    return;
+                }
+            }
+        };
+        let started = thread::Builder::new()
+            .name("staged".to_owned())
+            .spawn(watch);
+        if let Err(error) = started {
+            log::debug!("what is staged is held until the next read: {error}");
+            self.watched.store(false, Ordering::SeqCst);
+        }
     }
 
     fn of(&self, object: StagedObject) -> Arc<StagedEpoch> {
