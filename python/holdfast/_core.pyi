@@ -639,6 +639,9 @@ class _ReadSource(TypedDict):
     isolation_level: str | None
     stale_ok: bool
 
+_Cache: TypeAlias = tuple[str | PathLike[str] | None, int | None]
+"""The folder of a reader's copies and their most bytes; None: the default."""
+
 @final
 class StateReader:
     """Reads the tables of a root. `holdfast.StateReader` has the interface for people.
@@ -647,9 +650,7 @@ class StateReader:
     """
 
     @staticmethod
-    def connect(
-        root: str, storage_options: dict[str, str], cache_dir: str | PathLike[str] | None
-    ) -> StateReader:
+    def connect(root: str, storage_options: dict[str, str], cache: _Cache) -> StateReader:
         """Raises `StateMismatchError` if the root holds no state."""
     def partitions(self) -> int:
         """Returns how many partitions the state has."""
@@ -726,7 +727,7 @@ class _GatewaySettings(TypedDict):
     tls: tuple[str, str] | None
     insecure: bool
     offline: str
-    cache_dir: str | PathLike[str] | None
+    cache: _Cache
     max_requests: int
     timeout: float
 

@@ -118,7 +118,16 @@ OPTIONS = {
     "doctor": ["memory", "local-dir"],
     "serve ROOT": ["listen"],
     "serve ROOT --listen=127.0.0.1:0": [
-        *("timeout", "max-requests", "token-file", "cert", "key", "cache-dir", "offline")
+        *(
+            "timeout",
+            "max-requests",
+            "token-file",
+            "cert",
+            "key",
+            "cache-dir",
+            "cache-bytes",
+            "offline",
+        )
     ],
 }
 # Command lines: VALUE is a value, ROOT the root.

@@ -11,6 +11,9 @@ from holdfast._reader.read_source import Offline, ReadSource
 
 _TIMEOUT: Final = 30.0
 
+Cache = tuple[str | None, int | None]
+"""Where a reader's copies are, and their most bytes; None: the default."""
+
 
 class Connection:
     """The extension's reader of a root, and how to make it again in another process."""
@@ -20,18 +23,18 @@ class Connection:
         root: str,
         storage_options: dict[str, str],
         offline: Offline,
-        cache_dir: str | None,
+        cache: Cache,
     ) -> None:
         arrow()
         self.root: Final = root
         self._storage_options: Final = storage_options
         self._offline: Final = offline
-        self._cache_dir: Final = cache_dir
-        self.core: Final = _core.StateReader.connect(root, storage_options, cache_dir)
+        self._cache: Final = cache
+        self.core: Final = _core.StateReader.connect(root, storage_options, cache)
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = tuple(self._storage_options.items())
-        return _shared, (self.root, options, self._offline, self._cache_dir)
+        return _shared, (self.root, options, self._offline, self._cache)
 
     def source(self, source: ReadSource) -> "_core._ReadSource":
         """Returns the options of a read as the extension takes them."""
@@ -55,13 +58,13 @@ def _shared(
     root: str,
     storage_options: tuple[tuple[str, str], ...],
     offline: Offline,
-    cache_dir: str | None,
+    cache: Cache,
 ) -> "Connection":
     """Returns the reader that all unpickled ones of this process share.
 
     A Python worker of Spark unpickles a function for each task, and lives longer.
     """
-    return _connected(getpid(), root, storage_options, offline, cache_dir)
+    return _connected(getpid(), root, storage_options, offline, cache)
 
 
 @lru_cache(maxsize=16)
@@ -70,6 +73,6 @@ def _connected(
     root: str,
     storage_options: tuple[tuple[str, str], ...],
     offline: Offline,
-    cache_dir: str | None,
+    cache: Cache,
 ) -> "Connection":
-    return Connection(root, dict(storage_options), offline, cache_dir)
+    return Connection(root, dict(storage_options), offline, cache)

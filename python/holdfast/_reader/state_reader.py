@@ -23,6 +23,7 @@ def connect(
     storage_options: Mapping[str, str] | None = None,
     offline: Offline = "auto",
     cache_dir: str | PathLike[str] | None = None,
+    cache_bytes: int | None = None,
 ) -> "StateReader":
     """Returns a reader of the state of a query, running or stopped, from any process.
 
@@ -35,17 +36,21 @@ def connect(
     same rows. `offline="never"` makes no copies, and waits for a host; `offline="only"` does not
     ask hosts.
 
+    The copies that are not being read take at most `cache_bytes` of the disk, by default 16 GiB:
+    the one that was not used for the longest time is deleted first. A copy that is larger is
+    deleted after each read, and made again by the next one.
+
     Needs pyarrow.
 
     Raises `StateMismatchError` if the root holds no state, `FormatVersionError` for another format,
-    `HoldfastError` if it cannot be read.
+    `HoldfastError` if it cannot be read, `ValueError` if `cache_bytes` is negative.
     """
     return StateReader(
         Connection(
             fspath(root),
             dict(storage_options or {}),
             offline,
-            None if cache_dir is None else fspath(cache_dir),
+            (None if cache_dir is None else fspath(cache_dir), cache_bytes),
         )
     )
 

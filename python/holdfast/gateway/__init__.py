@@ -31,7 +31,8 @@ class Gateway(AbstractContextManager["Gateway"]):
     `key` are PEM files. `insecure=True` says that something else encrypts.
 
     State hosts answer the reads. With `offline="auto"` the gateway reads copies, which it makes in
-    `cache_dir`, if none answers. At most `max_requests` reads run at the same time, each for at
+    `cache_dir`, if none answers. The copies of each root take at most `cache_bytes` of the disk, as
+    in `holdfast.connect`. At most `max_requests` reads run at the same time, each for at
     most `timeout` seconds.
 
     Raises `ValueError` for settings that would open the state to a network by accident,
@@ -50,6 +51,7 @@ class Gateway(AbstractContextManager["Gateway"]):
         insecure: bool = False,
         offline: Offline = "never",
         cache_dir: str | PathLike[str] | None = None,
+        cache_bytes: int | None = None,
         max_requests: int = 64,
         timeout: float = 30.0,
     ) -> None:
@@ -64,7 +66,7 @@ class Gateway(AbstractContextManager["Gateway"]):
                 "tls": _tls(cert, key),
                 "insecure": insecure,
                 "offline": offline,
-                "cache_dir": cache_dir,
+                "cache": (cache_dir, cache_bytes),
                 "max_requests": max_requests,
                 "timeout": timeout,
             }

@@ -1,7 +1,7 @@
 //! The gateway: state over HTTP.
 
 use crate::process::Process;
-use crate::reader::offline;
+use crate::reader::{Cache, cache_settings, offline};
 use crate::run::{drop_without_gil, run};
 use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_gateway::{self as gateway, GatewaySettings, Limits, RootSettings, TlsFiles, Token};
@@ -28,7 +28,7 @@ struct Settings {
     tls: Option<(PathBuf, PathBuf)>,
     insecure: bool,
     offline: String,
-    cache_dir: Option<PathBuf>,
+    cache: Cache,
     max_requests: usize,
     /// In seconds.
     timeout: f64,
@@ -63,7 +63,7 @@ impl Settings {
                 .map(|(certificate, key)| TlsFiles { certificate, key }),
             insecure: self.insecure,
             offline: offline(&self.offline)?,
-            cache_dir: self.cache_dir,
+            cache: cache_settings(self.cache)?,
             limits: Limits {
                 requests: self.max_requests,
                 timeout,

@@ -10,7 +10,7 @@ use arrow_schema::{Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::net::read::json;
 use holdfast_host::protocol::{Epoch, IsolationLevel, PartitionId};
-use holdfast_host::reader::{self, AnswerState, EpochSpan, Offline, ReadFrom};
+use holdfast_host::reader::{self, AnswerState, CacheSettings, EpochSpan, Offline, ReadFrom};
 use holdfast_host::root::StorageOptions;
 use holdfast_host::tables::{FOUND, ReadCall, ReadRows};
 use parking_lot::Mutex;
@@ -76,6 +76,21 @@ fn closed() -> Error {
     )
 }
 
+/// The folder of a reader's copies and their most bytes, or none of them for the default.
+pub type Cache = (Option<PathBuf>, Option<i64>);
+
+/// Where a reader's copies are, and how much of the disk they may take.
+pub fn cache_settings((directory, bytes): Cache) -> Result<CacheSettings> {
+    let default = CacheSettings::default();
+    let bytes = bytes.map_or(Ok(default.bytes), |bytes| {
+        u64::try_from(bytes).map_err(|_| {
+            let text = format!("cache_bytes is {bytes}: give 0 or more");
+            Error::new(ErrorKind::InvalidValue, text)
+        })
+    })?;
+    Ok(CacheSettings { directory, bytes })
+}
+
 /// Whether reads use copies.
 pub fn offline(text: &str) -> Result<Offline> {
     match text {
@@ -137,12 +152,12 @@ impl StateReader {
         py: Python<'_>,
         root: &str,
         storage_options: BTreeMap<String, String>,
-        cache_dir: Option<PathBuf>,
+        cache: Cache,
     ) -> PyResult<Self> {
         let process = Process::current();
         let options = StorageOptions(storage_options);
         let reader = run(py, process, || {
-            reader::StateReader::connect(root, &options, cache_dir.as_deref())
+            reader::StateReader::connect(root, &options, cache_settings(cache)?)
         })?;
         Ok(Self {
             process,

@@ -5,6 +5,7 @@ Its state hosts live on, and answer. With `copies` the reader does not ask them.
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -491,6 +492,25 @@ def test_a_reader_leaves_nothing_behind_and_writes_nothing(stream: Stream, tmp_p
     del reader
     assert list(cache.iterdir()) == []
     assert files() == before
+
+
+def test_copies_that_are_not_read_take_at_most_cache_bytes(stream: Stream, tmp_path):
+    stream.batch(left=[("a", 1, 1)])
+    stream.run(stored(stream))
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    with connect(stream, cache_dir=cache, cache_bytes=1 << 30, offline="only") as reader:
+        assert reader["table"].get("a")["x"] == 1
+        assert len(list(cache.rglob("CURRENT"))) == 1
+    with connect(stream, cache_dir=cache, cache_bytes=0, offline="only") as reader:
+        assert reader["table"].get("a")["x"] == 1
+        assert list(cache.rglob("CURRENT")) == []
+        other = pickle.loads(pickle.dumps(reader))
+        assert other["table"].get("a")["x"] == 1
+        assert list(cache.rglob("CURRENT")) == []
+        other.close()
+    with pytest.raises(ValueError, match="cache_bytes is -1: give 0 or more"):
+        connect(stream, cache_bytes=-1)
 
 
 def test_a_table_is_a_dataset_for_other_libraries(stream: Stream):

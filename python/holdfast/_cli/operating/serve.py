@@ -40,6 +40,12 @@ _FILE = click.Path(dir_okay=False)
     "--cache-dir", type=click.Path(file_okay=False), metavar="DIR", help="Where copies are."
 )
 @click.option(
+    "--cache-bytes",
+    type=click.IntRange(min=0, max=2**63 - 1),
+    metavar="N",
+    help="How much of the disk the copies of each root may take. [default: 16 GiB]",
+)
+@click.option(
     "--max-requests",
     type=click.IntRange(min=1, max=2**20),
     default=64,

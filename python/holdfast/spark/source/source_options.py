@@ -34,6 +34,7 @@ class SourceOptions:
     offline: Offline = "auto"
     timeout: float = 30.0
     cache_dir: str | None = None
+    cache_bytes: int | None = None
     storage_options: dict[str, str] = field(default_factory=dict[str, str])
 
     @staticmethod
@@ -81,6 +82,7 @@ class SourceOptions:
             offline=cast("Offline", offline),
             timeout=_seconds(given.get("timeout", "30")),
             cache_dir=given.get("cache_dir"),
+            cache_bytes=_number("cache_bytes", given),
             storage_options=storage,
         )
 
@@ -91,6 +93,7 @@ class SourceOptions:
             storage_options=self.storage_options,
             offline=self.offline,
             cache_dir=self.cache_dir,
+            cache_bytes=self.cache_bytes,
         )
 
     def find_table(self, reader: StateReader) -> StateTable:
@@ -143,6 +146,7 @@ _NAMES: Final = (
     "offline",
     "timeout",
     "cache_dir",
+    "cache_bytes",
 )
 
 

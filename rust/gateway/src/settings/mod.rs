@@ -5,10 +5,9 @@ mod tls;
 mod token;
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
 
 use holdfast_core::{Error, ErrorKind, Result};
-use holdfast_host::reader::Offline;
+use holdfast_host::reader::{CacheSettings, Offline};
 use holdfast_host::root::StorageOptions;
 
 pub use limits::Limits;
@@ -30,8 +29,8 @@ pub struct GatewaySettings {
     pub insecure: bool,
     /// Whether reads use copies of partitions that the gateway makes.
     pub offline: Offline,
-    /// Where copies are; none: in the temporary folder.
-    pub cache_dir: Option<PathBuf>,
+    /// Where the copies of each root are, and how much of the disk they may take.
+    pub cache: CacheSettings,
     /// What clients may use.
     pub limits: Limits,
 }
@@ -127,7 +126,7 @@ mod tests {
             tls: None,
             insecure: false,
             offline: Offline::Never,
-            cache_dir: None,
+            cache: CacheSettings::default(),
             limits: Limits::default(),
         }
     }

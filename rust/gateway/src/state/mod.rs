@@ -44,9 +44,9 @@ impl GatewayState {
     /// Those of `StateReader::connect`.
     pub fn connect(settings: &GatewaySettings) -> Result<Self> {
         let work = Work::new(settings.limits.requests);
-        let cache_dir = settings.cache_dir.as_deref();
         let roots = settings.roots.iter();
-        let roots = roots.map(|root| ServedRoot::connect(root, cache_dir, &work).map(Arc::new));
+        let roots = roots
+            .map(|root| ServedRoot::connect(root, settings.cache.clone(), &work).map(Arc::new));
         Ok(Self {
             roots: roots.collect::<Result<_>>()?,
             work,

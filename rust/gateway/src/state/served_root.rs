@@ -1,10 +1,9 @@
 //! A root that is served.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use holdfast_core::{ErrorKind, Result};
-use holdfast_host::reader::{StateReader, TableDescription};
+use holdfast_host::reader::{CacheSettings, StateReader, TableDescription};
 
 use super::key_reads::{GetRows, KeyReads};
 use super::work::Work;
@@ -39,8 +38,8 @@ impl ServedRoot {
     ///
     /// # Errors
     /// Those of `StateReader::connect`.
-    pub fn connect(settings: &RootSettings, cache_dir: Option<&Path>, work: &Work) -> Result<Self> {
-        let reader = StateReader::connect(&settings.address, &settings.options, cache_dir)?;
+    pub fn connect(settings: &RootSettings, cache: CacheSettings, work: &Work) -> Result<Self> {
+        let reader = StateReader::connect(&settings.address, &settings.options, cache)?;
         Ok(Self {
             name: settings.name.clone(),
             address: settings.address.clone(),

@@ -22,6 +22,7 @@ mod state_reader;
 mod table_catalog;
 
 pub use changes::EpochSpan;
+pub use copies::CacheSettings;
 pub use read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
 pub use report::{ConditionName, PartitionCondition, PartitionReport, Severity, StateReport};
 pub use row_stream::RowStream;

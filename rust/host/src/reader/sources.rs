@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
 
-use super::copies::{ReplicaSource, SharedReplica};
+use super::copies::{HeldCopy, ReplicaSource};
 use super::read_from::{AnswerState, Offline, ReadFrom};
 use super::read_source::ReadSource;
 use super::state_reader::StateReader;
@@ -137,13 +137,13 @@ impl StateReader {
             self.epochs.decision(epoch)
         };
         let at = (state.epoch, from.timeout);
-        let (view, replica) = self.replicas.view(source, at, &decide)?;
+        let (view, held) = self.replicas.view(source, at, &decide)?;
         if state.isolation_level.is_committed() {
             return Ok(CopyView {
                 db: view.db,
                 transaction: view.transaction,
-                _replica: replica,
                 _staged: None,
+                _held: held,
             });
         }
         let decided = decision.of(&known.operator, partition);
@@ -161,8 +161,8 @@ impl StateReader {
         Ok(CopyView {
             db: view.db,
             transaction,
-            _replica: replica,
             _staged: staged,
+            _held: held,
         })
     }
 }
@@ -171,8 +171,8 @@ impl StateReader {
 pub(super) struct CopyView {
     pub(super) db: Arc<Database>,
     pub(super) transaction: Transaction,
-    /// Holds the copy.
-    _replica: SharedReplica,
     /// Holds the memory of what is staged of the next epoch.
     _staged: Option<Arc<StagedEpoch>>,
+    /// Dropped last: the copy may be deleted then.
+    _held: HeldCopy,
 }

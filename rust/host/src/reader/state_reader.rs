@@ -1,13 +1,12 @@
 //! A reader of a root's state.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
 
-use super::copies::Replicas;
+use super::copies::{CacheSettings, Replicas};
 use super::epochs::FinalEpochs;
 use super::host_connection::ReadFailure;
 use super::live::LiveHosts;
@@ -40,7 +39,7 @@ pub struct StateReader {
 impl StateReader {
     /// Connects to a root that holds state.
     ///
-    /// `cache_dir`: where copies of partitions are; by default the temporary folder.
+    /// `cache`: where copies of partitions are, and how much of the disk they may take.
     ///
     /// # Errors
     /// `StateMismatch` if the root holds no state, `FormatVersion` for another format, `Io` if it
@@ -48,7 +47,7 @@ impl StateReader {
     pub fn connect(
         root: &str,
         options: &StorageOptions,
-        cache_dir: Option<&Path>,
+        cache: CacheSettings,
     ) -> Result<Arc<Self>> {
         let root = Arc::new(Root::existing(root, options)?);
         let (query_id, partitions) = root.identity.query()?;
@@ -59,7 +58,7 @@ impl StateReader {
             hosts: Arc::new(hosts),
             seen: AtomicI64::new(i64::MIN),
             catalog: TableCatalog::new(Arc::clone(&root)),
-            replicas: Replicas::new(cache_dir),
+            replicas: Replicas::new(cache),
             root,
             query_id,
             routing: Routing { partitions },

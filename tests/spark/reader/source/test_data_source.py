@@ -186,6 +186,7 @@ def test_a_table_without_a_final_epoch_is_refused(stream: Stream):
         ({"versions": "true"}, "only a versioned one keeps versions"),
         ({"epoch": "new"}, "option epoch is 'new'; give a number from 0"),
         ({"offline": "no"}, "offline is 'no'; it is one of"),
+        ({"cache_bytes": "-1"}, "option cache_bytes is '-1'; give a number from 0"),
         ({"key": "[1"}, "which is no JSON"),
     ],
 )

@@ -1,9 +1,11 @@
 //! A reader's own copies of partitions.
 
-mod old_copies;
+mod cache_settings;
+mod copy_cache;
 mod replica;
 mod replicas;
 
-pub use old_copies::SharedReplica;
+pub use cache_settings::CacheSettings;
+pub use copy_cache::HeldCopy;
 pub use replica::ReplicaSource;
 pub use replicas::Replicas;

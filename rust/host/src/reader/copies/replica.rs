@@ -1,5 +1,6 @@
 //! A reader's own copy of a partition's database, made from snapshots and log.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +31,9 @@ pub struct ReplicaSource {
 
 /// Finds the decision of an epoch, and fails if there is none.
 pub type Decide<'a> = dyn Fn(Epoch) -> Result<Arc<EpochDecision>> + 'a;
+
+/// Notes how many bytes a copy takes on the disk, or is about to take.
+pub type NoteBytes<'a> = dyn Fn(u64) + Sync + 'a;
 
 /// A copy of a partition's database in a directory of the reader.
 pub struct Replica {
@@ -76,15 +80,19 @@ impl Replica {
     /// # Errors
     /// `Restore` if the root no longer holds what the epoch's state is made of; `Io` if the disk
     /// fails.
-    pub fn view(&mut self, epoch: Epoch, decide: &Decide<'_>) -> Result<ReplicaView> {
-        if let Err(error) = self.advance(epoch, decide) {
-            // The root was rewound, or lost a part of its log that a snapshot replaces.
-            if error.kind() != ErrorKind::Restore || self.db.is_none() {
-                return Err(error);
-            }
-            self.discard()?;
-            self.advance(epoch, decide)?;
+    pub fn view(
+        &mut self,
+        epoch: Epoch,
+        decide: &Decide<'_>,
+        note: &NoteBytes<'_>,
+    ) -> Result<ReplicaView> {
+        let before = self.applied()?;
+        let advanced = self.advance_or_restore(epoch, decide, note);
+        // A part of a copy takes space, too.
+        if advanced.is_err() || self.applied()? != before {
+            note(bytes_in(&self.directory));
         }
+        advanced?;
         let db = self.db.clone().ok_or_else(closed)?;
         Ok(ReplicaView {
             transaction: db.begin()?,
@@ -93,12 +101,29 @@ impl Replica {
         })
     }
 
-    fn advance(&mut self, to: Epoch, decide: &Decide<'_>) -> Result<()> {
+    fn advance_or_restore(
+        &mut self,
+        epoch: Epoch,
+        decide: &Decide<'_>,
+        note: &NoteBytes<'_>,
+    ) -> Result<()> {
+        if let Err(error) = self.advance(epoch, decide, note) {
+            // The root was rewound, or lost a part of its log that a snapshot replaces.
+            if error.kind() != ErrorKind::Restore || self.db.is_none() {
+                return Err(error);
+            }
+            self.discard()?;
+            self.advance(epoch, decide, note)?;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, to: Epoch, decide: &Decide<'_>, note: &NoteBytes<'_>) -> Result<()> {
         let source = &self.source;
         let db = match &self.db {
             Some(db) => Arc::clone(db),
             None => {
-                let db = restore(source, &self.directory, to, decide)?;
+                let db = restore(source, &self.directory, to, (decide, note))?;
                 Arc::clone(self.db.insert(db))
             }
         };
@@ -145,7 +170,7 @@ fn restore(
     source: &ReplicaSource,
     directory: &Path,
     to: Epoch,
-    decide: &Decide<'_>,
+    (decide, note): (&Decide<'_>, &NoteBytes<'_>),
 ) -> Result<Arc<Database>> {
     let options = DatabaseOptions {
         durability: Durability::Changelog,
@@ -167,6 +192,8 @@ fn restore(
         }
         let progress = |progress: SnapshotTransfer| {
             if progress.copied == 0 {
+                // Other copies make room before this one grows.
+                note(progress.bytes);
                 log::info!(
                     "operator {}, partition {}: reading the snapshot of epoch {}, {} files",
                     id.operator,
@@ -195,6 +222,14 @@ fn restore(
     }
     Database::destroy(directory)?;
     Database::open(directory, &source.stores, options)
+}
+
+/// The bytes of the files in a database's directory; 0 if there is none.
+fn bytes_in(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    // RocksDB deletes files meanwhile.
+    let files = entries.filter_map(|entry| entry.metadata().ok());
+    files.map(|file| file.len()).sum()
 }
 
 /// Checks that a snapshot is what its name says.

@@ -1,6 +1,5 @@
 //! The replicas of a reader, in a folder that is removed with it.
 
-use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +10,8 @@ use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-use super::old_copies::{OldCopies, OldCopyKey, SharedReplica};
+use super::cache_settings::CacheSettings;
+use super::copy_cache::{CopyBounds, CopyCache, CopyKey, HeldCopy};
 use super::replica::{Decide, Replica, ReplicaSource, ReplicaView};
 use crate::memory::budget::Budget;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
@@ -24,14 +24,10 @@ const OLD_COPIES: usize = 16;
 /// The memory of a reader for what is staged of the next epoch; more is in files.
 const STAGING_BYTES: usize = 64 << 20;
 
-/// A replica's operator and partition.
-type ReplicaKey = (OperatorName, PartitionId);
-
 /// The replicas of a reader.
 pub struct Replicas {
     /// Dropped before the folder: each deletes its own copy.
-    shared: Mutex<HashMap<ReplicaKey, SharedReplica>>,
-    old: OldCopies,
+    cache: Arc<CopyCache>,
     /// None until the first copy is made.
     folder: Mutex<Option<TempDir>>,
     parent: PathBuf,
@@ -40,13 +36,15 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// No replicas yet. Their folder is made below `cache_dir`; none: the temporary folder.
-    pub fn new(cache_dir: Option<&Path>) -> Self {
+    /// No replicas yet.
+    pub fn new(settings: CacheSettings) -> Self {
         Self {
-            shared: Mutex::default(),
-            old: OldCopies::new(OLD_COPIES),
+            cache: CopyCache::new(CopyBounds {
+                old: OLD_COPIES,
+                bytes: settings.bytes,
+            }),
             folder: Mutex::default(),
-            parent: cache_dir.map_or_else(std::env::temp_dir, Path::to_owned),
+            parent: settings.directory.unwrap_or_else(std::env::temp_dir),
             made: AtomicU64::new(0),
             staging: Budget::new(STAGING_BYTES),
         }
@@ -63,41 +61,37 @@ impl Replicas {
     /// many older ones, the call waits for up to `timeout`.
     ///
     /// # Errors
-    /// Those of [`Replica::view`] and [`OldCopies::get_or_make`].
+    /// Those of [`Replica::view`] and [`CopyCache::get_or_make`].
     pub fn view(
         &self,
         source: ReplicaSource,
         (epoch, timeout): (Epoch, Duration),
         decide: &Decide<'_>,
-    ) -> Result<(ReplicaView, SharedReplica)> {
-        let key = (source.operator.clone(), source.partition);
-        let replica = {
-            let mut shared = self.shared.lock();
-            match shared.get(&key) {
-                Some(replica) => Arc::clone(replica),
-                None => {
-                    let replica = self.make(source.clone())?;
-                    Arc::clone(shared.entry(key).or_insert(replica))
-                }
-            }
-        };
-        {
-            let mut shared = replica.lock();
-            if shared.applied()?.is_none_or(|applied| applied <= epoch) {
-                let view = shared.view(epoch, decide)?;
-                drop(shared);
-                return Ok((view, replica));
-            }
-        }
-        let key = OldCopyKey {
+    ) -> Result<(ReplicaView, HeldCopy)> {
+        let key = CopyKey {
             operator: source.operator.clone(),
             partition: source.partition,
-            epoch,
+            epoch: None,
         };
         let make = || self.make(source.clone());
-        let replica = self.old.get_or_make(&key, timeout, &make)?;
-        let view = replica.lock().view(epoch, decide)?;
-        Ok((view, replica))
+        let newest = self.cache.get_or_make(&key, timeout, &make)?;
+        {
+            let mut replica = newest.replica().lock();
+            if replica.applied()?.is_none_or(|applied| applied <= epoch) {
+                let view = replica.view(epoch, decide, &|bytes| newest.set_bytes(bytes))?;
+                drop(replica);
+                return Ok((view, newest));
+            }
+        }
+        drop(newest);
+        let key = CopyKey {
+            epoch: Some(epoch),
+            ..key
+        };
+        let old = self.cache.get_or_make(&key, timeout, &make)?;
+        let note = |bytes| old.set_bytes(bytes);
+        let view = old.replica().lock().view(epoch, decide, &note)?;
+        Ok((view, old))
     }
 
     /// Returns the newest epoch at which the shared copies of these partitions are; none if one of
@@ -110,11 +104,12 @@ impl Replicas {
         operator: &OperatorName,
         partitions: &[PartitionId],
     ) -> Result<Option<Epoch>> {
-        let shared = self.shared.lock();
         let mut newest = None;
         for partition in partitions {
-            let replica = shared.get(&(operator.clone(), *partition));
-            let Some(replica) = replica.and_then(|replica| replica.try_lock()) else {
+            let Some(copy) = self.cache.newest(operator, *partition) else {
+                return Ok(None);
+            };
+            let Some(replica) = copy.replica().try_lock() else {
                 return Ok(None);
             };
             let Some(applied) = replica.applied()? else {
@@ -125,7 +120,7 @@ impl Replicas {
         Ok(newest)
     }
 
-    fn make(&self, source: ReplicaSource) -> Result<SharedReplica> {
+    fn make(&self, source: ReplicaSource) -> Result<Replica> {
         let mut folder = self.folder.lock();
         let folder = match &mut *folder {
             Some(folder) => folder,
@@ -133,7 +128,7 @@ impl Replicas {
         };
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let directory = folder.path().join(number.to_string());
-        Ok(Arc::new(Mutex::new(Replica::new(source, directory))))
+        Ok(Replica::new(source, directory))
     }
 
     fn make_folder(&self) -> Result<TempDir> {
