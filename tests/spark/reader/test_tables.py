@@ -474,6 +474,15 @@ def test_a_copy_is_made_from_the_snapshot_when_the_log_is_gone(stream: Stream):
     assert dict(zip(rows["k"].to_pylist(), rows["x"].to_pylist(), strict=True)) == model
     with pytest.raises(hf.errors.RestoreError, match=r"epoch \d+ cannot be read any more: the old"):
         table.get("z", epoch=0)
+    # The log still has its oldest epoch, and no snapshot from which the log leads there.
+    left = [int(folder.name) for folder in (stream.root / "log").iterdir()]
+    oldest = min(left)
+    for snapshot in stream.root.glob("snapshots/table/*/*"):
+        if snapshot.is_file() and int(snapshot.name.split(".")[0]) <= oldest:
+            snapshot.unlink()
+    gone = rf"epoch {oldest} cannot be read any more: .* the oldest that can be read is \d"
+    with pytest.raises(hf.errors.RestoreError, match=gone):
+        table.get("z", epoch=oldest, offline="only")
 
 
 def test_a_reader_leaves_nothing_behind_and_writes_nothing(stream: Stream, tmp_path):

@@ -23,8 +23,8 @@
 //!
 //! A reader sends `Read` ([`crate::net::read`]) or `ReadStored` ([`crate::net::stored_read`]) in
 //! place of `Open`. `Refused` in place of `Welcome`: the host serves too many readers.
-//! `Echo(bytes)` of a reader is answered by an `Answer` with the same bytes: what a message costs on
-//! this connection.
+//! `Echo(bytes)` of a reader is answered by an `Answer` with the same bytes: what a message costs
+//! on this connection.
 //!
 //! Only operators whose code runs in the worker send `Call`s ([`crate::net::call`]); the last
 //! `Call` ends the operator.

@@ -130,9 +130,13 @@ impl Replica {
         let applied = position::applied(&db, source.partition)?;
         let mut next = applied.map_or(source.first_epoch, Epoch::next);
         while next <= to {
-            let decision = decide(next)?;
-            DecidedEpoch::read(&source.root, &source.operator, source.partition, &decision)?
-                .apply(&source.root, &db, &source.query_id)?;
+            decide(next)
+                .and_then(|decision| {
+                    let (root, operator) = (&source.root, &source.operator);
+                    DecidedEpoch::read(root, operator, source.partition, &decision)
+                })
+                .and_then(|read| read.apply(&source.root, &db, &source.query_id))
+                .map_err(|error| explained(source, (next, to), error))?;
             next = next.next();
         }
         self.staged.drop_through(to);
@@ -230,6 +234,32 @@ fn bytes_in(directory: &Path) -> u64 {
     // RocksDB deletes files meanwhile.
     let files = entries.filter_map(|entry| entry.metadata().ok());
     files.map(|file| file.len()).sum()
+}
+
+/// The error of an epoch that cannot be applied. If the log has been cut off behind it, nothing is
+/// damaged: the snapshot that was the base of `to` is gone, too.
+fn explained(source: &ReplicaSource, (failed, to): (Epoch, Epoch), error: Error) -> Error {
+    if error.kind() != ErrorKind::Restore {
+        return error;
+    }
+    let begin = source.root.log.epochs().map(|log| log.into_iter().min());
+    if !matches!(begin, Ok(Some(begin)) if failed < begin) {
+        return error;
+    }
+    let snapshots = &source.root.snapshots;
+    let snapshots = snapshots.list(&source.operator, source.partition);
+    let oldest = snapshots
+        .ok()
+        .and_then(|all| all.iter().map(|id| id.epoch).min());
+    let oldest = oldest.map_or_else(
+        || "read the newest one".to_owned(),
+        |oldest| format!("the oldest that can be read is {oldest}"),
+    );
+    let text = format!(
+        "epoch {to} cannot be read any more: the query has removed the snapshot and the log \
+         before it; {oldest}"
+    );
+    Error::new(ErrorKind::Restore, text).path(source.root.path())
 }
 
 /// Checks that a snapshot is what its name says.

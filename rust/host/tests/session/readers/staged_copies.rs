@@ -5,7 +5,7 @@ use std::time::Duration;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::Schema;
 use holdfast_host::protocol::IsolationLevel;
-use holdfast_host::reader::{Offline, ReadFrom, StateReader};
+use holdfast_host::reader::{CacheSettings, Offline, ReadFrom, StateReader};
 use holdfast_host::root::StorageOptions;
 use holdfast_host::tables::ReadCall;
 
@@ -25,7 +25,7 @@ fn copy_drops_what_is_staged_after_the_last_read() {
     }
     let options = StorageOptions::default();
     let root = spark.path().to_str().unwrap();
-    let reader = StateReader::connect(root, &options, None).unwrap();
+    let reader = StateReader::connect(root, &options, CacheSettings::default()).unwrap();
     let from = ReadFrom {
         exactly: None,
         at_least: None,
