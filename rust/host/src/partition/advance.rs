@@ -21,7 +21,7 @@ impl PartitionState {
     /// The protocol's violations; `Restore` for a log that cannot be replayed; `Io` if the
     /// disk fails.
     pub fn view(self: &Arc<Self>, request: &ViewRequest<'_>) -> Result<StateView> {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let result = self.advance(&mut inner, request).and_then(|offsets| {
             StateView::new(Arc::clone(inner.db()?), request.memory, Some(offsets))
         });
@@ -47,7 +47,7 @@ impl PartitionState {
     /// # Errors
     /// As [`PartitionState::view`].
     pub fn prepare(&self, request: &ViewRequest<'_>) -> Result<Option<Epoch>> {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         match self.advance(&mut inner, request) {
             Ok(_) => {}
             // The epoch was committed during the restore.

@@ -14,7 +14,7 @@ impl PartitionState {
         metrics.snapshots.is_uploading = self.uploading.load(Ordering::Relaxed);
         metrics.snapshots.bytes = self.origin.lock().bytes();
         metrics.restore = self.restore.now();
-        let Some(inner) = self.inner.try_lock() else {
+        let Some(inner) = self.try_lock() else {
             metrics.is_busy = true;
             return metrics;
         };

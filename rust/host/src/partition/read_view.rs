@@ -52,7 +52,7 @@ impl PartitionState {
         memory: &Arc<Budget>,
     ) -> Result<Option<ReadView>> {
         let unapplied = {
-            let Some(mut inner) = self.inner.try_lock_for(BUSY) else {
+            let Some(mut inner) = self.try_lock_until(Instant::now() + BUSY) else {
                 return Ok(None);
             };
             self.unapplied(&mut inner)?
@@ -65,7 +65,7 @@ impl PartitionState {
         if let Some(unapplied) = &committed {
             self.decide(unapplied)?;
         }
-        let Some(mut inner) = self.inner.try_lock_for(BUSY) else {
+        let Some(mut inner) = self.try_lock_until(Instant::now() + BUSY) else {
             return Ok(None);
         };
         let Some(served) = inner.served.take() else {

@@ -34,7 +34,9 @@ impl PartitionState {
         } else {
             self.replay(inner, request, from, to)?;
         }
-        inner.staged.drop_through(to);
+        if let Some(staged) = inner.staged.take_through(to) {
+            inner.dropped.add(staged);
+        }
         let open = inner.opened()?;
         open.checked = Some(request.run);
         open.flush_if_due(request.flushes)
@@ -83,7 +85,7 @@ impl PartitionState {
             }
             Ok(())
         })?;
-        inner.prepared.drop_through(to);
+        inner.prepared.drop_through(to, &mut inner.dropped);
         log::info!(
             "{self}: epochs {from} to {to} restored in {:.2} s, {records} records",
             pace.elapsed().as_secs_f64()
@@ -109,8 +111,15 @@ impl PartitionState {
             }));
         }
         if let Some(decided) = decision.of(&self.operator, self.number)
-            && let Some(prepared) = inner.prepared.take(epoch, base, decided.digest)
+            && let Some(mut prepared) =
+                inner
+                    .prepared
+                    .take(epoch, (base, decided.digest), &mut inner.dropped)
         {
+            if prepared.transaction.has_spilled() {
+                // Holds the files when the commit is over.
+                inner.dropped.add(prepared.transaction.reader());
+            }
             let bytes = prepared.transaction.uncommitted_bytes() as u64;
             if self.apply_prepared(&db, prepared)? {
                 inner.snapshots.log_bytes += bytes;

@@ -67,7 +67,7 @@ impl PartitionState {
     /// may be so short (`availableNow`) that no other snapshot is due.
     pub fn snapshot_at_end(self: &Arc<Self>) {
         // If a session still restores the partition, there is no further epoch.
-        let Some(mut inner) = self.inner.try_lock() else {
+        let Some(mut inner) = self.try_lock() else {
             return;
         };
         let Some(terms) = inner.snapshots.last_terms else {
@@ -143,7 +143,7 @@ impl PartitionState {
         } = terms;
         let turn = UPLOAD.lock();
         let started = Instant::now();
-        let db = Arc::clone(self.inner.lock().db()?);
+        let db = Arc::clone(self.lock().db()?);
         // Writes most of the memtables while epochs continue, so that the checkpoint below, which
         // holds the lock, has little to write.
         db.flush(true)?;
@@ -153,7 +153,7 @@ impl PartitionState {
             return Ok(());
         };
         let (id, directory, mut known, (rebuilds, log_bytes)) = {
-            let mut inner = self.inner.lock();
+            let mut inner = self.lock();
             let before = (inner.rebuilds, inner.snapshots.log_bytes);
             let known = std::mem::take(&mut inner.snapshots.known);
             let OpenDatabase { db, directory, .. } = inner.opened()?;
@@ -187,7 +187,7 @@ impl PartitionState {
         let transfer = transfer?;
         // The upload may have taken long.
         let suspects = {
-            let mut inner = self.inner.lock();
+            let mut inner = self.lock();
             if inner.rebuilds != rebuilds {
                 drop(inner);
                 log::warn!(

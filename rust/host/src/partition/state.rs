@@ -1,15 +1,16 @@
 //! The database of one partition on this host, and what the host remembers of it.
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_core::{Commit, Database, Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
-use super::epochs::{PreparedEpoch, PreparedEpochs, StagedEpochs};
+use super::epochs::{DroppedChanges, PreparedEpoch, PreparedEpochs, StagedEpochs};
 use super::local::{LocalDirectory, OpenDatabase, close, position};
 use super::progress::RestoreProgress;
 use super::snapshot_history::{SnapshotHistory, SnapshotOrigin};
@@ -35,7 +36,7 @@ pub struct PartitionState {
     pub(super) snapshot_due_now: AtomicBool,
     pub(super) origin: Mutex<SnapshotOrigin>,
     pub(super) restore: RestoreProgress,
-    pub(super) inner: Mutex<PartitionInner>,
+    inner: Mutex<PartitionInner>,
 }
 
 /// The part of a partition's state that one session at a time uses.
@@ -45,6 +46,8 @@ pub struct PartitionInner {
     pub(super) prepared: PreparedEpochs,
     /// What readers have of the next epoch.
     pub(super) staged: Arc<StagedEpochs>,
+    /// Deleted after the release of the lock.
+    pub(super) dropped: DroppedChanges,
     pub(super) rebuilds: u64,
     pub(super) snapshots: SnapshotHistory,
     /// The run that has checked that the root is not ahead of Spark's checkpoint.
@@ -81,12 +84,28 @@ impl PartitionState {
         }
     }
 
+    /// Waits for the lock.
+    pub(super) fn lock(&self) -> LockedPartition<'_> {
+        LockedPartition::of(self.inner.lock())
+    }
+
+    /// Takes the lock, if it is free.
+    pub(super) fn try_lock(&self) -> Option<LockedPartition<'_>> {
+        self.inner.try_lock().map(LockedPartition::of)
+    }
+
+    /// Waits for the lock, up to a deadline.
+    pub(super) fn try_lock_until(&self, deadline: Instant) -> Option<LockedPartition<'_>> {
+        let inner = self.inner.try_lock_until(deadline);
+        inner.map(LockedPartition::of)
+    }
+
     /// Discards a database in which a session found damage.
     ///
     /// The next [`Self::view`] makes a new one. If another database is open by now, nothing is
     /// done.
     pub fn discard(&self, db: &Arc<Database>) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         if inner
             .open
             .as_ref()
@@ -127,25 +146,28 @@ impl PartitionState {
             );
             return;
         }
-        self.inner.lock().prepared.add(prepared);
+        let inner = &mut *self.lock();
+        inner.prepared.add(prepared, &mut inner.dropped);
     }
 
     /// Drops what readers have of the next epoch, if none has used it for longer than `idle`.
     pub fn drop_unused_stage(&self, idle: Duration) {
-        if let Some(inner) = self.inner.try_lock() {
-            inner.staged.drop_unused(idle);
+        if let Some(mut inner) = self.try_lock()
+            && let Some(unused) = inner.staged.take_unused(idle)
+        {
+            inner.dropped.add(unused);
         }
     }
 
     /// Flushes and closes the database; the next [`Self::view`] opens it again.
     pub fn close(&self) {
-        self.inner.lock().close();
+        self.lock().close();
     }
 
     /// As [`PartitionState::close`], if no session uses the database by `deadline`; returns whether
     /// it is closed.
     pub fn close_until(&self, deadline: Instant) -> bool {
-        let inner = self.inner.try_lock_until(deadline);
+        let inner = self.try_lock_until(deadline);
         inner.map(|mut inner| inner.close()).is_some()
     }
 
@@ -166,12 +188,12 @@ impl PartitionState {
 
     /// How often the local database was discarded and a new one made.
     pub fn rebuilds(&self) -> u64 {
-        self.inner.lock().rebuilds
+        self.lock().rebuilds
     }
 
     /// Committed changes that are not in files, in bytes; 0 while a session opens the database.
     pub fn unflushed_bytes(&self) -> u64 {
-        let inner = self.inner.try_lock();
+        let inner = self.try_lock();
         let open = inner.as_ref().and_then(|inner| inner.open.as_ref());
         open.map_or(0, |open| open.db.unflushed_bytes())
     }
@@ -215,6 +237,40 @@ impl PartitionState {
         let decision = self.decision(request, epoch)?;
         let decided = decision.of(&self.operator, self.number);
         Ok(decided.map_or(Digest::ZERO, PartitionDecision::chain))
+    }
+}
+
+/// The part of a partition's state that is locked, until this is dropped.
+pub(super) struct LockedPartition<'a> {
+    /// Released before the next field is dropped.
+    inner: MutexGuard<'a, PartitionInner>,
+    unlocked: DroppedChanges,
+}
+
+impl<'a> LockedPartition<'a> {
+    fn of(inner: MutexGuard<'a, PartitionInner>) -> Self {
+        let unlocked = DroppedChanges::default();
+        Self { inner, unlocked }
+    }
+}
+
+impl Drop for LockedPartition<'_> {
+    fn drop(&mut self) {
+        self.unlocked = std::mem::take(&mut self.inner.dropped);
+    }
+}
+
+impl Deref for LockedPartition<'_> {
+    type Target = PartitionInner;
+
+    fn deref(&self) -> &PartitionInner {
+        &self.inner
+    }
+}
+
+impl DerefMut for LockedPartition<'_> {
+    fn deref_mut(&mut self) -> &mut PartitionInner {
+        &mut self.inner
     }
 }
 
@@ -268,4 +324,37 @@ fn closed() -> Error {
         ErrorKind::StoreClosed,
         "the partition's database is closed; retry the task",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// Sets its flag if it is dropped while the partition is not locked.
+    struct Probe(Arc<PartitionState>, Arc<AtomicBool>);
+
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            self.1
+                .store(self.0.inner.try_lock().is_some(), Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn dropped_changes_are_deleted_without_the_lock() {
+        let objects = Arc::new(object_store::memory::InMemory::new());
+        let root = Arc::new(Root::over(objects, Path::new("memory")));
+        let operator = OperatorName::new("join").expect("a name");
+        let folder = Path::new("state");
+        let state = PartitionState::new(root, "q", operator, PartitionId(0), folder);
+        let (state, deleted) = (Arc::new(state), Arc::new(AtomicBool::new(false)));
+        let mut inner = state.lock();
+        inner
+            .dropped
+            .add(Probe(Arc::clone(&state), Arc::clone(&deleted)));
+        drop(inner);
+        assert!(deleted.load(Ordering::Relaxed));
+    }
 }

@@ -2,9 +2,11 @@
 //! log.
 
 mod decided_epoch;
+mod dropped_changes;
 mod prepared_epoch;
 mod staged_epoch;
 
 pub use decided_epoch::{DecidedEpoch, apply_object, not_evaluated};
+pub use dropped_changes::DroppedChanges;
 pub use prepared_epoch::{PreparedEpoch, PreparedEpochs};
 pub use staged_epoch::{StagedEpoch, StagedEpochs, StagedSource};

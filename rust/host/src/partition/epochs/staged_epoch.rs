@@ -113,27 +113,24 @@ impl StagedEpochs {
         Ok((view, Some(staged)))
     }
 
-    /// Drops the changes of this epoch and older ones; readers may still have them.
-    pub fn drop_through(&self, epoch: Epoch) {
+    /// Takes the changes of this epoch and older ones, which the caller deletes; readers may still
+    /// have them.
+    #[must_use]
+    pub fn take_through(&self, epoch: Epoch) -> Option<Arc<StagedEpoch>> {
         let mut newest = self.newest.lock();
-        let dropped = newest.take_if(|staged| staged.object.epoch <= epoch);
-        drop(newest);
-        // Freeing much memory takes a while.
-        drop(dropped);
+        newest.take_if(|staged| staged.object.epoch <= epoch)
     }
 
-    /// Drops the changes if no reader has used them for longer than `idle`.
-    pub fn drop_unused(&self, idle: Duration) {
+    /// Takes the changes if no reader has used them for longer than `idle`.
+    #[must_use]
+    pub fn take_unused(&self, idle: Duration) -> Option<Arc<StagedEpoch>> {
         let mut newest = self.newest.lock();
-        let dropped = newest.take_if(|staged| {
-            Arc::strong_count(staged) == 1 && staged.used.lock().elapsed() > idle
-        });
-        drop(newest);
-        drop(dropped);
+        newest
+            .take_if(|staged| Arc::strong_count(staged) == 1 && staged.used.lock().elapsed() > idle)
     }
 
-    /// As [`StagedEpochs::drop_unused`], in a thread that ends once there are no changes. For
-    /// processes without background work; called after each view.
+    /// Drops the changes once no reader has used them for longer than `idle`, in a thread that ends
+    /// with them. For processes without background work; called after each view.
     pub fn drop_when_unused(self: &Arc<Self>, idle: Duration) {
         if self.watched.swap(true, Ordering::SeqCst) {
             return;
@@ -145,7 +142,7 @@ impl StagedEpochs {
                 let Some(staged) = weak.upgrade() else {
                     return;
                 };
-                staged.drop_unused(idle);
+                drop(staged.take_unused(idle));
                 let newest = staged.newest.lock();
                 if newest.is_none() {
                     staged.watched.store(false, Ordering::SeqCst);

@@ -139,7 +139,7 @@ impl Replica {
                 .map_err(|error| explained(source, (next, to), error))?;
             next = next.next();
         }
-        self.staged.drop_through(to);
+        drop(self.staged.take_through(to));
         // An epoch that was rewound and computed anew has the number of the old one.
         let decision = decide(to)?;
         let decided = decision.of(&source.operator, source.partition);
