@@ -1,32 +1,30 @@
 //! The state hosts that serve a root, as a reader uses them.
 
+mod at_once;
+mod pinned_views;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::RecordBatch;
 use holdfast_core::Result;
 use parking_lot::Mutex;
 
+pub use self::pinned_views::{BatchOf, PinnedViews};
 use super::epochs::FinalEpochs;
-use super::host_connection::{FromHost, HostConnection, ReadFailure, failed};
+use super::host_connection::{FromHost, HostConnection, failed};
 use crate::net::metrics::HostMetrics;
 use crate::net::read::{ReadEpoch, ReadTarget};
 use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionDecision, PartitionId};
 use crate::root::{ReaderAddress, Root};
-use crate::tables::{EmitRows, ReadCall};
 
 /// How long the address of a partition's host is believed, and how long a host that does not answer
 /// is not asked again.
 const BELIEVED: Duration = Duration::from_secs(1);
-/// How often partitions are pinned again if their epochs differ.
-const PINS: usize = 3;
 /// The most idle connections to one host.
 const IDLE: usize = 8;
 /// How long a connection may be idle. Hosts end those that are idle for a minute.
 const IDLE_TIME: Duration = Duration::from_secs(50);
-/// How often a host whose views wait for those of other hosts is told that they are still needed.
-const TOUCHED: Duration = Duration::from_secs(20);
 
 /// The hosts of a root.
 pub struct LiveHosts {
@@ -44,21 +42,6 @@ struct KnownAddress {
     since: Instant,
     /// None if no host serves the partition, or if it did not answer.
     address: Option<Arc<ReaderAddress>>,
-}
-
-/// Views of several partitions, all of one epoch.
-pub struct PinnedViews {
-    hosts: Arc<LiveHosts>,
-    epoch: Epoch,
-    connections: HashMap<String, HostConnection>,
-    views: HashMap<PartitionId, PinnedView>,
-}
-
-struct PinnedView {
-    /// The token of its host.
-    host: String,
-    view: u64,
-    epoch: Epoch,
 }
 
 impl LiveHosts {
@@ -91,76 +74,6 @@ impl LiveHosts {
             return Ok(None);
         }
         Ok(Some((at.epoch, found)))
-    }
-
-    /// Pins views of partitions, all of one epoch; none if a host cannot answer.
-    ///
-    /// # Errors
-    /// The hosts'.
-    pub fn pin(
-        self: &Arc<Self>,
-        operator: &OperatorName,
-        partitions: &[PartitionId],
-        level: IsolationLevel,
-    ) -> Result<Option<PinnedViews>> {
-        let mut pinned = PinnedViews {
-            hosts: Arc::clone(self),
-            epoch: Epoch(0),
-            connections: HashMap::new(),
-            views: HashMap::new(),
-        };
-        for _ in 0..PINS {
-            for partition in partitions {
-                let known = pinned.views.get(partition);
-                if known.is_some_and(|view| view.epoch == pinned.epoch) {
-                    continue;
-                }
-                if !self.pin_one(&mut pinned, self.target(operator, *partition, level))? {
-                    return Ok(None);
-                }
-            }
-            let mut epochs = pinned.views.values().map(|view| view.epoch);
-            if epochs.all(|epoch| epoch == pinned.epoch) {
-                return Ok(Some(pinned));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Pins one partition; false if its host cannot answer.
-    fn pin_one(&self, pinned: &mut PinnedViews, target: ReadTarget) -> Result<bool> {
-        let (operator, partition) = (&target.operator, target.partition);
-        let Some(address) = self.address(operator, partition) else {
-            return Ok(false);
-        };
-        let old = pinned.views.remove(&partition);
-        let pin = |connection: &mut HostConnection| {
-            if let Some(old) = old.as_ref().filter(|old| old.host == address.token) {
-                connection.unpin(old.view)?;
-            }
-            connection.pin(&target)
-        };
-        let held = pinned.connections.remove(&address.token);
-        let answered = self.exchange(&address, held, pin)?;
-        let Some((connection, Some((view, at)))) = answered else {
-            self.forget(operator, partition);
-            return Ok(false);
-        };
-        pinned.connections.insert(address.token.clone(), connection);
-        if !self.is_decided(operator, partition, at)? {
-            self.forget(operator, partition);
-            return Ok(false);
-        }
-        pinned.epoch = pinned.epoch.max(at.epoch);
-        pinned.views.insert(
-            partition,
-            PinnedView {
-                host: address.token.clone(),
-                view,
-                epoch: at.epoch,
-            },
-        );
-        Ok(true)
     }
 
     /// Asks each host that serves a partition for its figures.
@@ -325,61 +238,6 @@ impl LiveHosts {
         let of_host = idle.entry(host.to_owned()).or_default();
         if of_host.len() < IDLE {
             of_host.push((Instant::now(), connection));
-        }
-    }
-}
-
-impl PinnedViews {
-    /// The epoch of all views.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
-    /// Reads rows of a partition.
-    ///
-    /// # Errors
-    /// The host's and those of `emit`; `InvalidState` if the host ends meanwhile.
-    pub fn rows(
-        &mut self,
-        partition: PartitionId,
-        call: (&str, &ReadCall),
-        batch: &RecordBatch,
-        emit: &mut EmitRows<'_>,
-    ) -> std::result::Result<(), ReadFailure> {
-        let gone = || ReadFailure::Elsewhere("the partition is not pinned".to_owned());
-        let view = self.views.get(&partition).ok_or_else(gone)?;
-        let mut connection = self.connections.remove(&view.host).ok_or_else(gone)?;
-        let mut touched = Instant::now();
-        let read = connection.rows(view.view, call, batch, &mut |rows| {
-            if touched.elapsed() > TOUCHED {
-                touched = Instant::now();
-                for other in self.connections.values_mut() {
-                    // The read of its views says what has failed.
-                    other.touch().unwrap_or_else(|failure| {
-                        log::debug!("a waiting host does not answer: {failure:?}");
-                    });
-                }
-            }
-            emit(rows)
-        });
-        // After a failure the host has ended, or its answer was not read to the end.
-        if read.is_ok() {
-            self.connections.insert(view.host.clone(), connection);
-        }
-        read
-    }
-
-    /// Releases the views, and keeps the connections for the next read.
-    pub fn release(mut self) {
-        for view in self.views.values() {
-            if let Some(connection) = self.connections.get_mut(&view.host)
-                && connection.unpin(view.view).is_err()
-            {
-                self.connections.remove(&view.host);
-            }
-        }
-        for (host, connection) in self.connections.drain() {
-            self.hosts.give_back(&host, connection);
         }
     }
 }

@@ -9,7 +9,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use super::copies::{CacheSettings, Replicas};
 use super::epochs::FinalEpochs;
 use super::host_connection::ReadFailure;
-use super::live::LiveHosts;
+use super::live::{BatchOf, LiveHosts};
 use super::read_from::{Offline, ReadFrom};
 use super::read_source::ReadSource;
 use super::routing::Routing;
@@ -281,6 +281,32 @@ impl StateReader {
         }
         self.read_copy(source, known, partition, call, batch, emit)
             .map_err(ReadFailure::Failed)
+    }
+
+    /// Reads all rows of several reads, each of one of these partitions, and returns them in this
+    /// order.
+    pub(super) fn read_each(
+        &self,
+        source: &mut ReadSource,
+        known: &NamedTable,
+        partitions: &[PartitionId],
+        call: &ReadCall,
+        batch: &BatchOf<'_>,
+    ) -> std::result::Result<Vec<Vec<RecordBatch>>, ReadFailure> {
+        if let Some(views) = &mut source.views {
+            return views.rows_of_each(partitions, (known.table.store(), call), batch);
+        }
+        let read = |(number, partition): (usize, &PartitionId)| {
+            let mut rows = Vec::new();
+            let batch = batch(number)?;
+            self.read_copy(source, known, *partition, call, &batch, &mut |batch| {
+                rows.push(batch);
+                Ok(())
+            })?;
+            Ok(rows)
+        };
+        let all: Result<_> = partitions.iter().enumerate().map(read).collect();
+        all.map_err(ReadFailure::Failed)
     }
 
     /// Reads rows of the reader's own copy of a partition.

@@ -206,22 +206,14 @@ impl StateReader {
         call: &ReadCall,
         keys: &RecordBatch,
     ) -> std::result::Result<RowsAtEpoch, ReadFailure> {
+        let partitions: Vec<PartitionId> = asked.iter().map(|(partition, _)| *partition).collect();
+        let keys_of = |number: usize| {
+            take_record_batch(keys, &UInt64Array::from(asked[number].1.clone()))
+                .map_err(|error| not_assembled(&error))
+        };
+        let found = self.read_each(source, known, &partitions, call, &keys_of)?;
         let mut answers = KeyAnswers::of(keys.num_rows());
-        for (partition, rows) in asked {
-            let of_partition = take_record_batch(keys, &UInt64Array::from(rows.clone()))
-                .map_err(|error| ReadFailure::Failed(not_assembled(&error)))?;
-            let mut found = Vec::new();
-            self.read(
-                source,
-                known,
-                *partition,
-                call,
-                &of_partition,
-                &mut |batch| {
-                    found.push(batch);
-                    Ok(())
-                },
-            )?;
+        for ((_, rows), found) in asked.iter().zip(found) {
             answers.add(rows, found).map_err(ReadFailure::Failed)?;
         }
         let found =

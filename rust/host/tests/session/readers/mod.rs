@@ -6,6 +6,7 @@ mod many;
 mod memory;
 mod old_epochs;
 mod rights;
+mod several_hosts;
 mod staged_copies;
 mod uncommitted;
 

@@ -1,0 +1,275 @@
+//! Views of several partitions in their hosts, all of one epoch.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use holdfast_core::Result;
+
+use super::LiveHosts;
+use super::at_once::at_once;
+use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionId};
+use crate::reader::host_connection::{HostConnection, ReadFailure};
+use crate::root::ReaderAddress;
+use crate::tables::{EmitRows, ReadCall};
+
+/// How often partitions are pinned, if their epochs differ.
+const PINS: usize = 4;
+/// How often a host whose views wait for those of other hosts is told that they are still needed.
+const TOUCHED: Duration = Duration::from_secs(20);
+
+/// Views of several partitions, all of one epoch.
+pub struct PinnedViews {
+    live: Arc<LiveHosts>,
+    epoch: Epoch,
+    /// By the host's token.
+    hosts: HashMap<String, PinnedHost>,
+}
+
+/// A connection to a host, with the views that it holds.
+struct PinnedHost {
+    connection: HostConnection,
+    views: HashMap<PartitionId, PinnedView>,
+}
+
+struct PinnedView {
+    view: u64,
+    epoch: Epoch,
+}
+
+/// The partitions that a host is to pin.
+struct PinJob {
+    address: Arc<ReaderAddress>,
+    /// None if it has pinned nothing yet.
+    host: Option<PinnedHost>,
+    partitions: Vec<PartitionId>,
+}
+
+/// The reads that a host is to answer.
+struct RowsJob {
+    token: String,
+    host: PinnedHost,
+    /// The view and the number of each read.
+    reads: Vec<(u64, usize)>,
+}
+
+/// Returns the batch of the read with a number.
+pub type BatchOf<'a> = dyn Fn(usize) -> Result<RecordBatch> + Sync + 'a;
+
+impl LiveHosts {
+    /// Pins views of partitions, all of one epoch; none if a host cannot answer.
+    ///
+    /// Hosts are asked at the same time.
+    ///
+    /// # Errors
+    /// The hosts'.
+    pub fn pin(
+        self: &Arc<Self>,
+        operator: &OperatorName,
+        partitions: &[PartitionId],
+        level: IsolationLevel,
+    ) -> Result<Option<PinnedViews>> {
+        let mut pinned = PinnedViews {
+            live: Arc::clone(self),
+            epoch: Epoch(0),
+            hosts: HashMap::new(),
+        };
+        for _ in 0..PINS {
+            if !self.pin_missing(&mut pinned, operator, partitions, level)? {
+                return Ok(None);
+            }
+            if partitions.iter().all(|one| pinned.find(*one).is_some()) {
+                return Ok(Some(pinned));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Pins the partitions that have no view of the newest epoch; false if a host cannot answer.
+    fn pin_missing(
+        &self,
+        pinned: &mut PinnedViews,
+        operator: &OperatorName,
+        partitions: &[PartitionId],
+        level: IsolationLevel,
+    ) -> Result<bool> {
+        let missing: Vec<PartitionId> = partitions
+            .iter()
+            .copied()
+            .filter(|partition| pinned.find(*partition).is_none())
+            .collect();
+        let mut jobs: BTreeMap<String, PinJob> = BTreeMap::new();
+        for partition in missing {
+            let Some(address) = self.address(operator, partition) else {
+                return Ok(false);
+            };
+            let job = jobs.entry(address.token.clone()).or_insert_with(|| PinJob {
+                host: pinned.hosts.remove(&address.token),
+                address,
+                partitions: Vec::new(),
+            });
+            job.partitions.push(partition);
+        }
+        let answers = at_once(jobs.into_values().collect(), |job| {
+            self.pin_in_host(job, operator, level)
+        });
+        for answer in answers {
+            let Some((token, host)) = answer? else {
+                return Ok(false);
+            };
+            let newest = host.views.values().map(|view| view.epoch).max();
+            pinned.epoch = newest.map_or(pinned.epoch, |newest| newest.max(pinned.epoch));
+            pinned.hosts.insert(token, host);
+        }
+        Ok(true)
+    }
+
+    /// Pins partitions of one host, one after the other; none if it cannot answer.
+    fn pin_in_host(
+        &self,
+        job: PinJob,
+        operator: &OperatorName,
+        level: IsolationLevel,
+    ) -> Result<Option<(String, PinnedHost)>> {
+        let (mut connection, mut views) = match job.host {
+            Some(host) => (Some(host.connection), host.views),
+            None => (None, HashMap::new()),
+        };
+        for partition in job.partitions {
+            let target = self.target(operator, partition, level);
+            let old = views.remove(&partition);
+            let pin = |connection: &mut HostConnection| {
+                if let Some(PinnedView { view, .. }) = old {
+                    connection.unpin(view)?;
+                }
+                connection.pin(&target)
+            };
+            let answered = self.exchange(&job.address, connection.take(), pin)?;
+            let Some((held, Some((view, at)))) = answered else {
+                self.forget(operator, partition);
+                return Ok(None);
+            };
+            connection = Some(held);
+            if !self.is_decided(operator, partition, at)? {
+                self.forget(operator, partition);
+                return Ok(None);
+            }
+            let epoch = at.epoch;
+            views.insert(partition, PinnedView { view, epoch });
+        }
+        let token = &job.address.token;
+        Ok(connection.map(|connection| (token.clone(), PinnedHost { connection, views })))
+    }
+}
+
+impl PinnedViews {
+    /// The epoch of all views.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The token of the host that has a partition's view of the epoch, and the view.
+    fn find(&self, partition: PartitionId) -> Option<(&str, u64)> {
+        self.hosts.iter().find_map(|(token, host)| {
+            let view = host.views.get(&partition)?;
+            (view.epoch == self.epoch).then_some((token.as_str(), view.view))
+        })
+    }
+
+    /// Reads rows of a partition.
+    ///
+    /// # Errors
+    /// The host's and those of `emit`; `Elsewhere` if the host ends meanwhile.
+    pub fn rows(
+        &mut self,
+        partition: PartitionId,
+        call: (&str, &ReadCall),
+        batch: &RecordBatch,
+        emit: &mut EmitRows<'_>,
+    ) -> std::result::Result<(), ReadFailure> {
+        let (token, view) = self.find(partition).ok_or_else(not_pinned)?;
+        let token = token.to_owned();
+        let mut host = self.hosts.remove(&token).ok_or_else(not_pinned)?;
+        let mut touched = Instant::now();
+        let read = host.connection.rows(view, call, batch, &mut |rows| {
+            if touched.elapsed() > TOUCHED {
+                touched = Instant::now();
+                for other in self.hosts.values_mut() {
+                    // The read of its views says what has failed.
+                    other.connection.touch().unwrap_or_else(|failure| {
+                        log::debug!("a waiting host does not answer: {failure:?}");
+                    });
+                }
+            }
+            emit(rows)
+        });
+        // After a failure the host has ended, or its answer was not read to the end.
+        if read.is_ok() {
+            self.hosts.insert(token, host);
+        }
+        read
+    }
+
+    /// Reads all rows of several reads, each of one of these partitions, and returns them in this
+    /// order. Hosts are asked at the same time, each for one partition after the other.
+    ///
+    /// # Errors
+    /// The hosts' and those of `batch`; `Elsewhere` if a host ends meanwhile.
+    pub fn rows_of_each(
+        &mut self,
+        partitions: &[PartitionId],
+        call: (&str, &ReadCall),
+        batch: &BatchOf<'_>,
+    ) -> std::result::Result<Vec<Vec<RecordBatch>>, ReadFailure> {
+        let mut reads: BTreeMap<String, Vec<(u64, usize)>> = BTreeMap::new();
+        for (number, partition) in partitions.iter().enumerate() {
+            let (token, view) = self.find(*partition).ok_or_else(not_pinned)?;
+            let of_host = reads.entry(token.to_owned()).or_default();
+            of_host.push((view, number));
+        }
+        let jobs = reads.into_iter().map(|(token, reads)| {
+            let host = self.hosts.remove(&token).ok_or_else(not_pinned)?;
+            Ok(RowsJob { token, host, reads })
+        });
+        let jobs = jobs.collect::<std::result::Result<Vec<RowsJob>, ReadFailure>>()?;
+        let answers = at_once(jobs, |mut job| -> std::result::Result<_, ReadFailure> {
+            let mut found = Vec::with_capacity(job.reads.len());
+            for (view, number) in &job.reads {
+                let mut rows = Vec::new();
+                let batch = batch(*number).map_err(ReadFailure::Failed)?;
+                job.host
+                    .connection
+                    .rows(*view, call, &batch, &mut |batch| {
+                        rows.push(batch);
+                        Ok(())
+                    })?;
+                found.push((*number, rows));
+            }
+            Ok((job, found))
+        });
+        let mut all = vec![Vec::new(); partitions.len()];
+        for answer in answers {
+            let (RowsJob { token, host, .. }, found) = answer?;
+            self.hosts.insert(token, host);
+            for (number, rows) in found {
+                all[number] = rows;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Releases the views, and keeps the connections for the next read.
+    pub fn release(self) {
+        for (token, mut host) in self.hosts {
+            let mut views = host.views.values();
+            if views.all(|view| host.connection.unpin(view.view).is_ok()) {
+                self.live.give_back(&token, host.connection);
+            }
+        }
+    }
+}
+
+fn not_pinned() -> ReadFailure {
+    ReadFailure::Elsewhere("the partition is not pinned".to_owned())
+}
