@@ -6,6 +6,7 @@ mod connection;
 mod idle;
 mod listener;
 mod overdue;
+mod priority;
 mod read_connection;
 mod right;
 mod sessions;

@@ -16,7 +16,8 @@ use crate::net::message::{self, MessageKind};
 use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest, ReadTarget};
 use crate::net::socket::Stream;
 use crate::net::stored_read::{self, StoredAnswer, StoredRead};
-use crate::tables::{FoundRow, Moments, ReadCall, StateTable, StoredKeys};
+use crate::server::priority;
+use crate::tables::{FEW_KEYS, FoundRow, Moments, ReadCall, ReadRows, StateTable, StoredKeys};
 
 /// The most views that a connection may pin.
 const MAX_VIEWS: usize = 4096;
@@ -29,6 +30,8 @@ pub struct ReadConnection<'a, W: io::Write> {
     writer: &'a mut W,
     views: HashMap<u64, OpenView>,
     last_view: u64,
+    /// Whether the connection's thread has a low priority.
+    is_slow: bool,
 }
 
 impl<'a, W: io::Write> ReadConnection<'a, W> {
@@ -40,6 +43,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
             writer,
             views: HashMap::new(),
             last_view: 0,
+            is_slow: false,
         }
     }
 
@@ -210,6 +214,10 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
         call: &ReadCall,
         keys: &RecordBatch,
     ) -> std::result::Result<(), ReadError> {
+        if !self.is_slow && is_long(call, keys) {
+            priority::lower();
+            self.is_slow = true;
+        }
         let at = epoch_of(open);
         let tables = Arc::clone(&open.tables);
         let table = table_of(&tables, store)?;
@@ -267,6 +275,11 @@ fn table_of<'a>(tables: &'a [StateTable], store: &str) -> holdfast_core::Result<
         let text = format!("the operator has no table {store:?}");
         Error::new(ErrorKind::InvalidValue, text)
     })
+}
+
+/// Whether a read may occupy a core for long.
+fn is_long(call: &ReadCall, keys: &RecordBatch) -> bool {
+    call.rows != ReadRows::Get || keys.num_rows() > FEW_KEYS
 }
 
 fn epoch_of(open: &OpenView) -> ReadEpoch {

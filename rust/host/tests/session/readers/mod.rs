@@ -5,6 +5,7 @@ mod large_answers;
 mod many;
 mod memory;
 mod old_epochs;
+mod priority;
 mod rights;
 mod several_hosts;
 mod staged_copies;

@@ -1,6 +1,6 @@
 //! A state host in a separate process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self};
 use std::time::{Duration, Instant};
@@ -114,6 +114,15 @@ impl HostProcess {
         peak.parse::<u64>().unwrap() << 10
     }
 
+    /// The nice values of the host and of its threads.
+    pub fn nice_values(&self) -> (i32, Vec<i32>) {
+        let process = PathBuf::from(format!("/proc/{}", self.process.id()));
+        let threads = std::fs::read_dir(process.join("task")).unwrap();
+        // A thread may end meanwhile.
+        let threads = threads.filter_map(|thread| nice_value(&thread.ok()?.path()));
+        (nice_value(&process).unwrap(), threads.collect())
+    }
+
     /// Limits the host to one more open file.
     pub fn leave_one_handle(&self) {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();
@@ -174,6 +183,14 @@ impl Drop for HostProcess {
         self.process.kill().unwrap_or_default();
         self.process.wait().unwrap();
     }
+}
+
+/// The nice value of a process or thread: the nineteenth field of `stat`.
+fn nice_value(folder: &Path) -> Option<i32> {
+    let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+    // The second field is a name in parentheses.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(16)?.parse().ok()
 }
 
 #[test]
