@@ -60,7 +60,7 @@ def test_a_read_of_an_epoch_does_not_change_the_next_one(query: Query, offline: 
 
 def test_a_host_sends_back_the_bytes_of_a_reader(query: Query):
     query.epoch([[rate(0, "EUR", 1)]])
-    reader = _core.StateReader.connect(str(query.root), {}, None)
+    reader = _core.StateReader.connect(str(query.root), {}, (None, None))
     assert reader.echo("join", 0, b"same") == b"same"
     assert reader.echo("join", 1, b"same") is None
     assert reader.echo("join", 0, b"") == b""

@@ -516,6 +516,7 @@ def test_copies_that_are_not_read_take_at_most_cache_bytes(stream: Stream, tmp_p
         assert list(cache.rglob("CURRENT")) == []
         other = pickle.loads(pickle.dumps(reader))
         assert other["table"].get("a")["x"] == 1
+        assert len(list(cache.iterdir())) == 2, "each reader has a folder"
         assert list(cache.rglob("CURRENT")) == []
         other.close()
     with pytest.raises(ValueError, match="cache_bytes is -1: give 0 or more"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -233,6 +234,21 @@ def test_all_tasks_read_the_epoch_of_the_plan(stream: Stream):
         assert {x for (x,) in rows(read(stream, epoch="0"), "x")} == {0}
     finally:
         query.stop()
+
+
+def test_tasks_keep_their_copies_within_cache_bytes(stream: Stream, tmp_path):
+    stream.batch(left=[(key, 1, 1) for key in KEYS])
+    stream.run(stored(stream))
+    for cache_bytes, copies in [("0", 0), ("1000000000", 2)]:
+        cache = tmp_path / cache_bytes
+        cache.mkdir()
+        options = {"offline": "only", "cache_dir": str(cache), "cache_bytes": cache_bytes}
+        assert len(rows(read(stream, **options), "k")) == len(KEYS)
+        # A scan gives its last rows before its thread frees the copy.
+        deadline = time.monotonic() + 20
+        while (found := len(list(cache.rglob("CURRENT")))) > copies and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert found == copies
 
 
 def test_a_scan_of_one_partition_copies_only_that(stream: Stream, tmp_path):
