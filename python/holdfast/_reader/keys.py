@@ -145,7 +145,8 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
             values = values.combine_chunks()
         if isinstance(values, pa.Array):
             return values if values.type == kind else values.cast(kind)
-        if pa.types.is_integer(kind):
+        # pyarrow itself checks the numbers of a numpy array.
+        if pa.types.is_integer(kind) and str(getattr(values, "dtype", "object")) == "object":
             _refuse_fractions(values)
         return pa.array(values, type=kind)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:

@@ -123,3 +123,8 @@ def test_a_key_is_what_arrow_converts(stream: Stream):
             table.get(wrong)
     with pytest.raises(ValueError, match="not whole"):
         table.get_batch([("a", 7), ("a", np.float32(7.5))])
+    for numbers in (np.array([7, 7.5]), np.array([7, 7.5], dtype=object)):
+        with pytest.raises(ValueError, match="do not fit"):
+            table.get_batch({"k": ["a", "a"], "n": numbers})
+    found = table.get_batch({"k": ["a", "a"], "n": np.array([7.0, 8.0])})
+    assert found["x"].to_pylist() == [7, None]
