@@ -1,7 +1,8 @@
 """Joins the rows of a frame with a table of another query's state."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as sql
@@ -11,7 +12,11 @@ from holdfast._reader.read_source import Offline
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp, timestamp_micros
+from holdfast.spark.plan.epoch_chooser import chosen_epoch
+from holdfast.spark.spark_session import is_connect
 from holdfast.spark.worker.garbage import leave_out_modules
+from holdfast.spark.worker.lookup.chosen_epoch import ChosenEpoch
+from holdfast.spark.worker.lookup.large_batches import LargeBatches
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,21 +55,28 @@ def lookup(
 
     `offline` as in `holdfast.connect`. The hosts have the newest epoch only. With `"auto"` a Python
     worker that comes later makes copies of the partitions that it reads, and moves them on with
-    each micro-batch. With `"never"` there are no copies: each batch of rows
-    (`spark.sql.execution.arrow.maxRecordsPerBatch`) reads the newest epoch.
+    each micro-batch. With `"never"` there are no copies: about 25,000 rows at once read the newest
+    epoch. The driver chooses the epoch of a stream's micro-batch, so executors connect to the
+    driver's host.
 
     Raises `StateMismatchError` if there is no such table, `ValueError` or `TypeError` for an
     argument that does not fit the frame or the table.
     """
-    with connect(root, storage_options=storage_options, offline=offline) as reader:
+    options = dict(storage_options or {})
+    pinned: int | ChosenEpoch | None = epoch
+    with connect(root, storage_options=options, offline=offline) as reader:
         found = reader.table(table, store)
+        session = df.sparkSession
+        if pinned is None and offline != "never" and df.isStreaming and not is_connect(session):
+            # A broadcast would cost a Spark job in each micro-batch.
+            pinned = chosen_epoch(session.sparkContext, fspath(root), options)
         look_up = _LookUp(
-            df, found, keys=_keys(on, found), as_of=as_of, columns=columns, epoch=epoch
+            df, found, keys=_keys(on, found), as_of=as_of, columns=columns, epoch=pinned
         )
-        if epoch is not None or offline == "never":
+        if pinned is not None or offline == "never":
             return df.mapInArrow(look_up, look_up.output)
-        # Spark evaluates a broadcast once in each micro-batch, and gives it to all tasks.
-        newest = df.sparkSession.range(0, 1, 1, 1)
+        # Spark evaluates a broadcast once in each execution, and gives it to all tasks.
+        newest = session.range(0, 1, 1, 1)
         chosen = newest.mapInArrow(_NewestEpoch(reader), f"{_EPOCH} long")
         return df.crossJoin(broadcast(chosen)).mapInArrow(look_up, look_up.output)
 
@@ -96,7 +108,7 @@ class _LookUp:
         keys: Mapping[str, str],
         as_of: str | Timestamp | None,
         columns: Sequence[str] | None,
-        epoch: int | None,
+        epoch: int | ChosenEpoch | None,
     ) -> None:
         from pyspark.sql.pandas.types import from_arrow_type
 
@@ -134,26 +146,28 @@ class _LookUp:
 
     def __call__(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
         """Adds the table's columns to batches of the frame's rows."""
+        leave_out_modules()
+        pinned = self._epoch
+        # A call is a task, and all rows of a task are of one epoch.
+        epoch = cache(pinned.of_task) if isinstance(pinned, ChosenEpoch) else lambda: pinned
+        return LargeBatches(partial(self._look_up, epoch)).results(batches)
+
+    def _look_up(
+        self, epoch_of_task: "Callable[[], int | None]", rows: "pyarrow.RecordBatch"
+    ) -> "pyarrow.RecordBatch":
         import pyarrow as pa
 
-        leave_out_modules()
-        for rows in batches:
-            batch, epoch = self._without_epoch(rows)
-            given = {key: batch.column(name) for key, name in self._keys.items()}
-            moment: Any = self._moment if self._as_of is None else batch.column(self._as_of)
-            found = self._table.get_batch(given, as_of=moment, columns=self._columns, epoch=epoch)
-            added = [column.combine_chunks() for column in found.columns]
-            names = [*batch.schema.names, *self._columns]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)
-
-    def _without_epoch(
-        self, rows: "pyarrow.RecordBatch"
-    ) -> "tuple[pyarrow.RecordBatch, int | None]":
-        """Returns the frame's columns and the epoch, which may be a last column."""
-        if rows.schema.names[-1:] != [_EPOCH]:
-            return rows, self._epoch
-        epoch = rows.column(_EPOCH)[0].as_py() if rows.num_rows else None
-        return rows.drop_columns([_EPOCH]), epoch
+        if rows.schema.names[-1:] == [_EPOCH]:
+            epoch = rows.column(_EPOCH)[0].as_py() if rows.num_rows else None
+            rows = rows.drop_columns([_EPOCH])
+        else:
+            epoch = epoch_of_task()
+        given = {key: rows.column(name) for key, name in self._keys.items()}
+        moment: Any = self._moment if self._as_of is None else rows.column(self._as_of)
+        found = self._table.get_batch(given, as_of=moment, columns=self._columns, epoch=epoch)
+        added = [column.combine_chunks() for column in found.columns]
+        names = [*rows.schema.names, *self._columns]
+        return pa.RecordBatch.from_arrays([*rows.columns, *added], names=names)
 
 
 def _keys(on: str | Sequence[str] | Mapping[str, str], table: StateTable) -> dict[str, str]:

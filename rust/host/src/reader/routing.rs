@@ -46,27 +46,30 @@ impl Routing {
         Err(Error::new(ErrorKind::InvalidValue, text))
     }
 
-    /// The partitions that keys are asked of, each with the rows of its keys,
-    /// at most [`MAX_KEYS`].
+    /// The partitions that keys are asked of, each with the rows of its keys, at most [`MAX_KEYS`],
+    /// about in the order of the keys if there are many.
     ///
     /// # Errors
-    /// As [`partitions_of`].
+    /// As [`partitions_of`] and [`KeyForm::encode`](crate::tables::KeyForm::encode).
     pub fn asked(
         &self,
         table: &StateTable,
         keys: &RecordBatch,
     ) -> Result<Vec<(PartitionId, Vec<u64>)>> {
-        let rows = 0..keys.num_rows() as u64;
+        let rows = table.key().ascending(keys)?;
         let mut asked: BTreeMap<PartitionId, Vec<u64>> = BTreeMap::new();
         match self.places(table, keys)? {
             Some(places) => {
-                for (partition, row) in places.into_iter().zip(rows) {
-                    asked.entry(partition).or_default().push(row);
+                for row in rows {
+                    let place = usize::try_from(row).ok().and_then(|row| places.get(row));
+                    if let Some(partition) = place {
+                        asked.entry(*partition).or_default().push(row);
+                    }
                 }
             }
             None => {
                 let all = self.all_partitions();
-                asked.extend(all.map(|partition| (partition, rows.clone().collect())));
+                asked.extend(all.map(|partition| (partition, rows.clone())));
             }
         }
         let chunks = asked.iter().flat_map(|(partition, rows)| {

@@ -1,0 +1,121 @@
+"""Chooses the epochs that look-up joins read: a small server in Spark's driver."""
+
+import secrets
+import socket
+import socketserver
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import lru_cache
+from os import getpid
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from holdfast._reader.state_reader import StateReader, connect
+from holdfast.errors import HoldfastError
+from holdfast.spark.worker.lookup.chosen_epoch import MAX_MESSAGE, ChosenEpoch, opened, sealed
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_CHOICES: Final = 1024
+"""How many of its newest choices a root has. Those of ended micro-batches are not asked for."""
+
+_SILENCE: Final = 10.0
+"""Seconds after which a connection that sends nothing is closed."""
+
+
+def chosen_epoch(
+    context: "SparkContext", root: str, storage_options: Mapping[str, str]
+) -> ChosenEpoch:
+    """Returns what a task asks for the epoch of its micro-batch.
+
+    The driver chooses the newest final epoch when the first task of a micro-batch asks. All tasks
+    of the micro-batch get the same one, also those of a second evaluation.
+    """
+    conf = context.getConf()
+    # Executors connect to the driver at this host, so they can also reach the chooser there.
+    host = conf.get("spark.driver.host", None) or "localhost"
+    bind = conf.get("spark.driver.bindAddress", None) or host
+    master = context.master or ""
+    if master == "local" or master.startswith("local["):
+        host = bind = "localhost"
+    return _chooser(getpid(), host, bind).choice(root, storage_options)
+
+
+@lru_cache(maxsize=1)
+def _chooser(process: int, host: str, bind: str) -> "_EpochChooser":  # noqa: ARG001 - as a key
+    chooser = _EpochChooser(host, bind)
+    Thread(target=chooser.serve_forever, name="holdfast-epochs", daemon=True).start()
+    return chooser
+
+
+class _EpochChooser(socketserver.ThreadingTCPServer):
+    """Answers tasks. They prove with a secret that they are of this driver."""
+
+    daemon_threads = True
+
+    def __init__(self, host: str, bind: str) -> None:
+        # An IPv6 address may be in brackets.
+        bind = bind.strip("[]")
+        self.address_family = socket.getaddrinfo(bind, 0, type=socket.SOCK_STREAM)[0][0]
+        super().__init__((bind, 0), _Answer)
+        self._host: Final = host.strip("[]")
+        self.secret: Final = secrets.token_hex(32)
+        self._roots: Final[list[_RootEpochs]] = []
+        self._lock: Final = Lock()
+
+    def choice(self, root: str, storage_options: Mapping[str, str]) -> ChosenEpoch:
+        """Returns what a task asks for the epochs of a root."""
+        options = dict(storage_options)
+        with self._lock:
+            known = [(found.reader.root, found.options) for found in self._roots]
+            if (root, options) not in known:
+                self._roots.append(_RootEpochs(root, options))
+                known.append((root, options))
+            number = known.index((root, options))
+        return ChosenEpoch(self._host, self.server_address[1], self.secret, number)
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the epoch of a micro-batch, or why there is none."""
+        nonce = request["nonce"]
+        try:
+            epoch = self._roots[request["root"]].of(request["micro_batch"])
+        except HoldfastError as error:
+            return {"nonce": nonce, "error": type(error).__name__, "message": str(error)}
+        return {"nonce": nonce, "epoch": epoch}
+
+
+class _RootEpochs:
+    """The epochs that were chosen for a root, by micro-batch."""
+
+    def __init__(self, root: str, options: dict[str, str]) -> None:
+        self.options: Final = options
+        self.reader: Final[StateReader] = connect(root, storage_options=options)
+        self._chosen: Final[OrderedDict[str, int]] = OrderedDict()
+        self._lock: Final = Lock()
+
+    def of(self, micro_batch: str) -> int:
+        with self._lock:
+            epoch = self._chosen.get(micro_batch)
+            if epoch is None:
+                epoch = self._chosen[micro_batch] = self.reader.final_epoch()
+            self._chosen.move_to_end(micro_batch)
+            if len(self._chosen) > _CHOICES:
+                self._chosen.popitem(last=False)
+            return epoch
+
+
+class _Answer(socketserver.StreamRequestHandler):
+    """One request and its answer, each a line of JSON."""
+
+    timeout = _SILENCE
+
+    def handle(self) -> None:
+        """Answers a request; a peer that sends anything else gets nothing."""
+        chooser = cast("_EpochChooser", self.server)
+        try:
+            request = opened(chooser.secret, self.rfile.readline(MAX_MESSAGE))
+            self.wfile.write(sealed(chooser.secret, chooser.answer(request)))
+        except (OSError, ValueError):
+            # The task says what is wrong: it gets no answer.
+            return

@@ -1,0 +1,1 @@
+"""What the tasks of a look-up join do beside the reads."""

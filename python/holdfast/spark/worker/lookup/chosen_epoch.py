@@ -1,0 +1,98 @@
+"""Asks the driver for the epoch that a task reads."""
+
+import hashlib
+import hmac
+import json
+import secrets
+import socket
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark import TaskContext
+
+from holdfast import errors
+from holdfast.errors import HoldfastError
+from holdfast.spark.epoch import BATCH_ID, DESCRIPTION, JOB_GROUP, QUERY_ID, run_id_in
+
+MAX_MESSAGE: Final = 1 << 16
+"""The most bytes of a request and of an answer."""
+
+_EXECUTION: Final = "spark.sql.execution.id"
+_TIMEOUT: Final = 60.0
+"""Seconds: the driver may have to list an object store, after a pause of its own."""
+
+
+@dataclass(frozen=True)
+class ChosenEpoch:
+    """Where a task asks for its epoch. It travels in the pickled function of a look-up join."""
+
+    host: str
+    port: int
+    secret: str
+    root: int
+    """The number of the root in the driver."""
+
+    def of_task(self) -> int:
+        """Returns the epoch that the tasks of this micro-batch read.
+
+        Raises `NotUpToBoundError` if no epoch is final yet, `HoldfastError` if the driver does not
+        answer.
+        """
+        nonce = secrets.token_hex(16)
+        request = {"root": self.root, "micro_batch": _micro_batch(), "nonce": nonce}
+        try:
+            with socket.create_connection((self.host, self.port), _TIMEOUT) as connection:
+                connection.sendall(sealed(self.secret, request))
+                with connection.makefile("rb") as stream:
+                    answer = opened(self.secret, stream.readline(MAX_MESSAGE))
+            if answer.get("nonce") != nonce:
+                raise ValueError("the answer is to another request")
+        except (OSError, ValueError) as error:
+            raise HoldfastError(
+                f"the driver at {self.host}, port {self.port}, does not choose the epoch of this "
+                f"look-up: {error}. Executors must reach all ports of the driver's host. If they "
+                "cannot, call hfs.lookup inside foreachBatch: a static frame needs no connection"
+            ) from error
+        if "epoch" not in answer:
+            kind = getattr(errors, answer["error"], HoldfastError)
+            raise kind(answer["message"])
+        return int(answer["epoch"])
+
+
+def sealed(secret: str, message: dict[str, Any]) -> bytes:
+    """Returns a message as a line with the proof that the sender has the secret."""
+    text = json.dumps(message)
+    return json.dumps([_proof(secret, text), text]).encode() + b"\n"
+
+
+def opened(secret: str, line: bytes) -> dict[str, Any]:
+    """Returns the message of a line.
+
+    Raises `ValueError` if it is no such line, or if the sender does not have the secret.
+    """
+    parts = json.loads(line)
+    if not isinstance(parts, list) or [type(part) for part in parts] != [str, str]:
+        raise ValueError("the peer does not speak this protocol")
+    proof, text = parts
+    if not hmac.compare_digest(proof.encode(), _proof(secret, text).encode()):
+        raise ValueError("the peer is of another driver")
+    message: dict[str, Any] = json.loads(text)
+    return message
+
+
+def _proof(secret: str, text: str) -> str:
+    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def _micro_batch() -> str:
+    """Names the micro-batch of the task, or the execution if its thread has no such properties."""
+    task = TaskContext.get()
+    if task is None:
+        raise HoldfastError("hfs.lookup runs in the tasks of Spark only")
+    get = task.getLocalProperty
+    query, batch = get(QUERY_ID), get(BATCH_ID)
+    if query is not None and batch is not None:
+        # A new run may find newer rows: the copies of old epochs would cost more.
+        run = run_id_in(get(DESCRIPTION)) or get(JOB_GROUP)
+        return f"query {query} run {run} batch {batch}"
+    return f"execution {get(_EXECUTION)} stage {task.stageId() if get(_EXECUTION) is None else ''}"

@@ -1,0 +1,146 @@
+"""The driver chooses one epoch for the tasks of a micro-batch of `hfs.lookup`."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from pyspark import TaskContext
+from streams import KEYS, Stream
+
+import holdfast.spark as hfs
+from holdfast.errors import HoldfastError, NotUpToBoundError
+from holdfast.spark.plan.epoch_chooser import chosen_epoch
+from holdfast.spark.worker.lookup.chosen_epoch import MAX_MESSAGE, ChosenEpoch, sealed
+
+Task = Callable[..., None]
+
+RUN = "0c7c6e1e-7e3b-4f5c-9d39-6c5d5a3f2b11"
+
+
+@pytest.fixture
+def task(monkeypatch) -> Task:
+    """Makes this process a task with these local properties."""
+
+    class Stub:
+        def __init__(self, **properties: str) -> None:
+            self.properties = properties
+
+        def getLocalProperty(self, name: str) -> str | None:  # noqa: N802 - PySpark's name
+            return self.properties.get(name)
+
+        def stageId(self) -> int:  # noqa: N802 - PySpark's name
+            return 7
+
+    def become(**properties: str) -> None:
+        stub = Stub(**{name.replace("__", "."): value for name, value in properties.items()})
+        monkeypatch.setattr(TaskContext, "get", lambda: stub)
+
+    return become
+
+
+def micro_batch(task: Task, number: int, run: str = RUN) -> None:
+    task(
+        sql__streaming__queryId="q",
+        streaming__sql__batchId=str(number),
+        spark__jobGroup__id=run,
+    )
+
+
+def step(stream: Stream, value: int) -> None:
+    """One more epoch of the table."""
+    stream.batch(left=[(key, value, value) for key in KEYS])
+    table = hfs.materialize(stream.source("left"), by="k", name="table", state=stream.state())
+    stream.run(table)
+
+
+@pytest.fixture
+def chosen(stream: Stream, spark) -> ChosenEpoch:
+    step(stream, 0)
+    options = stream.options.get("storage_options", {})
+    return chosen_epoch(spark.sparkContext, stream.address, options)
+
+
+def test_the_first_task_of_a_micro_batch_chooses_for_all(stream: Stream, task: Task, chosen):
+    micro_batch(task, 0)
+    assert chosen.of_task() == 0
+    step(stream, 1)
+    assert chosen.of_task() == 0
+    micro_batch(task, 1)
+    assert chosen.of_task() == 1
+    micro_batch(task, 0)
+    assert chosen.of_task() == 0
+    # A run that begins again with a micro-batch reads the newest rows.
+    micro_batch(task, 0, run="another")
+    assert chosen.of_task() == 1
+
+
+def test_a_task_outside_a_micro_batch_has_the_epoch_of_its_execution(
+    stream: Stream, task: Task, chosen
+):
+    task(spark__sql__execution__id="1")
+    assert chosen.of_task() == 0
+    step(stream, 1)
+    assert chosen.of_task() == 0
+    task(spark__sql__execution__id="2")
+    assert chosen.of_task() == 1
+    task()
+    assert chosen.of_task() == 1
+
+
+def test_peers_without_the_secret_get_nothing_and_block_no_task(task: Task, chosen):
+    micro_batch(task, 0)
+    silent = socket.create_connection((chosen.host, chosen.port))
+    for line in (b"\n", b"[]\n", b"{}\n", b'{"secret": 1}\n', b"\xff\xfe\n", b"x" * MAX_MESSAGE):
+        with socket.create_connection((chosen.host, chosen.port), 10) as peer:
+            peer.sendall(line)
+            assert b"epoch" not in peer.recv(1000)
+    with pytest.raises(HoldfastError, match="does not choose the epoch"):
+        replace(chosen, secret="0" * 64).of_task()
+    assert chosen.of_task() == 0
+    silent.close()
+
+
+def test_a_driver_that_does_not_answer_is_named(task: Task, chosen):
+    micro_batch(task, 0)
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(HoldfastError, match=f"port {port}.* inside foreachBatch"):
+        replace(chosen, port=port).of_task()
+
+
+def test_an_answer_of_another_process_at_the_port_is_refused(task: Task, chosen):
+    micro_batch(task, 0)
+    with socket.create_server(("localhost", 0)) as other:
+        answers = [sealed("0" * 64, {"epoch": 7}), sealed(chosen.secret, {"epoch": 7})]
+
+        def answer() -> None:
+            for line in answers:
+                peer, _ = other.accept()
+                with peer:
+                    peer.recv(1000)
+                    peer.sendall(line)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        moved = replace(chosen, port=other.getsockname()[1])
+        with pytest.raises(HoldfastError, match="another driver"):
+            moved.of_task()
+        with pytest.raises(HoldfastError, match="another request"):
+            moved.of_task()
+        thread.join()
+
+
+def test_before_the_first_epoch_there_is_nothing_to_choose(
+    stream: Stream, task: Task, chosen, monkeypatch
+):
+    def none_is_final(_: object) -> int:
+        raise NotUpToBoundError("no epoch is final yet")
+
+    monkeypatch.setattr("holdfast._reader.state_reader.StateReader.final_epoch", none_is_final)
+    micro_batch(task, 9)
+    with pytest.raises(NotUpToBoundError, match="no epoch is final yet"):
+        chosen.of_task()
