@@ -86,7 +86,7 @@ impl Failpoint {
         ARMED.swap(0, Ordering::SeqCst) == 0
     }
 
-    /// Whether a point is armed and its action has not happened.
+    /// Returns whether a point is armed and its action has not happened.
     pub fn is_armed() -> bool {
         ARMED.load(Ordering::SeqCst) != 0
     }

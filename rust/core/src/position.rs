@@ -37,7 +37,7 @@ impl Position {
             .all(|(tp, offset)| other.get(tp).is_none_or(|wanted| wanted <= offset))
     }
 
-    /// Whether there are no offsets.
+    /// Returns whether there are no offsets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -19,7 +19,7 @@ pub struct StoreSpec {
 }
 
 impl StoreSpec {
-    /// A store in files that takes part in transactions.
+    /// Returns a store in files that takes part in transactions.
     pub fn new(name: impl Into<String>, kind: StoreKind) -> Self {
         Self {
             name: name.into(),
@@ -66,8 +66,8 @@ pub enum StoreKind {
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// The default segment interval for a history retention, both in microseconds: a fraction of the
-/// retention, with a minimum (`docs/design/stores.md`).
+/// Returns the default segment interval for a history retention, both in microseconds: a fraction
+/// of the retention, with a minimum (`docs/design/stores.md`).
 pub fn default_segment_interval(history_retention: i64) -> i64 {
     if history_retention <= MINUTE {
         (history_retention / 3).max(2 * SECOND)
@@ -81,7 +81,8 @@ pub fn default_segment_interval(history_retention: i64) -> i64 {
 }
 
 impl StoreKind {
-    /// A versioned store with a history retention in microseconds and the default segment interval.
+    /// Returns a versioned store with a history retention in microseconds and the default segment
+    /// interval.
     pub fn versioned(history_retention: i64) -> Self {
         Self::Versioned {
             history_retention,
@@ -89,7 +90,7 @@ impl StoreKind {
         }
     }
 
-    /// The kind's name in the metadata.
+    /// Returns the kind's name in the metadata.
     pub fn name(&self) -> &'static str {
         match self {
             Self::KeyValue => "key_value",
@@ -124,8 +125,8 @@ impl StoreKind {
         }
     }
 
-    /// Whether a restore needs a time with every record. The table in `database/change.rs` says
-    /// what the time means.
+    /// Returns whether a restore needs a time with every record. The table in `database/change.rs`
+    /// says what the time means.
     pub fn restores_with_times(&self) -> bool {
         match self {
             Self::KeyValue | Self::Session { .. } => false,

@@ -35,7 +35,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// The real disk, without RocksDB's sleep of a second after an error in the background.
+/// Returns the real disk, without RocksDB's sleep of a second after an error in the background.
 pub fn without_retry_delay() -> Environment {
     // SAFETY: the pointer is alive; the environment is new and has no other owner.
     unsafe { Environment::from_raw(holdfast_impatient_env()) }
@@ -128,7 +128,7 @@ impl Faults {
         unsafe { holdfast_faults_power_off(self.disk.raw, operations as i64) }
     }
 
-    /// Whether the power is on.
+    /// Returns whether the power is on.
     pub fn powered(&self) -> bool {
         // SAFETY: the pointer is alive.
         unsafe { holdfast_faults_powered(self.disk.raw) != 0 }
@@ -156,13 +156,13 @@ impl Faults {
         }
     }
 
-    /// How many operations of a kind there were.
+    /// Returns how many operations of a kind there were.
     pub fn seen(&self, operation: Operation) -> u64 {
         // SAFETY: the pointer is alive.
         unsafe { holdfast_faults_seen(self.disk.raw, operation as c_int) }
     }
 
-    /// How many errors were injected.
+    /// Returns how many errors were injected.
     pub fn failed(&self) -> u64 {
         // SAFETY: the pointer is alive.
         unsafe { holdfast_faults_failed(self.disk.raw) }

@@ -27,7 +27,7 @@ pub use subject::{OpenTransaction, Store, Subject, WriteMode};
 pub use unsynced::UnsyncedBytes;
 pub use world::World;
 
-/// The number of rounds of a proof: an environment variable, or the default of `make test`.
+/// Returns the number of rounds of a proof: an environment variable, or the default of `make test`.
 pub fn rounds(variable: &str, default: u64) -> u64 {
     std::env::var(variable)
         .ok()
@@ -35,7 +35,8 @@ pub fn rounds(variable: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-/// A random generator for one purpose within a seed; purposes are independent of each other.
+/// Returns a random generator for one purpose within a seed; purposes are independent of each
+/// other.
 pub fn generator(seed: u64, purpose: u64) -> fastrand::Rng {
     // Odd factors spread neighbouring seeds and purposes.
     fastrand::Rng::with_seed(
@@ -43,7 +44,7 @@ pub fn generator(seed: u64, purpose: u64) -> fastrand::Rng {
     )
 }
 
-/// A folder for databases, in memory if possible.
+/// Returns a folder for databases, in memory if possible.
 ///
 /// No proof needs a real disk: a killed process loses no page cache, and power losses are
 /// simulated.

@@ -29,7 +29,7 @@ pub struct RunProgress {
 }
 
 impl RunProgress {
-    /// The progress of a run that starts after transaction `n`.
+    /// Returns the progress of a run that starts after transaction `n`.
     pub fn start(n: u64) -> Self {
         Self {
             attempting: n,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Note {
-    /// The note as a line for another process.
+    /// Returns the note as a line for another process.
     pub fn line(self) -> String {
         match self {
             Self::Attempting(n) => format!("attempting {n}\n"),
@@ -84,7 +84,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn db(&self) -> &Database {
         &self.db
     }

@@ -8,7 +8,7 @@ use holdfast_core::{
 
 const ROWS: u8 = 20;
 
-/// The database's stores.
+/// Returns the database's stores.
 pub fn specs() -> Vec<StoreSpec> {
     let versioned = StoreKind::Versioned {
         history_retention: 1_000_000,
@@ -44,7 +44,7 @@ pub fn commit(db: &Database, n: i64) -> Result<(), Error> {
     db.commit(OffsetChange::Set(vec![(counter(), Some(Offset(n)))]))
 }
 
-/// The number of the last transaction in the database; all rows up to it must be present.
+/// Returns the number of the last transaction in the database; all rows up to it must be present.
 pub fn last_commit(db: &Database) -> Result<i64, StepError> {
     let n = db
         .committed_offset(&counter())?

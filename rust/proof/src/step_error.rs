@@ -15,7 +15,7 @@ pub enum StepError {
 pub type StepResult = Result<(), StepError>;
 
 impl StepError {
-    /// An answer that differs from the model's.
+    /// Returns an answer that differs from the model's.
     pub fn wrong(what: String, store: &impl std::fmt::Debug, model: &impl std::fmt::Debug) -> Self {
         let (store, model) = (format!("{store:?}"), format!("{model:?}"));
         // Both may be whole stores: show them from shortly before the first difference.

@@ -41,7 +41,7 @@ pub struct World {
 }
 
 impl World {
-    /// The world before the first transaction.
+    /// Returns the world before the first transaction.
     pub fn new(seed: u64) -> Self {
         let stores = subject::all()
             .into_iter()
@@ -57,8 +57,8 @@ impl World {
         }
     }
 
-    /// The world after transaction `n`, just opened. The stores without transactions were last
-    /// emptied after `emptied`.
+    /// Returns the world after transaction `n`, just opened. The stores without transactions were
+    /// last emptied after `emptied`.
     pub fn at(seed: u64, n: u64, emptied: u64) -> Self {
         let mut world = Self::new(seed);
         world.advance_to(emptied);
@@ -68,22 +68,22 @@ impl World {
         world
     }
 
-    /// The number of the last transaction.
+    /// Returns the number of the last transaction.
     pub fn n(&self) -> u64 {
         self.n
     }
 
-    /// The transaction after which the stores without transactions were last emptied.
+    /// Returns the transaction after which the stores without transactions were last emptied.
     pub fn emptied(&self) -> u64 {
         self.emptied
     }
 
-    /// The database's stores.
+    /// Returns the database's stores.
     pub fn specs(&self) -> Vec<StoreSpec> {
         self.stores.iter().map(|(store, _)| store.spec()).collect()
     }
 
-    /// The database's stores, all with transactions.
+    /// Returns the database's stores, all with transactions.
     pub fn transactional_specs(&self) -> Vec<StoreSpec> {
         self.specs()
             .into_iter()
@@ -94,7 +94,7 @@ impl World {
             .collect()
     }
 
-    /// A copy of the world.
+    /// Returns a copy of the world.
     pub fn copy(&self) -> Self {
         let stores = self
             .stores
@@ -324,7 +324,7 @@ impl World {
         OffsetChange::Set(changes)
     }
 
-    /// The number of the last transaction in a database.
+    /// Returns the number of the last transaction in a database.
     pub fn transaction_of(db: &Database) -> Result<u64, StepError> {
         let store = subject::all()
             .into_iter()

@@ -97,7 +97,7 @@ impl<'a> BytesColumn<'a> {
         }
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

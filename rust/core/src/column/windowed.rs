@@ -102,7 +102,7 @@ impl WindowedColumns {
         }
     }
 
-    /// Whether a batch of a scan has enough rows or bytes.
+    /// Returns whether a batch of a scan has enough rows or bytes.
     pub fn is_full(&self, rows: usize) -> bool {
         self.rows >= rows || self.bytes >= BATCH_BYTES
     }

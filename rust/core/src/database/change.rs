@@ -81,8 +81,8 @@ impl Database {
         Ok(())
     }
 
-    /// The greatest time of an accepted write to a store whose rows have times, as a transaction
-    /// reads it.
+    /// Returns the greatest time of an accepted write to a store whose rows have times, as a
+    /// transaction reads it.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database does not have.

@@ -56,12 +56,12 @@ pub(super) struct Markers {
 }
 
 impl Database {
-    /// The directory of the files: absolute and without links.
+    /// Returns the directory of the files: absolute and without links.
     pub fn path(&self) -> &Path {
         self.rocks.path()
     }
 
-    /// The stores that the database was opened with.
+    /// Returns the stores that the database was opened with.
     pub fn stores(&self) -> impl Iterator<Item = &StoreSpec> {
         self.stores.entries.iter().map(|entry| &entry.spec)
     }
@@ -90,7 +90,7 @@ impl Database {
         .store(name))
     }
 
-    /// A handle to a key-value store.
+    /// Returns a handle to a key-value store.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database was not opened with, or of another kind.
@@ -101,7 +101,7 @@ impl Database {
         }
     }
 
-    /// A handle to a timestamped key-value store.
+    /// Returns a handle to a timestamped key-value store.
     ///
     /// # Errors
     /// As [`Database::key_value`].
@@ -112,7 +112,7 @@ impl Database {
         }
     }
 
-    /// A handle to a versioned store.
+    /// Returns a handle to a versioned store.
     ///
     /// # Errors
     /// As [`Database::key_value`].
@@ -123,7 +123,7 @@ impl Database {
         }
     }
 
-    /// A handle to a window store, with or without timestamps.
+    /// Returns a handle to a window store, with or without timestamps.
     ///
     /// # Errors
     /// As [`Database::key_value`].
@@ -134,7 +134,7 @@ impl Database {
         }
     }
 
-    /// A handle to a session store.
+    /// Returns a handle to a session store.
     ///
     /// # Errors
     /// As [`Database::key_value`].
@@ -171,13 +171,13 @@ impl Database {
         Arc::clone(&self.transactions.committed.read().base)
     }
 
-    /// The input position of the last commit.
+    /// Returns the input position of the last commit.
     pub fn position(&self) -> Position {
         self.transactions.committed.read().base.position().clone()
     }
 
-    /// Whether a store, as a transaction reads it, lacks data up to the database's position and
-    /// must be restored.
+    /// Returns whether a store, as a transaction reads it, lacks data up to the database's position
+    /// and must be restored.
     ///
     /// It lacks data if it began empty beside the position (in memory, new, or discarded after an
     /// unclean stop), or if it was left out of an open in which the position moved.
@@ -191,7 +191,7 @@ impl Database {
         )
     }
 
-    /// A small value that was committed with the data.
+    /// Returns a small value that was committed with the data.
     pub fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.rocks.check_owner()?;
         self.rocks.get(

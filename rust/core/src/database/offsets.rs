@@ -21,7 +21,7 @@ impl Database {
         }
     }
 
-    /// The offset of a partition up to which all stores have data: the least of the stores'
+    /// Returns the offset of a partition up to which all stores have data: the least of the stores'
     /// offsets, and `None` if a store has lost its data.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Database {
         Ok(found.flatten())
     }
 
-    /// The offset of a partition up to which one store has data.
+    /// Returns the offset of a partition up to which one store has data.
     ///
     /// # Errors
     /// As [`Self::committed_offset`]; `InvalidValue` for a store that the database was not opened
@@ -68,7 +68,7 @@ impl Database {
         }
     }
 
-    /// All offsets of the last commit, each as [`Self::committed_offset`] returns it.
+    /// Returns all offsets of the last commit, each as [`Self::committed_offset`] returns it.
     pub fn committed_offsets(&self) -> Result<Vec<(TopicPartition, Offset)>> {
         self.rocks.check_owner()?;
         let base = self.base();

@@ -18,7 +18,7 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// The name in the metadata and in messages.
+    /// Returns the name in the metadata and in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sync => "sync",
@@ -40,7 +40,7 @@ pub enum ProcessingGuarantee {
 }
 
 impl ProcessingGuarantee {
-    /// The name in the metadata and in messages.
+    /// Returns the name in the metadata and in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::AtLeastOnce => "at_least_once",
@@ -66,7 +66,7 @@ pub enum TransactionMechanism {
 const SMALL_BUFFER: usize = 1 << 20;
 
 impl TransactionMechanism {
-    /// The name in messages and in the Python package.
+    /// Returns the name in messages and in the Python package.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",

@@ -11,7 +11,7 @@ pub struct ExpiryFilter {
 }
 
 impl ExpiryFilter {
-    /// A filter for one pass.
+    /// Returns a filter for one pass.
     pub fn new(horizon: i64) -> Self {
         Self {
             horizon,
@@ -20,12 +20,14 @@ impl ExpiryFilter {
         }
     }
 
-    /// Whether this row can be dropped. It must follow all newer rows of its key in the pass.
+    /// Returns whether this row can be dropped. It must follow all newer rows of its key in the
+    /// pass.
     pub fn expired(&mut self, row_key: &[u8]) -> bool {
         self.end(row_key).is_some_and(|end| end < self.horizon)
     }
 
-    /// The end of this row's validity. The row must follow all newer rows of its key in the pass.
+    /// Returns the end of this row's validity. The row must follow all newer rows of its key in the
+    /// pass.
     ///
     /// If a newer row is outside the pass, this row has no end and expires later, in another pass.
     /// The newest row of a key never ends.

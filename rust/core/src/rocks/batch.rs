@@ -70,7 +70,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch with room for this many bytes.
+    /// Returns an empty batch with room for this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut batch = Vec::with_capacity(bytes + HEADER);
         batch.resize(HEADER, 0);
@@ -135,7 +135,7 @@ impl Batch {
         self.bytes.len()
     }
 
-    /// Whether the batch has no records.
+    /// Returns whether the batch has no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -20,7 +20,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// A cursor without a position: the first call must be a seek.
+    /// Returns a cursor without a position: the first call must be a seek.
     pub fn new(
         snapshot: &Arc<Snapshot>,
         family: Family,
@@ -74,7 +74,7 @@ impl Cursor {
         Ok(result)
     }
 
-    /// The error of a scan that its owner has closed.
+    /// Returns the error of a scan that its owner has closed.
     pub fn ended() -> Error {
         Error::new(
             ErrorKind::StoreClosed,

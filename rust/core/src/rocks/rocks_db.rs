@@ -42,12 +42,12 @@ pub struct RocksDb {
 pub(super) type OpenGuard<'a> = RwLockReadGuard<'a, Option<Box<DB>>>;
 
 impl RocksDb {
-    /// The directory of the files.
+    /// Returns the directory of the files.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The handle of an open family.
+    /// Returns the handle of an open family.
     ///
     /// # Errors
     /// `InvalidValue` for a family that is not open.

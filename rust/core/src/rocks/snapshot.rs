@@ -40,7 +40,7 @@ impl RocksDb {
 }
 
 impl Snapshot {
-    /// The database of the view.
+    /// Returns the database of the view.
     pub fn rocks(&self) -> &Arc<RocksDb> {
         &self.rocks
     }

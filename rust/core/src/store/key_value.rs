@@ -16,7 +16,7 @@ pub struct KeyValueStore {
 }
 
 impl KeyValueStore {
-    /// The store's name.
+    /// Returns the store's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -172,7 +172,7 @@ impl KeyValueStore {
             .map_err(|e| e.store(&self.name))
     }
 
-    /// A scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
+    /// Returns a scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
     pub fn range(
         &self,
         tx: &mut Transaction,
@@ -188,8 +188,8 @@ impl KeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix` and, if there is an `end`, are below `end`. A
-    /// prefix of 0xFF bytes scans to the end.
+    /// Returns a scan of the keys that start with `prefix` and, if there is an `end`, are below
+    /// `end`. A prefix of 0xFF bytes scans to the end.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,

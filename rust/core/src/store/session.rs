@@ -33,23 +33,24 @@ pub struct SessionQuery<'a> {
 }
 
 impl SessionStore {
-    /// The store's name.
+    /// Returns the store's name.
     pub fn name(&self) -> &str {
         self.rows.name()
     }
 
-    /// How far behind stream time sessions are retained, in microseconds.
+    /// Returns how far behind stream time sessions are retained, in microseconds.
     pub fn retention(&self) -> i64 {
         self.rows.retention()
     }
 
-    /// The greatest session end of an accepted write over all keys, as the transaction sees it.
+    /// Returns the greatest session end of an accepted write over all keys, as the transaction sees
+    /// it.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         self.rows.stream_time(tx)
     }
 
-    /// How many writes were refused since the database was opened, because they were older than the
-    /// retention.
+    /// Returns how many writes were refused since the database was opened, because they were older
+    /// than the retention.
     pub fn dropped_records(&self) -> u64 {
         self.rows.dropped_records()
     }

@@ -55,22 +55,22 @@ fn decode(row: &[u8]) -> Stamped<'_> {
 }
 
 impl WindowStore {
-    /// The store's name.
+    /// Returns the store's name.
     pub fn name(&self) -> &str {
         self.rows.name()
     }
 
-    /// The length of a window, in microseconds.
+    /// Returns the length of a window, in microseconds.
     pub fn window_size(&self) -> i64 {
         self.window_size
     }
 
-    /// How far behind stream time windows are retained, in microseconds.
+    /// Returns how far behind stream time windows are retained, in microseconds.
     pub fn retention(&self) -> i64 {
         self.rows.retention()
     }
 
-    /// The greatest window start of an accepted write over all keys, or the time of
+    /// Returns the greatest window start of an accepted write over all keys, or the time of
     /// [`Self::advance_stream_time`] if it is greater, as the transaction sees it.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         self.rows.stream_time(tx)
@@ -82,8 +82,8 @@ impl WindowStore {
         self.rows.raise_stream_time(tx, time.0);
     }
 
-    /// How many writes were refused since the database was opened, because they were older than the
-    /// retention.
+    /// Returns how many writes were refused since the database was opened, because they were older
+    /// than the retention.
     pub fn dropped_records(&self) -> u64 {
         self.rows.dropped_records()
     }
@@ -248,7 +248,7 @@ impl WindowStore {
             .get_batch(tx, rows, |n, row| f(n, row.map(decode)))
     }
 
-    /// A scan of the windows of keys in `[key_from, key_to]` (`None` open) that start in
+    /// Returns a scan of the windows of keys in `[key_from, key_to]` (`None` open) that start in
     /// `[from, to]`, by (start, key), or backward.
     pub fn fetch_range(
         &self,

@@ -158,14 +158,15 @@ impl Transaction {
         &self.observed
     }
 
-    /// The input position of this view: that of the last commit, and the offsets observed since.
+    /// Returns the input position of this view: that of the last commit, and the offsets observed
+    /// since.
     pub fn position(&self) -> Position {
         let mut position = self.base.position().clone();
         position.merge(&self.observed);
         position
     }
 
-    /// Whether nothing was staged.
+    /// Returns whether nothing was staged.
     pub fn is_empty(&self) -> bool {
         let nothing_staged = self.buffers.iter().all(TableBuffer::is_empty) && !self.has_spilled();
         nothing_staged && self.observed.is_empty() && !self.stores.iter().any(|store| store.changed)

@@ -60,7 +60,7 @@ pub struct HeadHeader {
 }
 
 impl HeadHeader {
-    /// The parts that are compared between sessions.
+    /// Returns the parts that are compared between sessions.
     #[must_use]
     pub fn summary(&self) -> HeadSummary {
         HeadSummary {
@@ -72,7 +72,7 @@ impl HeadHeader {
         }
     }
 
-    /// The object's part of its epoch's decision.
+    /// Returns the object's part of its epoch's decision.
     #[must_use]
     pub fn decision(&self) -> PartitionDecision {
         PartitionDecision {
@@ -85,7 +85,7 @@ impl HeadHeader {
         }
     }
 
-    /// The object's id.
+    /// Returns the object's id.
     #[must_use]
     pub fn id(&self) -> ObjectId {
         ObjectId {

@@ -41,19 +41,19 @@ impl Records {
         ))
     }
 
-    /// How many records there are.
+    /// Returns how many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The records, in the order in which they were written.
+    /// Returns the records, in the order in which they were written.
     pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         self.batches
             .iter()

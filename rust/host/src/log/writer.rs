@@ -49,7 +49,7 @@ pub struct CollectedRecords {
 }
 
 impl RecordsWriter {
-    /// A writer without records.
+    /// Returns a writer without records.
     ///
     /// # Errors
     /// `Serialization` if Arrow cannot write at all (a build without lz4).
@@ -105,7 +105,7 @@ impl RecordsWriter {
         Ok(())
     }
 
-    /// How many records there are so far.
+    /// Returns how many records there are so far.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records

@@ -25,7 +25,7 @@ impl ProgressPace {
         }
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
@@ -54,7 +54,7 @@ pub struct RunningRestore<'a> {
 }
 
 impl RestoreProgress {
-    /// A restore from `source` begins.
+    /// Begins a restore from `source`, which ends when the result is dropped.
     pub fn begin(&self, source: RestoreSource) -> RunningRestore<'_> {
         let running = RunningRestore {
             progress: self,
@@ -64,7 +64,7 @@ impl RestoreProgress {
         running
     }
 
-    /// How far the restore is; none if none runs.
+    /// Returns how far the restore is; none if none runs.
     pub fn now(&self) -> Option<RestoreMetrics> {
         *self.0.lock()
     }

@@ -106,7 +106,7 @@ impl PartitionState {
         }
     }
 
-    /// Whether a snapshot is being taken.
+    /// Returns whether a snapshot is being taken.
     pub fn is_uploading(&self) -> bool {
         self.uploading.load(Ordering::Relaxed)
     }

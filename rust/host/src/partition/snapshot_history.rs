@@ -40,8 +40,8 @@ pub struct SnapshotTerms {
     pub policy: SnapshotPolicy,
 }
 
-/// Whether a restore would read so much of the log that the next snapshot is due: more than a
-/// quarter of the newest snapshot, and more than [`MIN_LOG_BYTES`].
+/// Returns whether a restore would read so much of the log that the next snapshot is due: more than
+/// a quarter of the newest snapshot, and more than [`MIN_LOG_BYTES`].
 pub fn is_log_long(log_bytes: u64, snapshot_bytes: u64) -> bool {
     log_bytes > MIN_LOG_BYTES.max(snapshot_bytes / 4)
 }
@@ -73,7 +73,7 @@ impl SnapshotOrigin {
         self.bytes = bytes;
     }
 
-    /// The size of the newest snapshot that this host has copied; 0 if there is none.
+    /// Returns the size of the newest snapshot that this host has copied; 0 if there is none.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -86,7 +86,7 @@ impl SnapshotOrigin {
         Some(id)
     }
 
-    /// Whether a snapshot of this epoch would have the name of a suspect one.
+    /// Returns whether a snapshot of this epoch would have the name of a suspect one.
     pub fn is_suspect_epoch(&self, epoch: Epoch) -> bool {
         self.suspects.iter().any(|id| id.epoch == epoch)
     }

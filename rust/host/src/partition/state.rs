@@ -171,22 +171,22 @@ impl PartitionState {
         inner.map(|mut inner| inner.close()).is_some()
     }
 
-    /// The root of the state.
+    /// Returns the root of the state.
     pub fn root(&self) -> &Arc<Root> {
         &self.root
     }
 
-    /// Whether the partition's state is in this open root.
+    /// Returns whether the partition's state is in this open root.
     pub fn is_of_root(&self, root: &Arc<Root>) -> bool {
         Arc::ptr_eq(&self.root, root)
     }
 
-    /// The folder of the partition's databases, and of what a session spills.
+    /// Returns the folder of the partition's databases, and of what a session spills.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// How often the local database was discarded and a new one made.
+    /// Returns how often the local database was discarded and a new one made.
     pub fn rebuilds(&self) -> u64 {
         self.lock().rebuilds
     }

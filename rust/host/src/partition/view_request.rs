@@ -58,7 +58,7 @@ impl FlushPolicy {
         bytes: u64::MAX,
     };
 
-    /// Whether a flush is due.
+    /// Returns whether a flush is due.
     pub fn is_due(&self, unflushed_bytes: u64, since_last: Duration) -> bool {
         unflushed_bytes > self.bytes || since_last >= self.interval
     }
@@ -91,7 +91,7 @@ pub struct ServedEpoch {
 }
 
 impl ServedEpoch {
-    /// The epoch of a session that has opened its view.
+    /// Returns the epoch of a session that has opened its view.
     pub fn of(request: &ViewRequest<'_>) -> Self {
         Self {
             run: request.run,
@@ -106,7 +106,7 @@ impl ServedEpoch {
         }
     }
 
-    /// The request of the session after it.
+    /// Returns the request of the session after it.
     pub fn next(&self) -> ViewRequest<'_> {
         ViewRequest {
             run: self.run,

@@ -4,7 +4,7 @@
 //! moves after the new host has restored it ([`super::owner_step`] with `restored`), so a move
 //! costs an epoch no restore. `tests/balance_model.rs` checks these rules.
 
-/// Whether a host with `mine` partitions takes one over from a live host with `theirs`.
+/// Returns whether a host with `mine` partitions takes one over from a live host with `theirs`.
 ///
 /// Each such move makes the loads more equal, so moves end: a difference of one is left as it is.
 #[must_use]
@@ -12,7 +12,7 @@ pub fn relieves(theirs: usize, mine: usize) -> bool {
     theirs >= mine.saturating_add(2)
 }
 
-/// Whether the two loads are so close that the claims must be read again before a move.
+/// Returns whether the two loads are so close that the claims must be read again before a move.
 ///
 /// The claims that a host has seen may be old, and other hosts may have relieved the same host.
 #[must_use]

@@ -21,7 +21,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The run id of a command, which claims a run to fence a query that is still running.
+    /// Returns the run id of a command, which claims a run to fence a query that is still running.
     ///
     /// `random` makes it unique.
     #[must_use]
@@ -29,7 +29,7 @@ impl Claim {
         format!("`{command}` {random:016x}")
     }
 
-    /// Whether a command claimed the run, not a start of the query.
+    /// Returns whether a command claimed the run, not a start of the query.
     #[must_use]
     pub fn is_by_hand(&self) -> bool {
         self.run_id.starts_with('`')

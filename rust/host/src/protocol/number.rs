@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 pub struct Epoch(pub i64);
 
 impl Epoch {
-    /// The epoch before; none for the first one.
+    /// Returns the epoch before; none for the first one.
     #[must_use]
     pub fn previous(self) -> Option<Self> {
         (self.0 > 0).then(|| Self(self.0 - 1))
     }
 
-    /// The epoch after.
+    /// Returns the epoch after.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -32,7 +32,8 @@ impl RunNumber {
     /// The first run of a root.
     pub const FIRST: Self = Self(1);
 
-    /// The next number. Claims leave no gap, so a newer run exists exactly if it is claimed.
+    /// Returns the next number. Claims leave no gap, so a newer run exists exactly if it is
+    /// claimed.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))

@@ -32,7 +32,7 @@ impl OperatorName {
         ))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

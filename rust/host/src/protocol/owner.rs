@@ -33,7 +33,7 @@ pub struct Term {
 }
 
 impl Term {
-    /// The first term of a run.
+    /// Returns the first term of a run.
     #[must_use]
     pub fn first(run: RunNumber) -> Self {
         Self {
@@ -42,8 +42,8 @@ impl Term {
         }
     }
 
-    /// The next term of the same run. Generations leave no gap, so a term has ended exactly if the
-    /// next one is claimed.
+    /// Returns the next term of the same run. Generations leave no gap, so a term has ended exactly
+    /// if the next one is claimed.
     #[must_use]
     pub fn next(self) -> Self {
         Self {

@@ -310,7 +310,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// The kind of error for the user.
+    /// Returns the kind of error for the user.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

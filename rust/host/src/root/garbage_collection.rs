@@ -124,8 +124,8 @@ impl GarbageCollection {
         self.snapshots.unmark_removal(id)
     }
 
-    /// Whether to trim the log after a snapshot that began at `now`. If so, the next interval
-    /// begins.
+    /// Returns whether to trim the log after a snapshot that began at `now`. If so, the next
+    /// interval begins.
     ///
     /// True at most once per interval for all partitions together.
     pub fn is_trim_due(&self, now: Instant, interval: Duration) -> bool {

@@ -195,7 +195,7 @@ impl RootIdentity {
         Ok(self.parse(&found)?.id)
     }
 
-    /// The id of the root that was there first; none before the first check.
+    /// Returns the id of the root that was there first; none before the first check.
     pub fn first_id(&self) -> Option<String> {
         self.first_id.lock().clone()
     }

@@ -22,7 +22,7 @@ pub struct RewindMark {
 pub struct Rewinds(Vec<(RunNumber, Epoch)>);
 
 impl Rewinds {
-    /// Whether a rewind took back what this run wrote for an epoch.
+    /// Returns whether a rewind took back what this run wrote for an epoch.
     ///
     /// Also true for an object that a host of the run wrote after the command, before the host was
     /// fenced.

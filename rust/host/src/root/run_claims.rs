@@ -87,7 +87,7 @@ impl RunClaims {
         }
     }
 
-    /// Whether the runs that this process knows have still claimed their numbers.
+    /// Returns whether the runs that this process knows have still claimed their numbers.
     ///
     /// After a root is restored from a backup, the numbers of runs that it does not have are used
     /// again. Only the newest run is checked, and only for a run that this process does not know.

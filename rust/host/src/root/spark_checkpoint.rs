@@ -110,7 +110,7 @@ impl SparkCheckpoint {
         })
     }
 
-    /// Whether the commit log holds an epoch.
+    /// Returns whether the commit log holds an epoch.
     ///
     /// # Errors
     /// `Io` if the disk fails.

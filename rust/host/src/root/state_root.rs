@@ -102,7 +102,7 @@ impl Root {
         Ok(Self::of(Objects::open(location, options)?))
     }
 
-    /// A root over an object store that is open already; `path` is its name in messages.
+    /// Returns a root over an object store that is open already; `path` is its name in messages.
     #[must_use]
     pub fn over(objects: Arc<dyn ObjectStore>, path: &Path) -> Self {
         Self::of(Objects::over(objects, path))
@@ -157,19 +157,19 @@ impl Root {
         self.objects.renew(options)
     }
 
-    /// The root's folder, or its address.
+    /// Returns the root's folder, or its address.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.objects.path()
     }
 
-    /// Whether the root is on a local disk.
+    /// Returns whether the root is on a local disk.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.objects.is_local()
     }
 
-    /// The error for a broken rule of the protocol; its message names this root.
+    /// Returns the error for a broken rule of the protocol; its message names this root.
     pub fn violation(&self, violation: impl Into<Violation>) -> Error {
         self.objects.violation(violation)
     }
@@ -193,7 +193,7 @@ impl Root {
         )
     }
 
-    /// The default folder of this machine's databases.
+    /// Returns the default folder of this machine's databases.
     ///
     /// It is `<root>/state`. For a root in an object store it is a folder beside this user's
     /// sockets, which workers check to be private.

@@ -154,12 +154,12 @@ impl SessionPipeline {
         self.operator.push(batch, &self.intake)
     }
 
-    /// The folder of what the session spills.
+    /// Returns the folder of what the session spills.
     pub fn folder(&self) -> &Path {
         &self.intake.folder
     }
 
-    /// The partition's database; `None` in a scratch session.
+    /// Returns the partition's database; `None` in a scratch session.
     pub fn database(&self) -> Option<SessionDatabase> {
         self.partition
             .as_ref()

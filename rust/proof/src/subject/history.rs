@@ -16,7 +16,7 @@ pub struct History {
 }
 
 impl History {
-    /// A model with this history retention.
+    /// Returns a model with this history retention.
     pub fn new(retention: i64) -> Self {
         Self {
             retention,
@@ -25,18 +25,18 @@ impl History {
         }
     }
 
-    /// The greatest time of an accepted put.
+    /// Returns the greatest time of an accepted put.
     pub fn stream_time(&self) -> Option<i64> {
         self.stream_time
     }
 
-    /// The earliest time at which history can be read and puts are accepted.
+    /// Returns the earliest time at which history can be read and puts are accepted.
     pub fn horizon(&self) -> i64 {
         self.stream_time
             .map_or(i64::MIN, |time| time - self.retention)
     }
 
-    /// All keys, in order.
+    /// Returns all keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.keys.keys().map(Vec::as_slice)
     }
@@ -73,7 +73,7 @@ impl History {
         ))
     }
 
-    /// The version valid at a time.
+    /// Returns the version valid at a time.
     pub fn get(&self, key: &[u8], at: i64) -> Option<VersionRow> {
         let versions = self.keys.get(key)?;
         let (newest, _) = versions.last_key_value()?;
@@ -84,7 +84,7 @@ impl History {
         Self::row(versions, *begin)
     }
 
-    /// The versions of a key that were valid between two inclusive times, oldest first.
+    /// Returns the versions of a key that were valid between two inclusive times, oldest first.
     pub fn versions(&self, key: &[u8], from: i64, to: i64) -> Vec<VersionRow> {
         let Some(versions) = self.keys.get(key) else {
             return Vec::new();

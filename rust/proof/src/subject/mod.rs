@@ -46,7 +46,7 @@ impl Store {
         }
     }
 
-    /// The specification of the store.
+    /// Returns the specification of the store.
     pub fn spec(&self) -> StoreSpec {
         let (persistent, transactional) = (
             self.mode != WriteMode::Memory,
@@ -59,7 +59,7 @@ impl Store {
         }
     }
 
-    /// A copy of the store's model.
+    /// Returns a copy of the store's model.
     pub fn copy(&self) -> Self {
         Self {
             mode: self.mode,
@@ -68,7 +68,8 @@ impl Store {
     }
 }
 
-/// The stores under proof: every kind in files, and some kinds in memory and without transactions.
+/// Returns the stores under proof: every kind in files, and some kinds in memory and without
+/// transactions.
 pub fn all() -> Vec<Store> {
     vec![
         Store::new(WriteMode::Transactional, KeyValue::new("plain")),

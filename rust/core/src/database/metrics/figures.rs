@@ -12,7 +12,7 @@ use crate::transaction::Base;
 use std::time::Instant;
 
 impl Database {
-    /// The current figures.
+    /// Returns the current figures.
     pub fn metrics(&self) -> Result<DatabaseMetrics> {
         self.metrics_at(Instant::now())
     }

@@ -21,12 +21,12 @@ pub struct StoreMetrics {
 }
 
 impl DatabaseMetrics {
-    /// A figure of the database by its name.
+    /// Returns a figure of the database by its name.
     pub fn get(&self, name: &str) -> Option<FigureValue> {
         find(&self.figures, name)
     }
 
-    /// A figure of a store by its name.
+    /// Returns a figure of a store by its name.
     pub fn of_store(&self, store: &str, name: &str) -> Option<FigureValue> {
         self.stores
             .iter()

@@ -12,7 +12,7 @@ use crate::transaction::{Table, Transaction};
 pub type OpenTransaction<'a> = MappedMutexGuard<'a, Transaction>;
 
 impl Database {
-    /// The database's own transaction; begins one if none is open.
+    /// Returns the database's own transaction; begins one if none is open.
     ///
     /// # Errors
     /// `InvalidState` after a failed commit, and after a write that failed half-way, until

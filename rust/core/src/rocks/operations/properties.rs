@@ -6,7 +6,7 @@ use crate::rocks::rocks_db::RocksDb;
 use crate::rocks::statistics::{Job, JobTimes, Tickers};
 
 impl RocksDb {
-    /// The sum of an integer property over all families.
+    /// Returns the sum of an integer property over all families.
     pub fn property(&self, name: &str) -> Result<u64> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
@@ -17,7 +17,7 @@ impl RocksDb {
             .sum())
     }
 
-    /// An integer property of one family.
+    /// Returns an integer property of one family.
     pub fn family_property(&self, family: Family, name: &str) -> Result<u64> {
         let guard = self.guard()?;
         Ok(self

@@ -68,7 +68,7 @@ impl RocksDb {
         }
     }
 
-    /// The number of the last write that returned without an error.
+    /// Returns the number of the last write that returned without an error.
     pub fn last_write(&self) -> u64 {
         self.commits.last()
     }
@@ -96,12 +96,12 @@ impl RocksDb {
         Failpoint::AfterFlush.pass()
     }
 
-    /// The last commit in the files, without a replay of the log, as text for a message.
+    /// Returns the last commit in the files, without a replay of the log, as text for a message.
     pub fn last_in_files(&self) -> Option<String> {
         last_commit::in_files(&self.path, &self.options).map(|last| last.to_string())
     }
 
-    /// The number of the last commit that is wholly in files.
+    /// Returns the number of the last commit that is wholly in files.
     pub fn flushed_commit(&self) -> Result<u64> {
         let guard = self.guard()?;
         let mut options = ReadOptions::default();

@@ -44,7 +44,7 @@ pub fn configure_shared_memory(sizes: SharedMemory) {
     }
 }
 
-/// The current sizes.
+/// Returns the current sizes.
 pub fn shared_memory() -> SharedMemory {
     SHARED
         .lock()

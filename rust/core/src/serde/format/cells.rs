@@ -141,7 +141,7 @@ impl Cells {
         Ok(Self { nulls, data })
     }
 
-    /// Whether a row has a value.
+    /// Returns whether a row has a value.
     #[inline]
     pub fn is_valid(&self, row: usize) -> bool {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))

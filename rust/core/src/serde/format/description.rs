@@ -78,7 +78,7 @@ fn code(column: &StoredColumn) -> String {
     code.to_owned()
 }
 
-/// Whether two columns have the same type.
+/// Returns whether two columns have the same type.
 ///
 /// The name of a timestamp's zone and the physical form do not count; whether it has a zone does.
 /// The types inside structs, lists and maps are not compared.

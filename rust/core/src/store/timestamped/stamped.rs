@@ -34,7 +34,7 @@ impl<'a> Stamped<'a> {
         }
     }
 
-    /// A copy of the value, and the timestamp.
+    /// Returns a copy of the value, and the timestamp.
     pub fn to_owned(self) -> (Vec<u8>, Timestamp) {
         (self.value.to_vec(), self.timestamp)
     }

@@ -22,7 +22,7 @@ pub struct TimestampedKeyValueStore {
 }
 
 impl TimestampedKeyValueStore {
-    /// The store's name.
+    /// Returns the store's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -243,7 +243,7 @@ impl TimestampedKeyValueStore {
         .map_err(named)
     }
 
-    /// A scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
+    /// Returns a scan of `[from, to]`, both inclusive, `None` open; `from > to` is empty.
     pub fn range(
         &self,
         tx: &mut Transaction,
@@ -259,8 +259,8 @@ impl TimestampedKeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// A scan of the keys that start with `prefix` and, if there is an `end`, are below `end`. A
-    /// prefix of 0xFF bytes scans to the end.
+    /// Returns a scan of the keys that start with `prefix` and, if there is an `end`, are below
+    /// `end`. A prefix of 0xFF bytes scans to the end.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,

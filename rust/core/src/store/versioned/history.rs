@@ -82,8 +82,8 @@ fn bounds(from: Option<&[u8]>, to: Option<&[u8]>) -> Bounds {
 }
 
 impl VersionedStore {
-    /// The versions of one key whose validity overlaps `[from, to]`, newest first or (`ascending`)
-    /// oldest first.
+    /// Scans the versions of one key whose validity overlaps `[from, to]`, newest first or
+    /// (`ascending`) oldest first.
     ///
     /// Tombstones and versions that ended before the history retention are left out. If `to` itself
     /// is before the retention, only the newest version can be found. The scan is one expired read
@@ -100,7 +100,8 @@ impl VersionedStore {
         self.versions_between(tx, Some(key), Some(key), from, to, ascending)
     }
 
-    /// The versions of all keys in `[key_from, key_to]` (`None` open), ordered by (key, timestamp).
+    /// Scans the versions of all keys in `[key_from, key_to]` (`None` open), ordered by (key,
+    /// timestamp).
     pub fn versions_range(
         &self,
         tx: &mut Transaction,
@@ -139,9 +140,9 @@ impl VersionedStore {
         ))
     }
 
-    /// The whole table as it was at a moment (`None`: as it is now), in key order. A moment before
-    /// the history retention shows only keys whose newest version had begun by then; the scan is
-    /// one expired read if it leaves another key out.
+    /// Scans the whole table as it was at a moment (`None`: as it is now), in key order. A moment
+    /// before the history retention shows only keys whose newest version had begun by then; the
+    /// scan is one expired read if it leaves another key out.
     pub fn scan(&self, tx: &mut Transaction, as_of: Option<Timestamp>) -> Result<VersionScan> {
         let _call = self.inner.counts.call(Operation::Scan);
         let horizon = self.horizon(tx);
@@ -166,7 +167,7 @@ impl VersionedStore {
         Ok(VersionScan::new(scan, mode, false, expired))
     }
 
-    /// The versions that a transaction has staged, ordered by (key, newest first).
+    /// Calls `f` with the versions that a transaction has staged, by (key, newest first).
     ///
     /// # Errors
     /// Those of `f`.

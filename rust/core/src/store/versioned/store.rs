@@ -56,39 +56,40 @@ impl VersionedStore {
         }
     }
 
-    /// The store's name.
+    /// Returns the store's name.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// How far back versions can be read, in microseconds.
+    /// Returns how far back versions can be read, in microseconds.
     pub fn history_retention(&self) -> i64 {
         self.inner.history_retention
     }
 
-    /// The unit of expiry, in microseconds.
+    /// Returns the unit of expiry, in microseconds.
     pub fn segment_interval(&self) -> i64 {
         self.inner.segment_interval
     }
 
-    /// The greatest timestamp of an accepted write over all keys, as the transaction sees it.
+    /// Returns the greatest timestamp of an accepted write over all keys, as the transaction sees
+    /// it.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         tx.stores[self.inner.number].stream_time.map(Timestamp)
     }
 
-    /// How many writes were refused since the database was opened, because they were older than the
-    /// history retention.
+    /// Returns how many writes were refused since the database was opened, because they were older
+    /// than the history retention.
     pub fn dropped_records(&self) -> u64 {
         self.inner.counts.dropped.total()
     }
 
-    /// How many reads were expired since the database was opened: they were as of a moment older
-    /// than the history retention, and left out a key that has a newer version.
+    /// Returns how many reads were expired since the database was opened: they were as of a moment
+    /// older than the history retention, and left out a key that has a newer version.
     pub fn expired_reads(&self) -> u64 {
         self.inner.counts.expired_reads.total()
     }
 
-    /// The oldest moment that can be read and written, in microseconds.
+    /// Returns the oldest moment that can be read and written, in microseconds.
     pub fn horizon(&self, tx: &Transaction) -> i64 {
         self.first_retained(tx).max(
             tx.stores[self.inner.number]

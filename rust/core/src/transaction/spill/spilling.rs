@@ -134,12 +134,12 @@ impl Transaction {
         self.memory_limit.measure_at = 0;
     }
 
-    /// Whether a part of the transaction has been spilled.
+    /// Returns whether a part of the transaction has been spilled.
     pub fn has_spilled(&self) -> bool {
         self.base.spilled().is_some()
     }
 
-    /// The most memory that the transaction has used, in bytes.
+    /// Returns the most memory that the transaction has used, in bytes.
     pub fn peak_bytes(&self) -> usize {
         self.memory_limit.peak.max(self.uncommitted_bytes())
     }

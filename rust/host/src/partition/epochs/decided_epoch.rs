@@ -62,7 +62,7 @@ impl DecidedEpoch {
         })
     }
 
-    /// The epoch's result; none if the decision does not name the operator.
+    /// Returns the epoch's result; none if the decision does not name the operator.
     pub fn decided(&self) -> Option<&PartitionDecision> {
         self.decided.as_ref()
     }
@@ -143,7 +143,8 @@ fn read_head(
     }
 }
 
-/// The error for an epoch whose decision does not name an operator, although an earlier one does.
+/// Returns the error for an epoch whose decision does not name an operator, although an earlier one
+/// does.
 pub fn not_evaluated(root: &Root, operator: &OperatorName, epoch: Epoch) -> Error {
     let violation = match root.log.has_later(epoch, |other| other == operator) {
         Ok(true) => Violation::LogLost {

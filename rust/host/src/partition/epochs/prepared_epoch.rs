@@ -43,7 +43,7 @@ impl PreparedEpochs {
         }
     }
 
-    /// Whether `run` has staged this epoch here.
+    /// Returns whether `run` has staged this epoch here.
     pub fn has_of_run(&self, epoch: Epoch, run: RunNumber) -> bool {
         self.0
             .iter()
@@ -77,12 +77,12 @@ impl PreparedEpochs {
         older.for_each(|older| dropped.add(older));
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The size of their changes, in bytes.
+    /// Returns the size of their changes, in bytes.
     pub fn bytes(&self) -> u64 {
         let sizes = self.0.iter();
         sizes

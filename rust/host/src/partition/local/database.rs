@@ -21,7 +21,7 @@ pub struct OpenDatabase {
 }
 
 impl OpenDatabase {
-    /// A database that was just opened and not compared with the log yet.
+    /// Returns a database that was just opened and not compared with the log yet.
     pub fn new(db: Arc<Database>, directory: LocalDirectory) -> Self {
         Self {
             db,

@@ -108,15 +108,15 @@ impl LocalDirectory {
         .path(home))
     }
 
-    /// Whether the directory still exists and is still this process's: it may have been deleted,
-    /// and another host may have made a new one in its place.
+    /// Returns whether the directory still exists and is still this process's: it may have been
+    /// deleted, and another host may have made a new one in its place.
     pub fn is_intact(&self) -> bool {
         self.lock.is_held()
             && FileIdentity::at(&self.path) == self.identity
             && self.path.join("CURRENT").exists()
     }
 
-    /// A path beside the database, on the same file system and protected by the same lock.
+    /// Returns a path beside the database, on the same file system and protected by the same lock.
     pub fn beside(&self, purpose: &str) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(format!(".{purpose}"));

@@ -51,7 +51,7 @@ impl DirectoryLock {
         }
     }
 
-    /// Whether the lock still excludes other processes: its file may have been deleted.
+    /// Returns whether the lock still excludes other processes: its file may have been deleted.
     pub fn is_held(&self) -> bool {
         let locked = self.file.metadata().map(|file| FileIdentity::of(&file));
         locked.is_ok_and(|locked| FileIdentity::at(&self.path) == Some(locked))
@@ -68,8 +68,8 @@ impl DirectoryLock {
         ))
     }
 
-    /// Whether the holder of the lock is about to end: its executor is dead, or it is an older host
-    /// of this host's executor.
+    /// Returns whether the holder of the lock is about to end: its executor is dead, or it is an
+    /// older host of this host's executor.
     pub fn is_ending(path: &Path, executor: Option<&Executor>) -> bool {
         let Ok(text) = fs::read_to_string(path) else {
             return false;
@@ -102,7 +102,7 @@ impl FileIdentity {
         }
     }
 
-    /// The identity of what is at a path now.
+    /// Returns the identity of what is at a path now.
     pub fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|file| Self::of(&file))
     }

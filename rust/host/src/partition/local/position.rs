@@ -46,7 +46,7 @@ pub fn query(db: &Database) -> Result<Option<Vec<u8>>> {
     db.property(QUERY)
 }
 
-/// Whether the database has the query, epoch and chain that a snapshot's name says.
+/// Returns whether the database has the query, epoch and chain that a snapshot's name says.
 pub fn holds(db: &Database, query_id: &str, id: &SnapshotId) -> Result<bool> {
     let is_ours = query(db)?.is_some_and(|query| query == query_id.as_bytes());
     Ok(is_ours && applied(db, id.partition)? == Some(id.epoch) && chain(db)? == id.chain)

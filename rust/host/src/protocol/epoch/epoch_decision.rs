@@ -51,7 +51,7 @@ pub struct PartitionDecision {
 }
 
 impl PartitionDecision {
-    /// The chain after the epoch.
+    /// Returns the chain after the epoch.
     #[must_use]
     pub fn chain(&self) -> Digest {
         self.base.chain(self.digest)

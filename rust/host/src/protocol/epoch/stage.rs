@@ -60,7 +60,7 @@ pub fn stage_step(
     }
 }
 
-/// Whether a session has the same changes and the same output, from the same state.
+/// Returns whether a session has the same changes and the same output, from the same state.
 ///
 /// The input is not compared: other rows with the same effect (in an unused column) do no harm.
 #[must_use]
@@ -141,7 +141,7 @@ fn counts_for(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGu
     }
 }
 
-/// Whether a session may put its object, or acknowledge it.
+/// Returns whether a session may put its object, or acknowledge it.
 ///
 /// Read before the put and after it. Once Spark has committed an epoch, its sink has what it has,
 /// and the objects that exist decide. An object that is put later must not change that: another

@@ -21,7 +21,7 @@ pub struct EpochFiles {
 }
 
 impl EpochFiles {
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty() && self.decisions.is_empty()
     }
@@ -153,7 +153,7 @@ impl EpochLog {
         }
     }
 
-    /// Whether an epoch, or a later one, was in the log when a run began.
+    /// Returns whether an epoch, or a later one, was in the log when a run began.
     ///
     /// If not, no older run has a valid object of it: a run that stages it later is fenced.
     ///
@@ -188,7 +188,7 @@ impl EpochLog {
         Ok(None)
     }
 
-    /// Whether an operator that `wanted` accepts has staged an epoch after this one.
+    /// Returns whether an operator that `wanted` accepts has staged an epoch after this one.
     ///
     /// If so, this epoch was complete: the later one was computed on its state.
     ///
@@ -200,7 +200,7 @@ impl EpochLog {
         })
     }
 
-    /// Whether an epoch after this one has an object or a decision.
+    /// Returns whether an epoch after this one has an object or a decision.
     ///
     /// # Errors
     /// As [`EpochLog::has_later`].
@@ -218,7 +218,7 @@ impl EpochLog {
         Ok(false)
     }
 
-    /// Whether a rewind took this epoch back and the log has nothing of it since.
+    /// Returns whether a rewind took this epoch back and the log has nothing of it since.
     ///
     /// # Errors
     /// `Restore` for a mark that cannot be read, `Io`.

@@ -113,7 +113,7 @@ impl Objects {
         }
     }
 
-    /// Whether a second create of an object fails, as the protocol requires.
+    /// Returns whether a second create of an object fails, as the protocol requires.
     ///
     /// # Errors
     /// `Io` if the disk or the store fails, and fails again at a second attempt.

@@ -167,17 +167,18 @@ impl Objects {
         Arc::clone(&self.client.read().objects)
     }
 
-    /// The folder, or the address.
+    /// Returns the folder, or the address.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the root is a folder of this machine.
+    /// Returns whether the root is a folder of this machine.
     pub fn is_local(&self) -> bool {
         self.local
     }
 
-    /// The full path of an object, for messages. On a local disk it is the path of the file.
+    /// Returns the full path of an object, for messages. On a local disk it is the path of the
+    /// file.
     pub fn place(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -208,7 +209,7 @@ impl Objects {
         serde_json::from_slice(bytes).map_err(|error| self.unreadable(name, &error))
     }
 
-    /// Whether an object exists.
+    /// Returns whether an object exists.
     pub fn exists(&self, name: &str) -> Result<bool> {
         let objects = self.objects();
         let head = async { objects.head(&Name::from(name)).await };
@@ -302,12 +303,13 @@ impl Objects {
         found.map_err(|error| self.refused("list", folder, &error))
     }
 
-    /// The error for a broken rule of the protocol; its message names this root and this machine.
+    /// Returns the error for a broken rule of the protocol; its message names this root and this
+    /// machine.
     pub fn violation(&self, violation: impl Into<Violation>) -> Error {
         violation.into().at(&self.path, &machine_name())
     }
 
-    /// The error for an object that is not the expected JSON.
+    /// Returns the error for an object that is not the expected JSON.
     pub fn unreadable(&self, name: &str, error: &serde_json::Error) -> Error {
         let place = self.place(name);
         Error::new(

@@ -78,14 +78,15 @@ pub struct RecordedOperator {
 }
 
 impl RecordedOperator {
-    /// The operator's stores, as the newest start of the query described them.
+    /// Returns the operator's stores, as the newest start of the query described them.
     pub fn stores(&self) -> &[StoredStore] {
         self.payloads
             .last()
             .map_or(&[], |payload| payload.stores.as_slice())
     }
 
-    /// The isolation level of readers that name none, as the newest start of the query gave it.
+    /// Returns the isolation level of readers that name none, as the newest start of the query gave
+    /// it.
     pub fn isolation_level(&self) -> IsolationLevel {
         self.payloads
             .last()

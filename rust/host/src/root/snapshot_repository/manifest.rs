@@ -32,18 +32,19 @@ pub struct SnapshotFile {
 }
 
 impl SnapshotManifest {
-    /// The manifest of these files.
+    /// Returns the manifest of these files.
     pub fn new(files: Vec<SnapshotFile>) -> Self {
         let format = FORMAT;
         Self { format, files }
     }
 
-    /// The bytes of all files.
+    /// Returns the bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// The text of an error, if this version of Holdfast does not read the manifest's format.
+    /// Returns the text of an error, if this version of Holdfast does not read the manifest's
+    /// format.
     pub fn other_format(&self) -> Option<String> {
         let format = self.format;
         (format != FORMAT)
@@ -52,7 +53,7 @@ impl SnapshotManifest {
 }
 
 impl SnapshotFile {
-    /// The file's object.
+    /// Returns the file's object.
     pub fn object(&self, id: &SnapshotId) -> String {
         let content = (self.digest, self.bytes);
         names::snapshot_file(&id.operator, id.partition, content, self.term)

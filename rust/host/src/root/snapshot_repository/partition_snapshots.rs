@@ -34,35 +34,35 @@ impl PartitionSnapshots {
         }
     }
 
-    /// All snapshots, newest first.
+    /// Returns all snapshots, newest first.
     pub fn into_all(self) -> Vec<SnapshotId> {
         self.all
     }
 
-    /// All snapshots, newest first.
+    /// Returns all snapshots, newest first.
     pub fn all(&self) -> &[SnapshotId] {
         &self.all
     }
 
-    /// The marked snapshots. Some may be gone.
+    /// Returns the marked snapshots. Some may be gone.
     pub fn marked(&self) -> &[SnapshotId] {
         &self.marked
     }
 
-    /// Whether a snapshot is marked.
+    /// Returns whether a snapshot is marked.
     pub fn is_marked(&self, id: &SnapshotId) -> bool {
         self.marked.contains(id)
     }
 
-    /// The snapshots until an epoch that no host removes, newest first.
+    /// Returns the snapshots until an epoch that no host removes, newest first.
     pub fn lasting(&self, until: Epoch) -> impl Iterator<Item = &SnapshotId> {
         self.all
             .iter()
             .filter(move |id| id.epoch <= until && !self.is_marked(id))
     }
 
-    /// The oldest epoch of the `retained` newest lasting snapshots until an epoch; none if there
-    /// are fewer.
+    /// Returns the oldest epoch of the `retained` newest lasting snapshots until an epoch; none if
+    /// there are fewer.
     ///
     /// Snapshots of the same epoch, by two owners, count once.
     pub fn oldest_retained(&self, retained: usize, until: Epoch) -> Option<Epoch> {

@@ -123,7 +123,7 @@ pub enum ConcurrentChange {
 }
 
 impl FaultyStore {
-    /// An empty store with a fault.
+    /// Returns an empty store with a fault.
     pub fn new(fault: Fault) -> Self {
         Self {
             inner: InMemory::new(),
@@ -192,7 +192,7 @@ impl FaultyStore {
         }
     }
 
-    /// How many calls there were, without removals.
+    /// Returns how many calls there were, without removals.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
