@@ -18,11 +18,11 @@ pub enum ErrorKind {
     StoreCorrupted,
     /// Written by another format version: use the version of Holdfast that wrote it.
     FormatVersion,
-    /// A newer run has taken over: stop this one.
+    /// A newer run of the query exists: stop this one.
     Fenced,
     /// A key or value could not be converted: fix the data or the serde.
     Serialization,
-    /// The state is behind the position that a query asks for: try again later.
+    /// The state is older than the position that a query requires: try again later.
     NotUpToBound,
     /// The log no longer holds the changes of an epoch: the message names the oldest one that it
     /// holds.
@@ -42,7 +42,8 @@ pub enum ErrorKind {
     InvalidValue,
     /// An argument's type is wrong (`TypeError`).
     InvalidType,
-    /// The call is not possible in this state: reopen the database and try again.
+    /// The call is not possible in this state: the message says what to do first, often a rollback
+    /// or a reopen.
     InvalidState,
 }
 
@@ -66,8 +67,8 @@ impl ErrorKind {
         (Self::InvalidState, "InvalidState"),
     ];
 
-    /// Returns the kind's name on the wire. The exception in Python has this name with `Error` at
-    /// the end.
+    /// Returns the kind's name on the wire. The binding chooses the Python exception
+    /// (`rust/python/src/error.rs`).
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()

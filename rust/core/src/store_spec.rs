@@ -41,7 +41,8 @@ pub enum StoreKind {
     Versioned {
         /// How far back versions can be read, and how late a write may be; not negative.
         history_retention: i64,
-        /// The unit of expiry; positive. Its only effect is speed.
+        /// The unit of expiry; positive. It decides how often the space of expired rows is freed,
+        /// and never what can be read.
         segment_interval: i64,
     },
     /// (key, window start[, duplicate number]) → value, with a timestamp or without.

@@ -8,7 +8,10 @@ use arrow_schema::SchemaRef;
 /// column can hold far more.
 pub const BATCH_BYTES: usize = 64 << 20;
 
-/// Fails if one binary column cannot hold the bytes.
+/// Fails if one binary column cannot hold this many bytes.
+///
+/// # Errors
+/// `InvalidValue`.
 pub fn check_size(bytes: usize) -> Result<()> {
     if i32::try_from(bytes).is_ok() {
         return Ok(());

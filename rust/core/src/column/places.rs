@@ -32,7 +32,7 @@ impl Places {
         }
     }
 
-    /// Sets the value that was found for a row.
+    /// Sets the value of a row; `None` if none was found.
     pub fn put(&mut self, row: usize, found: Option<Stamped<'_>>) {
         self.places[row] = found.map(|found| (self.hold(found.value), found.timestamp));
     }

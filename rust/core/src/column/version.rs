@@ -22,7 +22,7 @@ pub fn version_schema(with_keys: bool) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Columns of versions that are being filled.
+/// Builds the columns of versions.
 pub struct VersionColumns {
     keys: Option<BinaryBuilder>,
     values: BinaryBuilder,
@@ -107,7 +107,7 @@ impl VersionColumns {
         batch(Arc::clone(schema), self.columns()?)
     }
 
-    /// Returns the batch with another column in front.
+    /// Returns the batch with `column` before all others.
     ///
     /// # Errors
     /// As `finish`; `InvalidState` for a column of another length.
@@ -120,7 +120,8 @@ impl VersionColumns {
     }
 }
 
-/// Returns the next rows of a scan, at most `rows` and fewer if they are large; `None` at the end.
+/// Returns the next rows of a scan: at most `rows`, and fewer if they have more than 64 MiB; `None`
+/// at the end.
 ///
 /// # Errors
 /// `InvalidValue` for more than 2 GiB of keys and values.

@@ -14,7 +14,7 @@ pub const WINDOW: [&str; 2] = ["window_start", "window_end"];
 /// The names of the columns of a session's start and end.
 pub const SESSION: [&str; 2] = ["start", "end"];
 
-/// Columns of windows or sessions that are being filled.
+/// Builds the columns of windows or sessions.
 pub struct WindowedColumns {
     fields: Vec<Field>,
     /// The first column: the keys of a scan, or the row of the look-up that found each result.

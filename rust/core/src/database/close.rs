@@ -17,9 +17,9 @@ impl Database {
     /// nothing.
     ///
     /// # Errors
-    /// Those of the file system; the database is closed even then. The message says what the files
-    /// hold: every commit if there is a log, otherwise the offsets from which a changelog
-    /// continues.
+    /// Those of the file system; the database is closed even then. With `Durability::Sync` the
+    /// message says that no commit is lost. With `Durability::Changelog` it names the commit that
+    /// the files hold, if it is known.
     pub fn close(&self) -> Result<()> {
         self.rocks.check_owner()?;
         let closed = self.close_locked();
@@ -86,7 +86,8 @@ impl Database {
     }
 
     /// Ends the background work without a close, as the drop of the last reference does. A caller
-    /// that drops this reference while it holds a lock calls `stop` before it takes the lock.
+    /// that would drop the last reference while it holds a lock calls `stop` before it takes the
+    /// lock.
     pub fn stop(&self) {
         self.reclaimer.stop();
     }

@@ -42,7 +42,7 @@ pub struct Database {
 /// The last commit, and the database's own transaction on it.
 pub(super) struct TransactionState {
     pub(super) committed: RwLock<Committed>,
-    /// The lock is the writer's.
+    /// Its lock is the writer's lock.
     pub(super) writer: Mutex<Writer>,
     /// The view that readers use while a long call holds the writer's lock.
     pub(super) uncommitted: Uncommitted,
@@ -179,8 +179,9 @@ impl Database {
     /// Returns whether a store, as a transaction reads it, lacks data up to the database's position
     /// and must be restored.
     ///
-    /// It lacks data if it began empty beside the position (in memory, new, or discarded after an
-    /// unclean stop), or if it was left out of an open in which the position moved.
+    /// It lacks data if it began empty although the database had a position: it is in memory, new,
+    /// or was discarded after an unclean stop. It also lacks data if the position moved while the
+    /// database was open without the store.
     pub fn is_lost(&self, store: &str, tx: &Transaction) -> Result<bool> {
         self.rocks.check_owner()?;
         self.rocks.get(

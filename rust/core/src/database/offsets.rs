@@ -88,9 +88,8 @@ impl Database {
     /// Adds the offsets of a commit to a batch: for all stores or, in a restore, for the restored
     /// store.
     ///
-    /// A restore also moves the offsets of other stores that are behind: the changelog's records up
-    /// to the new offset belong to the restored store only. A store that has lost its data stays
-    /// lost.
+    /// A restore also raises lower offsets of other stores, because the changelog's records up to
+    /// the new offset belong to the restored store only. A store that has lost its data stays lost.
     pub(super) fn push_offsets(
         &self,
         change: &OffsetChange,

@@ -2,13 +2,13 @@
 //!
 //! RocksDB locks a directory when it opens it. An open of Holdfast must read, check and repair
 //! files before that, and the files of an open database are never complete. So Holdfast has a lock
-//! of its own, on the file `HOLDER`. RocksDB's is a record lock, which a process loses when it
-//! closes *any* descriptor of the file, as a program does that copies its own directory file by
-//! file. The lock on `HOLDER` is of one descriptor. The kernel drops it when the process ends, also
-//! if a forked child lives on (`file_lock.rs`).
+//! of its own, on the file `HOLDER`. RocksDB's lock is a record lock: a process loses it when it
+//! closes *any* descriptor of the file. A program that copies its own directory file by file does
+//! that. The lock on `HOLDER` belongs to one descriptor. It ends with the process, even if a forked
+//! child continues to run (`file_lock.rs`).
 //!
-//! A table has the directories that this process holds: without it, a deleted `HOLDER` would let a
-//! second database of the process open the directory.
+//! A table lists the directories that this process holds. Without it, a second database of the
+//! process could open a directory whose `HOLDER` was deleted.
 
 mod file_lock;
 
@@ -68,8 +68,8 @@ impl DirectoryLock {
     /// Locks an existing directory and writes the id of this process into its `HOLDER`.
     ///
     /// The path must be canonical: a directory whose `HOLDER` is deleted is known by its path. If
-    /// the directory has no database, its `HOLDER` is on disk on return. So a database that a crash
-    /// leaves half made is not taken for a database of another program.
+    /// the directory has no database, its `HOLDER` is on disk on return. So if a crash leaves the
+    /// database half made, the next open does not take it for one of another program.
     ///
     /// # Errors
     /// `StoreLocked` with the holder's process id, and nothing is changed; `Io` if the directory

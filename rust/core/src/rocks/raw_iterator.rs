@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The crate's iterator, used only while its database is held open.
 ///
 /// A read error ends the crate's iterator, and its next seek clears the error: rows would be
-/// missing from a result. This one keeps the first error until [`RawIterator::status`] is called.
+/// missing from a result. This one stores the first error until [`RawIterator::status`] is called.
 pub(crate) struct RawIterator {
     rows: DBRawIteratorWithThreadMode<'static, DB>,
     failed: Option<rust_rocksdb::Error>,
@@ -39,7 +39,7 @@ impl RawIterator {
         Self { rows, failed: None }
     }
 
-    /// Keeps the error of the last move; called before every seek.
+    /// Stores the error of the last move; called before every seek.
     #[inline]
     fn keep_error(&mut self) {
         if !self.rows.valid() && self.failed.is_none() {

@@ -7,7 +7,7 @@ use rust_rocksdb::{DB, ReadOptions, SnapshotWithThreadMode};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// The most bytes of values that one native MultiGet pins; a value or two may exceed it.
+/// The maximum bytes of values that one native MultiGet pins. The last values may exceed it.
 const MULTI_GET_BYTES: u64 = 16 << 20;
 
 /// A pinned view. It shares the ownership of its database.
@@ -24,7 +24,7 @@ impl RocksDb {
         let db: &DB = self.opened(&guard)?;
         // SAFETY: the reference is used only while the database is open: `drop` checks that under
         // the guard, and reads through `read_options` hold the guard. The boxed database does not
-        // move, and the share in `rocks` keeps it from being freed.
+        // move, and `rocks` shares its ownership, so it is not freed.
         let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
         let inner = db.snapshot();
         let mut read_options = ReadOptions::default();

@@ -121,7 +121,7 @@ impl Serde {
         if *array.data_type() == self.declared {
             return Ok(array);
         }
-        // The caller wants large, view and dictionary forms back as they were declared.
+        // Large, view and dictionary forms are returned as they were declared.
         arrow_cast::cast(&array, &self.declared)
             .map_err(|error| (0, Error::new(ErrorKind::Serialization, error.to_string())))
     }

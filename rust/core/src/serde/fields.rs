@@ -2,8 +2,8 @@
 //! `format/key.rs` and `format/row.rs`.
 //!
 //! To build a column of one row takes ten times as long as to encode the bytes directly. This
-//! faster way is for structs of booleans, integers, 64-bit floats, strings and binary. It never
-//! fails: for other types and for wrong values it returns `None`. The caller then uses a column,
+//! module is for structs of booleans, integers, 64-bit floats, strings and binary. It returns no
+//! errors: for other types and for wrong values it returns `None`. The caller then uses a column,
 //! and the column's code reports the errors.
 
 use crate::serde::definition::{Serde, SerdeKind};

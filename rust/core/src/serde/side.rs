@@ -3,8 +3,8 @@
 /// The side of a store's records that a serde encodes: keys or values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SerdeSide {
-    /// Keys: their bytes order as the values do.
+    /// Keys: their bytes sort as the keys do.
     Key,
-    /// Values: they keep every bit, and a struct's columns may be added and removed.
+    /// Values: every bit is retained, and a struct's columns may be added and removed.
     Value,
 }

@@ -319,7 +319,7 @@ fn session(row: WindowedRow<'_>) -> WindowedKey<'_> {
     }
 }
 
-/// Parses the key of a changelog record; none for a key that no session has.
+/// Parses the key of a changelog record; `None` if it is not a session's.
 pub fn parse_record_key(record_key: &[u8]) -> Option<WindowedKey<'_>> {
     let (rest, start) = record_key.split_last_chunk()?;
     let (key, end) = rest.split_last_chunk()?;

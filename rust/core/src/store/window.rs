@@ -170,7 +170,8 @@ impl WindowStore {
         f: &mut dyn FnMut(VersionRow<'_>) -> Result<()>,
     ) -> Result<()> {
         self.rows.for_each_staged(tx, |key, start, _, row| {
-            // The byte that tells a plain value from a timestamped one is not part of the change.
+            // The first byte, which distinguishes plain and timestamped values, is not part of the
+            // change.
             f(VersionRow {
                 key,
                 value: row.and_then(|row| row.get(1..)),

@@ -44,7 +44,7 @@ impl Transaction {
         self.buffers[table.number].drain_in_order(f);
     }
 
-    /// Calls `f` with every staged or spilled record, in key order. The records remain.
+    /// Calls `f` with each key's last staged or spilled record, in key order. The records remain.
     pub(crate) fn for_each_staged(
         &mut self,
         table: Table,

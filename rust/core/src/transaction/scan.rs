@@ -200,8 +200,8 @@ impl Scan {
         }
     }
 
-    /// Calls `f` with the key of each row that is left, between two reads: `f` may write to the
-    /// transaction.
+    /// Calls `f` with the key of each remaining row. Keys are read in chunks and no read runs
+    /// during a call, so `f` may write to the transaction.
     pub fn each_key(&mut self, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let (mut keys, mut is_paused) = (KeyChunk::default(), true);
         while is_paused {

@@ -35,7 +35,7 @@ pub struct Transaction {
     poison: Option<Cow<'static, str>>,
     pub(super) memory_limit: MemoryLimit,
     /// Bytes of the keys and values staged since the transaction began, plus `Layer::RECORD_BYTES`
-    /// for each record.
+    /// for each record. The deletes that a range delete stages over staged rows are not counted.
     pub(super) staged_bytes: u64,
 }
 
@@ -118,8 +118,8 @@ impl Transaction {
         let done = work(self);
         match &done {
             Err(error) if self.staged_bytes != staged => self.poison(error),
-            // A failed write-through has poisoned the transaction, even if no record was staged: a
-            // range delete stages none.
+            // A failed write-through has poisoned the transaction, even if `staged_bytes` is
+            // unchanged: a range delete does not change it.
             Err(_) if matches!(self.poison, Some(Cow::Owned(_))) => {}
             _ => self.poison = None,
         }
@@ -143,7 +143,7 @@ impl Transaction {
         }
     }
 
-    /// Notes the input record that writes come from; committed and rolled back with them.
+    /// Records the input offset that writes come from. It is committed and rolled back with them.
     ///
     /// # Errors
     /// `InvalidValue` for a topic with a NUL character in it.
@@ -177,8 +177,8 @@ impl Transaction {
         !self.buffers[table.number].is_empty()
     }
 
-    /// An upper bound, in bytes, of the memory of all records staged since the transaction began.
-    /// It never falls.
+    /// An upper bound, in bytes, of the memory of all records staged since the transaction began,
+    /// without the deletes that range deletes stage. It never falls.
     pub(crate) fn staged_bytes(&self) -> u64 {
         self.staged_bytes
     }

@@ -102,8 +102,8 @@ fn damaged(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::StoreCorrupted, words).path(path)
 }
 
-/// Syncs the names of a commit's files, and of their folder. If this sync failed, or the process
-/// died before it, a loss of power can remove an existing commit file.
+/// Syncs the directory entries of a commit's files and of their folder. A process may see a commit
+/// file whose entry was never synced: a loss of power could remove it.
 pub(in crate::database) fn sync_names(db: &Path, environment: Option<&Environment>) -> Result<()> {
     let folder = folder(db);
     sync_path(&folder, environment)
@@ -123,7 +123,8 @@ pub(in crate::database) fn make_folder(
     Ok(folder)
 }
 
-/// Deletes a commit's files, the commit file first: after a crash the commit is whole or missing.
+/// Deletes a commit's files, the commit file first. So a crash leaves either all files of the
+/// commit or no commit file.
 pub(in crate::database) fn remove(db: &Path, environment: Option<&Environment>) -> Result<()> {
     let folder = folder(db);
     if !folder.exists() {

@@ -70,7 +70,7 @@ impl Database {
         self.check_not_overtaken(&tx, &last)?;
         if tx.has_spilled() {
             // A table's rows are either all spilled or all staged. Only stores in memory or without
-            // transactions keep staged rows.
+            // transactions still have staged rows.
             tx.spill()?;
         }
         let spilled = tx.base().spilled().cloned();
@@ -153,7 +153,7 @@ impl Database {
     ///
     /// # Errors
     /// `InvalidState` if there was another commit since the transaction began. After a failed write
-    /// the stores are unchanged, and the transaction can only be rolled back.
+    /// the transaction can only be rolled back; the write may have been done.
     pub fn write_through(&self, tx: &mut Transaction) -> Result<()> {
         if !self.stores.entries.iter().any(StoreEntry::is_direct) {
             return Ok(());

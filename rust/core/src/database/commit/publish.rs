@@ -18,7 +18,7 @@ impl Database {
             Ok(()) => self.publish(next, batch.len()),
             Err(error) => {
                 // The write may have been done despite the error. Then the next transaction begins
-                // from it, as after a reopen, and not from an outdated state.
+                // from it, as after a reopen.
                 if self.rocks.find_last_write().is_ok_and(|now| now > before) {
                     self.publish(next, 0)?;
                 }

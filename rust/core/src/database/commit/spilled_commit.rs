@@ -6,8 +6,8 @@
 //! 3. The sorted files are ingested, and one write adds offsets and positions. Only then can new
 //!    views read the transaction's rows.
 //!
-//! A rollback, `recover` or an open that finds a commit file repeats step 3 from its beginning.
-//! Repeating a part is harmless.
+//! If the commit file exists, a rollback, `recover`, a close or an open repeats step 3 from its
+//! beginning. To repeat a part of it changes nothing.
 
 use super::commit_file::{self, CommitFile, FamilyFiles};
 use crate::database::database::Database;
@@ -21,9 +21,9 @@ use crate::transaction::{Batch, Place, SpilledRows, Spiller};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A commit's files have `FILE_BYTES` each, or more if a family would have more than this many
-/// files. They are often in level 0, where many files would stall writes. A single file of all rows
-/// would need its whole filter in memory.
+/// A family of a commit has about this many files at most. Each but the last has at least
+/// [`FILE_BYTES`]. The files are often in level 0, where many files would stall writes. A single
+/// file of all rows would need its whole filter in memory.
 const FILES: u64 = 16;
 const FILE_BYTES: u64 = 64 << 20;
 
@@ -125,13 +125,13 @@ fn roll_forward(
 ) -> Result<()> {
     let done = |stored: Option<&[u8]>| stored == Some(&file.header.id.to_be_bytes());
     if rocks.get(metadata, keys::SPILLED_KEY, &*rocks.snapshot()?, done)? {
-        // If the write returned an error, its number is not known yet. The next commit must not use
-        // it again: its own files would count as ingested.
+        // If the write returned an error, its number is not known yet. If the next commit used the
+        // same number, its files would count as ingested already.
         rocks.find_last_write()?;
         // Without a log the batch may still be in memory.
         return rocks.flush(true);
     }
-    // After the first ingest, a loss of power must not take the commit file away.
+    // After the first ingest, a loss of power must not remove the commit file.
     commit_file::sync_names(rocks.path(), environment)?;
     for family in &file.header.families {
         let Some(spec) = FamilySpec::parse(&family.family) else {

@@ -27,7 +27,7 @@ const ROWS_PER_ENDED: u64 = 64;
 /// have begun before their rows ended, and then retains them.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The most messages that wait for a commit or a close.
+/// The maximum number of messages that wait for a commit or a close.
 const MESSAGES: usize = 64;
 
 /// The thread and its signal.
@@ -151,7 +151,7 @@ impl Signal {
         self.changed.notify_one();
     }
 
-    /// Waits until the thread is woken; false if it is stopped.
+    /// Waits until the thread is woken; returns false if it is stopped.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while !state.due && !state.stopped {
@@ -161,8 +161,8 @@ impl Signal {
         !state.stopped
     }
 
-    /// Keeps a message until it is logged. A database that neither commits nor closes logs none, so
-    /// only the last ones are kept.
+    /// Stores a message until it is logged. A database that neither commits nor closes logs none,
+    /// so only the last [`MESSAGES`] are stored.
     fn report(&self, level: Level, words: String) {
         let mut state = self.state.lock();
         if state.messages.len() == MESSAGES {

@@ -44,7 +44,8 @@ impl Opening {
     }
 
     /// Deletes the rows of these stores. The rows that mark their offsets as lost must be in files
-    /// before: after a crash, an open under at-least-once accepts a store as it is.
+    /// before this call. Otherwise a crash could leave an empty store with valid offsets, and an
+    /// open under at-least-once would accept it.
     pub(super) fn clear(&self, discarded: &[&StoreSpec]) -> Result<()> {
         for spec in discarded {
             log::warn!(

@@ -47,7 +47,7 @@ impl Opening {
             // the former descriptor either. The same holds for the offsets of discarded stores.
             self.rocks.flush(true)?;
         }
-        // This follows the checks above: they may refuse another store, and nothing restores
+        // Cleared after the checks above: they may refuse another store, and nothing restores
         // deleted rows.
         self.clear(&discarded)?;
         let markers = self.mark_open(found, stores)?;

@@ -1,13 +1,13 @@
 //! Rows of the `offsets` family: changelog offsets by store, since one store can lose its data
-//! while the others keep theirs (`docs/design/stores.md`).
+//! while the others retain theirs (`docs/design/stores.md`).
 //!
 //! ```text
 //! offsets   store | 00 | topic | 00 | partition i32 big-endian → i64 big-endian, or nothing (lost)
 //! ```
 //!
 //! A store without a row for a partition does not depend on that partition: each store may have its
-//! own changelog. A new store begins empty, and so does a store in memory. It has lost the data up
-//! to the offsets of the database's other stores, even if this open leaves them out.
+//! own changelog. A new store begins empty, and so does a store in memory. Such a store has lost
+//! the data up to the offsets of the database's other stores, even if this open leaves those out.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, TopicPartition};

@@ -3,8 +3,8 @@
 //! After any stop, stores with transactions are at some commit, so a database of such stores under
 //! exactly-once has no marker. A store without transactions may hold a part of a record's writes,
 //! and under at-least-once the state may be at any point. The marker records this while such a
-//! database is open. It is written outside the transaction, and a clean close removes it. If such
-//! a store has writes from after its committed offsets, a close under exactly-once is not clean.
+//! database is open. It is written outside the transaction, and a clean close removes it. If such a
+//! store has writes after its committed offsets, a close under exactly-once is not clean.
 //!
 //! A store that an unclean stop left suspect stays in the marker through all opens without that
 //! store, and their closes. The next open with the store settles it: under exactly-once the open
@@ -70,8 +70,8 @@ impl OpenMarker {
     /// The stores of `specs` whose data a database under exactly-once must discard.
     ///
     /// # Errors
-    /// `StateMismatch` for a store that is now opened with transactions, which must not be
-    /// discarded. Also if the last open was under at-least-once.
+    /// `StateMismatch` if the last open was under at-least-once, and for a store that is now opened
+    /// with transactions, which must not be discarded.
     pub(in crate::database) fn to_discard<'a>(
         &self,
         specs: &'a [StoreSpec],

@@ -89,7 +89,8 @@ impl Database {
         committed
     }
 
-    /// Drops everything since the last commit. If a commit failed, the database can be used again.
+    /// Drops everything since the last commit. After a failed commit, this makes the database
+    /// usable again.
     ///
     /// If the commit of a spilled transaction was interrupted, a rollback finishes it if its commit
     /// file was written, and undoes it otherwise: the commit file makes a transaction committed.

@@ -133,15 +133,15 @@ impl Writer {
         }
     }
 
-    /// Accepts work again, after the transaction that was taken out was committed.
+    /// Accepts work again, after the transaction that was taken out was committed or the database
+    /// was found closed.
     pub(in crate::database) fn heal(&mut self) {
         if matches!(self.0, WriterState::Poisoned(_)) {
             self.0 = WriterState::Idle;
         }
     }
 
-    /// Drops the transaction and the reason of a failed commit. A commit that was interrupted
-    /// stays.
+    /// Drops the transaction and the reason of a failed commit. An interrupted commit remains.
     ///
     /// The transaction is returned, so that the caller drops it after the lock.
     pub(in crate::database) fn discard(&mut self) -> Option<Transaction> {

@@ -1,4 +1,4 @@
-//! A lock of one descriptor of a file (`flock`), which a forked child does not keep.
+//! A lock of one descriptor of a file (`flock`), which a forked child does not hold.
 //!
 //! The lock belongs to the open file description. It ends when it is unlocked, or when the last
 //! copy of the descriptor is closed. An exec closes the copy of a child process. A fork does not:
@@ -24,8 +24,8 @@ struct Descriptors {
 
 type Locked = MutexGuard<'static, Descriptors>;
 
-/// Locked during a fork, so that the child gets it in a usable state. A mutex of `std` is unlocked
-/// without memory that other threads may have locked, so a child may do that.
+/// Locked during a fork, so that the child gets it in a usable state. To unlock a mutex of `std`
+/// allocates nothing and takes no other lock, so a child may do it.
 static DESCRIPTORS: Mutex<Descriptors> = Mutex::new(Descriptors {
     open: Vec::new(),
     null: None,
@@ -111,7 +111,7 @@ impl FileLock {
         Ok(Self { file })
     }
 
-    /// Locks the file; false if another open of it, in any process, has locked it.
+    /// Locks the file; returns false if another open of it, in any process, has locked it.
     pub(super) fn try_lock(&self) -> io::Result<bool> {
         match self.file.try_lock() {
             Ok(()) => Ok(true),

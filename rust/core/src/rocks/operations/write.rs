@@ -33,8 +33,8 @@ impl RocksDb {
         let number = self
             .commits
             .next(|number| {
-                // The batch has room for the number. RocksDB's copy of the batch has none, and to
-                // grow it would be copied once more.
+                // The batch has room for the number. RocksDB's copy of the batch has none: to add
+                // the number to the copy would copy it once more.
                 batch.push(metadata.id, commit_number::KEY, Some(&number.to_be_bytes()));
                 db.write_opt(&WriteBatch::from_data(batch.finish()), &options)
             })
@@ -68,7 +68,8 @@ impl RocksDb {
         }
     }
 
-    /// Returns the number of the last write that returned without an error.
+    /// Returns the number of the last known write: the last one that returned without an error, or
+    /// the one that [`RocksDb::find_last_write`] found.
     pub fn last_write(&self) -> u64 {
         self.commits.last()
     }

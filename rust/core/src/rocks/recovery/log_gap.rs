@@ -2,8 +2,8 @@
 //!
 //! If a manifest was cut or a log file is missing, RocksDB replays the remaining logs onto the
 //! state that the manifest names. That state lacks commits, and RocksDB returns no error. Its own
-//! check (`track_and_verify_wals`) does not help: it also rejects the files that a full disk leaves
-//! behind.
+//! check (`track_and_verify_wals`) does not help: it also rejects the files that a full disk
+//! leaves.
 //!
 //! Every write ends with its number (`commit_number.rs`), so a filter checks the replay: the first
 //! record must follow the state in the files, and each later record must follow the one before it.

@@ -2,8 +2,8 @@
 //!
 //! If damage turns the type of a record into that of a recycled log, `ReadPhysicalRecord`
 //! (`db/log_reader.cc`, 11.12; <https://github.com/facebook/rocksdb/issues/13333> is about the same
-//! place) finds the record bad, does not skip it and reports nothing: an open would never end. This
-//! module therefore checks the files first, with the same steps as that reader. Format:
+//! place) detects the damage, but does not skip the record and reports nothing: an open would never
+//! end. This module therefore checks the files first, with the same steps as that reader. Format:
 //! <https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format>.
 
 use super::commit_number;

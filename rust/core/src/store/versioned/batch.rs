@@ -15,7 +15,7 @@ use crate::transaction::{Transaction, sort_prefix};
 /// How many rows are processed at once. The transaction may spill between the parts of a batch.
 const ROWS: usize = 16_384;
 
-/// How many bytes of stored rows are held before the last one. Equal reads share a row.
+/// A batch is split if its stored rows have more bytes than this. Equal reads share a row.
 const STORED_BYTES: usize = 64 << 20;
 
 /// One row of a batch.
@@ -44,9 +44,9 @@ pub enum Op<'a> {
 pub enum Applied<'a> {
     /// A put.
     Put(PutResult),
-    /// A read; `None` for a tombstone.
+    /// A read; `None` for a tombstone or no version.
     Get(Option<Version<'a>>),
-    /// A read as of a moment before the history that found nothing; counted as an expired read.
+    /// A read before the history of a key that has changed since; counted as an expired read.
     Expired,
 }
 

@@ -6,9 +6,9 @@
 //! row        0x00 a tombstone, or 0x01 | value
 //! ```
 //!
-//! The key part (`key_part.rs`) is prefix-free and keeps the order of keys, so the versions of one
-//! key are adjacent. Times are inverted (`expiry/version_key.rs`), so newer versions sort first and
-//! a read as of a moment is one seek forward.
+//! The key part (`key_part.rs`) is prefix-free and preserves the order of keys, so the versions of
+//! one key are adjacent. Times are inverted (`expiry/version_key.rs`), so newer versions sort first
+//! and a read as of a moment is one seek forward.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::version_key::time;

@@ -59,7 +59,7 @@ fn keep(rows: &mut Vec<u8>, row: &[u8]) -> Range<usize> {
 }
 
 impl VersionedStore {
-    /// Reads the newest version, which never expires; `None` if it is a tombstone.
+    /// Reads the newest version, which never expires; `None` if there is none or it is a tombstone.
     pub fn get<R>(
         &self,
         tx: &mut Transaction,

@@ -1,4 +1,4 @@
-//! Rows with a key and a time, found by both. Window and session stores share them.
+//! Rows with a key and a time, indexed by both. Window and session stores share them.
 //!
 //! The time is a window's start or a session's end. Rows older than the retention are refused by
 //! writes, skipped by reads and dropped by compactions. Bytes: `layout.rs` · one scan of many rows:

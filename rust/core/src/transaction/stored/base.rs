@@ -9,10 +9,10 @@ use crate::rocks::{Family, Snapshot};
 use crate::transaction::table::{Place, Table};
 use std::sync::Arc;
 
-/// How many keys are looked up at once where spilled rows hide committed ones.
+/// How many keys are looked up at once in a table with spilled rows.
 const MERGED_KEYS: usize = 1024;
 
-/// About how many bytes of spilled rows a look-up holds at once: the last row may exceed the limit.
+/// About how many bytes of spilled rows a look-up holds at once. The last row may exceed the limit.
 const MERGED_BYTES: usize = 16 << 20;
 
 /// One pinned commit, and a transaction's spilled rows over it, if there are any.
