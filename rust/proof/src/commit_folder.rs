@@ -46,7 +46,7 @@ impl CommitFolder {
         f(&mut self.synced.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes that a file or a directory was synced.
+    /// Records that a file or a directory was synced.
     pub(crate) fn synced(&self, path: &Path) {
         let note = |synced: &mut Synced| -> Result<()> {
             if path.ends_with(FOLDER) {

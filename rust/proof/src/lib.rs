@@ -1,10 +1,11 @@
 //! The proof of the engine's guarantees, as programs: kills, power losses, damage, failpoints,
 //! threads.
 //!
-//! All of them run the same workload. [`World`] is what the stores of a database must hold after
-//! transaction n of a seed. It is a pure function of n and the seed, and it can write the same
-//! transactions to a database. After a failure the commit number of the database selects the world
-//! to compare it with. [`WriteMode`] says which stores a stop empties.
+//! Kills, power losses, damage, disk errors and failpoints have the same workload. [`World`] is
+//! what the stores of a database must hold after transaction n of a seed. It is a pure function of
+//! n and the seed, and it can write the same transactions to a database. After a failure the offset
+//! that the database has committed selects the world to compare it with. [`WriteMode`] says which
+//! stores a stop empties.
 //!
 //! A new kind of store takes part by an implementation of [`Subject`] and a line in
 //! [`subject::all`].

@@ -24,7 +24,7 @@ pub struct RunProgress {
     pub attempting: u64,
     /// The last commit that no crash may lose.
     pub durable: u64,
-    /// The database was certainly open.
+    /// Whether the database was certainly open.
     pub open: bool,
 }
 

@@ -126,7 +126,7 @@ impl<'a> Runner<'a> {
             4 => {
                 (self.note)(Note::Upkeep("reopen"));
                 self.views.clear();
-                // A store whose transactions are switched on or off keeps its rows.
+                // A store retains its rows when its transactions are switched on or off.
                 if self.rng.bool() {
                     self.reopen(&self.world.transactional_specs())?;
                 }

@@ -1,5 +1,5 @@
-//! A few rows in two stores, committed by transactions that spill: small enough to stop such a
-//! commit at each of its steps in turn.
+//! A few rows in two stores, committed by transactions that spill. They are few enough to stop such
+//! a commit at each of its steps in turn.
 
 use crate::step_error::StepError;
 use holdfast_core::{

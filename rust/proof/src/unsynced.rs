@@ -5,7 +5,7 @@
 pub enum UnsyncedBytes {
     /// Nothing.
     Nothing = 0,
-    /// A random part of each file: a partial tail.
+    /// A part of each file: half of a commit file, a random length of any other file.
     Part = 1,
     /// Everything, as after a kill.
     All = 2,

@@ -1,5 +1,5 @@
-//! The model of a versioned store: a map of maps, and the stream time. This page is the whole
-//! contract of what such a store must answer.
+//! The model of a versioned store: a map of maps, and the stream time. This file is the whole
+//! contract of what such a store must return.
 
 use std::collections::BTreeMap;
 

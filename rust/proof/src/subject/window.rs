@@ -1,4 +1,4 @@
-//! Window stores, one with timestamps and one that keeps duplicates. The model is a map in the
+//! Window stores, one with timestamps and one that retains duplicates. The model is a map in the
 //! order of (start, key, number of the put).
 
 use crate::step_error::StepResult;
