@@ -1,12 +1,12 @@
-//! Which partitions move between hosts that live, so that all serve about as many.
+//! Which partitions move between live hosts, so that all serve about the same number.
 //!
-//! A host that joins takes partitions over from hosts that serve more, one at a time. A partition
-//! moves after the new host has restored it ([`super::owner_step`] with `restored`), so a move
-//! costs an epoch no restore. `tests/balance_model.rs` checks these rules.
+//! A new host takes over partitions from hosts that serve more, one at a time. A partition moves
+//! after the new host has restored it ([`super::owner_step`] with `restored`), so a move costs an
+//! epoch no restore. `tests/balance_model.rs` checks these rules.
 
 /// Returns whether a host with `mine` partitions takes one over from a live host with `theirs`.
 ///
-/// Each such move makes the loads more equal, so moves end: a difference of one is left as it is.
+/// Each such move makes the loads more equal, so moves end. A difference of one causes no move.
 #[must_use]
 pub fn relieves(theirs: usize, mine: usize) -> bool {
     theirs >= mine.saturating_add(2)
@@ -14,7 +14,7 @@ pub fn relieves(theirs: usize, mine: usize) -> bool {
 
 /// Returns whether the two loads are so close that the claims must be read again before a move.
 ///
-/// The claims that a host has seen may be old, and other hosts may have relieved the same host.
+/// The claims that a host has read may be old, and other hosts may have relieved the same host.
 #[must_use]
 pub fn needs_recount(theirs: usize, mine: usize) -> bool {
     theirs <= mine.saturating_mul(2).saturating_add(4)

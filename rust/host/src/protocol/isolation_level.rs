@@ -9,8 +9,8 @@ pub enum IsolationLevel {
     /// Nothing: all rows are of one final epoch.
     #[default]
     ReadCommitted,
-    /// Also what the newest run has staged of the next epoch, in those partitions where it has. A
-    /// later attempt may compute other rows.
+    /// Also what the newest run has staged of the next epoch, in the partitions where it has
+    /// staged. A later attempt may compute other rows.
     ReadUncommitted,
 }
 

@@ -6,8 +6,8 @@
 //! in `docs/design/epochs.md`.
 //!
 //! The life of an epoch: a run claims its number ([`next_claim`]). A session opens ([`open_step`])
-//! once the epoch before is final: the first host that sees Spark's commit of that epoch decides it
-//! ([`decide`]) and records the decision ([`EpochDecision`]). The session stages its object
+//! once the epoch before is final: the first host that finds Spark's commit of that epoch decides
+//! it ([`decide`]) and records the decision ([`EpochDecision`]). The session stages its object
 //! ([`older_whole`], [`replay_step`], [`decided_step`], [`may_stage`], [`stage_step`]). It reads
 //! the claims again ([`fence`]) before it acknowledges the task to Spark.
 //!

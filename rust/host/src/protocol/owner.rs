@@ -1,10 +1,10 @@
 //! Which host serves a partition: claims under `owners/`, put if absent, ordered by (run,
 //! generation).
 //!
-//! Ownership only says where a partition's database is warm; the log's puts decide what an epoch
-//! holds. So a wrong decision here costs time, never data. A host that counts as unreachable may
-//! only have stalled, and two hosts may both act as the owner. `docs/design/ownership.md` has the
-//! argument, `tests/ownership_model.rs` checks it.
+//! Ownership only says which host has a partition's database open; the log's puts decide what an
+//! epoch holds. So a wrong decision here costs time, never data. A host that counts as unreachable
+//! may only have stalled, and two hosts may both act as the owner. `docs/design/ownership.md` has
+//! the argument, `tests/ownership_model.rs` checks it.
 
 mod tcp_endpoint;
 
@@ -70,8 +70,8 @@ impl fmt::Display for HostId {
     }
 }
 
-/// A claim: which host owns a partition, and how to reach it. It has no secret: to read it gives no
-/// right.
+/// A claim: which host owns a partition, and how to reach it. It holds no secret: to read it gives
+/// no right.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// Its term; not in the content, since it is the object's name.

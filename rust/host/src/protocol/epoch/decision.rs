@@ -34,7 +34,7 @@ pub enum Decision {
 /// of its tasks, already fenced, put the last object. No sink has that run's output. But the newer
 /// run, which was evaluated in part (`take`), may be committed.
 ///
-/// `summary` reads an object; none if it does not exist.
+/// `summary` reads the summary of an object; none if the object does not exist.
 ///
 /// # Errors
 /// Those of `summary`.

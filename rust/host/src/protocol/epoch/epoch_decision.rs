@@ -9,10 +9,10 @@ use crate::protocol::digest::Digest;
 use crate::protocol::number::{Epoch, PartitionId, RunNumber};
 use crate::protocol::operator::OperatorName;
 
-/// What an epoch is, recorded once by the first host that sees Spark's commit of it.
+/// The result of an epoch, recorded once by the first host that finds Spark's commit of it.
 ///
-/// From then on nothing changes it: not a late object of a stale task, nor a newer run. Only a
-/// rewind begins a new record, under another name.
+/// From then on neither a late object of a stale task nor a newer run changes it. Only a rewind
+/// begins a new record, under another name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochDecision {
     /// The epoch.
@@ -39,7 +39,7 @@ pub struct PartitionDecision {
     /// The epoch's own digest.
     pub digest: Digest,
     /// The operator's stream time after the epoch, in microseconds, which idle partitions follow.
-    /// None if it waits for no time, or has had no row with one.
+    /// None if the operator has no stream time, or has had no row with a time.
     pub stream_time: Option<i64>,
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
@@ -74,8 +74,8 @@ impl Default for PartitionDecision {
 impl EpochDecision {
     /// Returns the decision of an epoch in which no operator was evaluated.
     ///
-    /// The chain of each operator advances by a fixed digest, and its stream times stay. Idle
-    /// times begin anew.
+    /// The chain of each operator advances by a fixed digest, and its stream times stay. Idle times
+    /// begin again.
     ///
     /// `previous`: the decision of the epoch before; none if no operator had taken part by then.
     #[must_use]

@@ -1,4 +1,4 @@
-//! An epoch: how a session opens and stages it, what decides it, and what its decision says.
+//! An epoch: how a session opens and stages it, what decides it, and the record of the decision.
 
 mod counts;
 mod decision;

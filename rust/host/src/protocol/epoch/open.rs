@@ -1,4 +1,4 @@
-//! The steps that bring a partition to exactly the epoch before a session's.
+//! The steps that bring a partition's state to exactly the epoch before a session's.
 
 use crate::protocol::number::{Epoch, PartitionId};
 use crate::protocol::offsets_difference::OffsetsDifference;

@@ -10,7 +10,7 @@ use crate::protocol::digest::Digest;
 pub struct HeadSummary {
     /// The chain before the epoch, which identifies the state that the session started from.
     pub base: Digest,
-    /// The digest of the epoch's records, stream times and output.
+    /// The digest of the epoch's records, stream times, idle times and output.
     pub digest: Digest,
     /// The digest of the input, independent of its order.
     pub input: Digest,
@@ -20,7 +20,7 @@ pub struct HeadSummary {
     pub offsets: Digest,
 }
 
-/// The step of a session with regard to other sessions of its run.
+/// The step of a session that compares its object with the first one of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageStep {
     /// No object exists: put it if absent, and compare again if that fails.
@@ -143,10 +143,10 @@ fn counts_for(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGu
 
 /// Returns whether a session may put its object, or acknowledge it.
 ///
-/// Read before the put and after it. Once Spark has committed an epoch, its sink has what it has,
-/// and the objects that exist decide. An object that is put later must not change that: another
-/// driver may have committed the epoch although its operators did not run. So it is put only if it
-/// is the decided result already. `decided`: the epoch's decision, made without the object; read it
+/// Checked before the put and after it. Once Spark has committed an epoch, the objects that exist
+/// decide it. An object that is put later must not change the result, because another driver may
+/// have committed the epoch although its operators did not run. So the object is put only if it
+/// equals the decided result. `decided`: the epoch's decision, made without the object; read it
 /// only if Spark has committed the epoch.
 #[must_use]
 pub fn may_stage(committed: bool, decided: Option<&PartitionDecision>, staged: Digest) -> bool {
