@@ -73,7 +73,8 @@ pub fn open<'a, H: DeserializeOwned>(
 /// before the payload. None if the bytes have only a part of the header.
 ///
 /// # Errors
-/// As [`open`].
+/// `FormatVersion` for another version, which is read before the header's checksum is verified;
+/// `Restore` for anything else that [`seal`] did not write.
 pub fn open_prefix<H: DeserializeOwned>(
     name: &str,
     magic: [u8; 4],

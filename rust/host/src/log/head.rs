@@ -29,7 +29,7 @@ pub struct HeadHeader {
     pub attempt: Attempt,
     /// The chain before this epoch.
     pub base: Digest,
-    /// The digest of records, stream times and output.
+    /// The digest of records, stream times, idle times and output.
     pub digest: Digest,
     /// The digest of the input, independent of its order.
     pub input: Digest,
@@ -46,8 +46,8 @@ pub struct HeadHeader {
     pub sources_idle_since: Option<i64>,
     /// The epoch's rows.
     pub counts: Counts,
-    /// The operator's stream time after the epoch, in microseconds; none if it waits for no time,
-    /// or has had no row with one.
+    /// The operator's stream time after the epoch, in microseconds; none if the operator has no
+    /// stream time, or has had no row with a time.
     pub stream_time: Option<i64>,
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
@@ -124,7 +124,8 @@ pub fn decode_payload<'a>(name: &str, bytes: &'a [u8]) -> Result<(HeadHeader, &'
 /// Decodes a head with its own records. `name` is the object's, for messages.
 ///
 /// # Errors
-/// As [`decode_payload`]; `Restore` too if there are fewer or more records than the header says.
+/// As [`decode_payload`]; `Restore` also if the head has more records than its header says, or
+/// fewer and no chunks.
 pub fn decode_head(name: &str, bytes: &[u8]) -> Result<(HeadHeader, Records)> {
     let (header, rest): (HeadHeader, _) = envelope::open(name, MAGIC, bytes)?;
     let records = payload::read(name, rest)?;

@@ -8,12 +8,12 @@
 //! Numbers are little-endian. Each checksum (16 bytes, big-endian) covers everything before it, so
 //! the header can be read without the payload. The payload has the columns `store` (dictionary of
 //! utf8), `key` (binary), `value` (binary, null for a deletion), `timestamp` (int64 microseconds,
-//! null for a plain store).
+//! null for a key-value or session store).
 //!
 //! When the compressed records exceed 16 MiB, they are put as a chunk: an object of the same format
 //! with the magic "HFLC". The head names all chunks and holds the records after the last one.
 //! Records are logical, so the log does not depend on the database's layout, and a replay may apply
-//! them in any order.
+//! the records of different keys in any order.
 //!
 //! The decision of an epoch is an object of the same format with the magic "HFLD" and no payload.
 

@@ -1,4 +1,4 @@
-//! Records that were read from the log.
+//! Records of an object of the log.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int64Type};
@@ -16,7 +16,8 @@ pub struct Record<'a> {
     pub key: &'a [u8],
     /// The value; none for a deletion.
     pub value: Option<&'a [u8]>,
-    /// The version's time; none in a plain store.
+    /// The time of the change (`rust/core/src/database/change.rs`); none in a key-value or session
+    /// store.
     pub timestamp: Option<Timestamp>,
 }
 

@@ -40,7 +40,7 @@ pub struct RecordsWriter {
 pub struct CollectedRecords {
     /// How many records there are in all chunks and the payload.
     pub records: u64,
-    /// The epoch's digest: records, stream times, output.
+    /// The epoch's digest: records, stream times, idle times, output.
     pub digest: Digest,
     /// The payload of the head; empty if it has no records.
     pub payload: Vec<u8>,
@@ -69,10 +69,10 @@ impl RecordsWriter {
         })
     }
 
-    /// Adds a record: no value for a deletion, no timestamp in a plain store.
+    /// Adds a record: no value for a deletion, no timestamp in a key-value or session store.
     ///
     /// # Errors
-    /// `Serialization` for a key or value above 1 GiB.
+    /// `Serialization` if key and value together have more than 1 GiB.
     pub fn push(
         &mut self,
         store: &str,
