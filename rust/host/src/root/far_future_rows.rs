@@ -56,11 +56,12 @@ impl FarFutureRows {
         Ok(StagedRows { name, file })
     }
 
-    /// Makes the file of a partition and epoch that of the newest run's head; returns it, or none
-    /// if that head has no far-future rows.
+    /// Publishes the far-future rows of the newest run's head as the file of a partition and epoch.
+    /// Returns the file; none if that head has no such rows, or if the log of the epoch was
+    /// trimmed.
     ///
-    /// Call it once the head of `object`, the caller's, is valid. `staged`: the caller's own rows;
-    /// `folder`: for a temporary copy of another attempt's. A newer run or a rewind may come
+    /// Call it once the caller's head `object` is valid. `staged`: the caller's own rows; `folder`:
+    /// the place of a temporary copy of another attempt's rows. A newer run or a rewind may come
     /// between the read of the head and the write of the file. So the heads are listed again
     /// afterwards, until they are the same.
     ///

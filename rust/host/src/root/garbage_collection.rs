@@ -1,10 +1,10 @@
 //! Removes what no restore can need: old snapshots, their files, and the log before them.
 //!
 //! A host may stall after its last check, while another host takes the partition over or the query
-//! is rewound. So it first marks what it is going to remove, then checks, then removes. A rewind
-//! does not use what is marked, and a new owner's snapshots do not. Names of snapshots have the
-//! owner's term and those of log objects the run, so no later object has the name of one that is
-//! removed.
+//! is rewound. So it first marks what it is going to remove, then checks, then removes. Neither a
+//! rewind nor a new owner's snapshot uses what is marked. The names of snapshots contain the
+//! owner's term, and those of log objects the run. So no later object has the name of a removed
+//! one.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -141,7 +141,8 @@ impl GarbageCollection {
     /// number of removed epochs.
     ///
     /// An epoch stays if it is one of the last `retain_epochs`. It also stays if it is not older
-    /// than the `retained`th newest snapshot of some partition of an operator.
+    /// than the `retained`th newest snapshot of some partition of an operator. If a partition has
+    /// fewer snapshots, nothing is removed.
     ///
     /// # Errors
     /// `Fenced` if `run` is not the newest, `Io` if the disk fails.

@@ -17,7 +17,7 @@ const FORMAT: u32 = 1;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RootMeta {
     format: u32,
-    /// A random name. A root that was deleted and made anew under its path has another one.
+    /// A random name. A root that was deleted and made again under its path has another one.
     id: String,
     query_id: String,
     partitions: u32,
@@ -64,10 +64,10 @@ impl RootIdentity {
 
     /// Checks that checkpoint and state belong to this query.
     ///
-    /// Done once a run: only a manual change could make a difference later.
+    /// This is done once per run, because only a manual change could make a difference later.
     ///
     /// Returns [`RootPresence::Another`] if the check passes, but the root is not the first one.
-    /// The caller then opens the root anew: what was cached of the first root is wrong.
+    /// The caller then opens the root again, because what was cached of the first root is wrong.
     ///
     /// # Errors
     /// Those of [`SparkCheckpoint::check`] and [`RootIdentity::check`].
@@ -144,7 +144,7 @@ impl RootIdentity {
     ///
     /// # Errors
     /// `UnsupportedOperation` for a store that accepts it; `Io` if the disk or the store fails.
-    /// Then the object may stay.
+    /// After `Io` the object may remain.
     pub fn probe(&self) -> Result<()> {
         let content = b"Holdfast tests with this object that it cannot be created twice.\n";
         // Two drivers may test at the same time, so each has an object of its own.

@@ -5,7 +5,7 @@
 //! operators/<name>.json                kind, columns, settings of an operator
 //! operators/<name>.<version>.json      its payload columns or its stores' serdes after a change
 //!                                      (`operator_catalog/`)
-//! runs/<run, 20 digits>                who claimed this run number (`run_claims.rs`)
+//! runs/<run, 20 digits>                the run that claimed this number (`run_claims.rs`)
 //! runs/ids/<digest of the run id>      which claims come before that run's
 //! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>
 //!                                      which host serves a partition (`owners/`)
@@ -22,7 +22,7 @@
 //!                                      (`epoch_log/trims.rs`)
 //! snapshots/<operator>/<partition>/…   databases after some epoch (`snapshot_repository/`)
 //! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow
-//!                                      those of the valid attempt, for inspection
+//!                                      far-future rows of the valid attempt, for inspection
 //! rewinds/<run, 20 digits>             an epoch was taken back or dropped (`rewind_marks.rs`)
 //! removed/<run>/…                      what `holdfast rewind` and `epoch drop` removed (`rewind/`)
 //! query/                               Spark's checkpoint (`spark_checkpoint.rs`)
@@ -36,8 +36,9 @@
 //! for the epoch, however long the log is. (To list a flat folder of 10,000 objects takes tens of
 //! milliseconds.) An old epoch is removed with its folder. The price is one more fsync per epoch.
 //!
-//! All calls block. Objects are written once and never changed: put if absent, then read what
-//! exists.
+//! All calls block. Objects of the protocol are never overwritten: put if absent, then read what
+//! exists. Only files of snapshots, whose names contain their digest, and files in `ahead/`, which
+//! no restore reads, may be overwritten.
 
 mod epoch_decisions;
 mod epoch_log;

@@ -8,7 +8,7 @@ use crate::protocol::{
 
 /// The name of a chunk.
 ///
-/// The attempt and the nonce keep chunks of concurrent attempts apart. Attempts of different
+/// The attempt and the nonce separate the chunks of concurrent attempts. Attempts of different
 /// applications may have the same number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkName {
@@ -53,7 +53,7 @@ pub struct SnapshotId {
     pub term: Term,
 }
 
-/// Format, query, partitions.
+/// The root's format, id, query and partition count.
 pub const META: &str = "meta.json";
 /// The folder of run claims.
 pub const RUNS: &str = "runs";
@@ -249,8 +249,8 @@ pub fn parse_trim(file: &str) -> Option<(Epoch, RunNumber)> {
     Some((Epoch(before.parse().ok()?), RunNumber(run.parse().ok()?)))
 }
 
-/// Returns the folder of an epoch's chunks. It is apart from the heads, so a listing of the epoch
-/// has no chunks.
+/// Returns the folder of an epoch's chunks. It is separate from the heads, so a listing of the
+/// epoch has no chunks.
 pub fn chunks(at: Epoch) -> String {
     format!("{}/chunks", epoch(at))
 }

@@ -94,8 +94,8 @@ impl RewindMarks {
 
     /// Checks after a put that `run`, which put the object `name` for `epoch`, is still the newest.
     ///
-    /// If `holdfast rewind` took the epoch back meanwhile, the object is removed: the command did
-    /// not see it, and the query would find it when it computes the epoch again.
+    /// If `holdfast rewind` took the epoch back meanwhile, the object is removed: the command may
+    /// not have listed it, and the query would find it when it computes the epoch again.
     ///
     /// # Errors
     /// `Fenced` if a newer run has claimed, `Restore` for a mark that cannot be read, `Io`.

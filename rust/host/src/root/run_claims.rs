@@ -89,7 +89,7 @@ impl RunClaims {
 
     /// Returns whether the runs that this process knows have still claimed their numbers.
     ///
-    /// After a root is restored from a backup, the numbers of runs that it does not have are used
+    /// After a root is restored from a backup, the numbers of runs that the backup lacks are used
     /// again. Only the newest run is checked, and only for a run that this process does not know.
     ///
     /// # Errors
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
     use crate::root::testing::{Fault, FaultyStore};
 
-    /// The claims as a host sees them before it has read any.
+    /// The claims of a host that has read none yet.
     fn claims(store: &Arc<impl ObjectStore>) -> RunClaims {
         let store = Arc::clone(store) as Arc<dyn ObjectStore>;
         let objects = Arc::new(Objects::over(store, Path::new("memory")));

@@ -207,7 +207,8 @@ impl SparkCheckpoint {
         Ok(())
     }
 
-    /// Makes the offsets of an epoch durable, and the sources' own logs, once a run.
+    /// Makes the offsets of an epoch durable, and the sources' own logs, once for each run and
+    /// epoch.
     ///
     /// Spark itself does not sync them. Call it before a stage is acknowledged. A file source's
     /// offsets only name a file of its log, which has the paths of the input. If that file is lost,
@@ -315,7 +316,7 @@ impl SparkCheckpoint {
             .filter(|(number, _)| *number >= first)
             .collect();
         numbered.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
-        // On a local disk Spark keeps a checksum beside each file.
+        // On a local disk Spark writes a checksum beside each file.
         Ok(numbered
             .iter()
             .flat_map(|(_, file)| [format!("{folder}/{file}"), format!("{folder}/.{file}.crc")])

@@ -38,7 +38,7 @@ pub struct Root {
     pub readers: ReaderAddresses,
     /// `log/`: the staged epochs.
     pub log: Arc<EpochLog>,
-    /// `log/<epoch>/decided.<r>`: what each epoch is.
+    /// `log/<epoch>/decided.<r>`: the result of each epoch.
     pub decisions: EpochDecisions,
     /// `snapshots/`: copies of the partitions' databases.
     pub snapshots: Arc<SnapshotRepository>,

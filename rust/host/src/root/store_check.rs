@@ -8,7 +8,7 @@ use object_store::path::Path as Name;
 
 use super::state_root::Root;
 
-/// What a store has done with an object that was put for a test.
+/// How a store handled an object that was put for a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreCheck {
     /// Whether a second create of the object failed, as the protocol requires.
@@ -22,7 +22,7 @@ impl Root {
     /// Puts an object of a random name twice, reads its time, and removes it.
     ///
     /// # Errors
-    /// `Io` if the disk or the store fails. Then the object may stay.
+    /// `Io` if the disk or the store fails. The object may then remain.
     pub fn check_store(&self) -> Result<StoreCheck> {
         let random = RandomState::new().build_hasher().finish();
         let name = format!("doctor-{random:016x}");

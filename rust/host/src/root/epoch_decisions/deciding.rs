@@ -370,7 +370,7 @@ mod tests {
             let json = log::encode_decision(&skipped(epoch)).expect("encodes");
             ConcurrentChange::Puts(names::decision(epoch, RunNumber(0)), json)
         };
-        // This host has found nothing of epoch 1, and looks for later epochs.
+        // This host has found no objects of epoch 1, and lists the later epochs.
         store.before(names::LOG, vec![put(Epoch(1)), put(Epoch(2))]);
         let found = root
             .decisions

@@ -1,4 +1,4 @@
-//! `log/<epoch>/decided.<r>`: what each epoch is, recorded once.
+//! `log/<epoch>/decided.<r>`: the result of each epoch, recorded once.
 //!
 //! [`EpochDecisions`] finds the decision of an epoch that Spark has committed. It reads the record
 //! (`record.rs`); the first host that finds none decides by the epoch's objects and puts the record
@@ -38,7 +38,7 @@ pub struct EpochDecisions {
     cached: Mutex<BTreeMap<Epoch, Arc<Mutex<Option<CachedDecision>>>>>,
 }
 
-/// Who asks for a decision: a session, or by default a command.
+/// The requester of a decision: a session, or by default a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecisionAsker<'a> {
     /// The session's run.

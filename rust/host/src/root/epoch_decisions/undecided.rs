@@ -1,4 +1,4 @@
-//! What an epoch is, for readers: they never record a decision.
+//! The result of an epoch, for readers. They never record a decision.
 
 use holdfast_core::{Error, Result};
 

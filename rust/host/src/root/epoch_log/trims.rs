@@ -14,8 +14,8 @@ use crate::root::names;
 pub struct LogTrims(Vec<(Epoch, RunNumber)>);
 
 impl LogTrims {
-    /// Returns the mark of a host that removes an epoch, which the newest rewind took back in the
-    /// run `rewind`, or 0.
+    /// Returns the mark under which a host removes an epoch; none if there is no such mark.
+    /// `rewind`: the run of the newest rewind that took the epoch back, or 0.
     ///
     /// All objects of an epoch that was taken back are of later runs than the rewind's. All other
     /// objects of an epoch before a mark are of the mark's run or of earlier runs: the host has a

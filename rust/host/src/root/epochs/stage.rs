@@ -111,8 +111,8 @@ impl Root {
 
     /// Checks that Spark has not committed the epoch without this object.
     ///
-    /// Called before the put, too: then the epoch is decided without the object, and an object that
-    /// is not the decided one is never put.
+    /// Called before the put and after it. The call before the put decides the epoch without the
+    /// object, so an object that is not the decided one is never put.
     fn check_not_ended(&self, header: &HeadHeader, staged: Digest, partitions: u32) -> Result<()> {
         if !self.spark.is_committed(header.epoch)? {
             return Ok(());

@@ -16,7 +16,7 @@ use super::errors;
 #[derive(Debug, Default)]
 pub struct DurableFolders(Mutex<HashMap<PathBuf, FolderIdentity>>);
 
-/// Inode and birth time: a folder that was removed and made anew has others.
+/// Inode and birth time: a folder that was removed and made again has others.
 type FolderIdentity = (u64, Option<SystemTime>);
 
 impl DurableFolders {

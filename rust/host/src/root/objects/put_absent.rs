@@ -37,8 +37,7 @@ impl Objects {
     /// of the object store was lost.
     ///
     /// # Errors
-    /// `Io` if the disk or the store fails. The object may exist all the same, or appear
-    /// later.
+    /// `Io` if the disk or the store fails. The object may exist nevertheless, or appear later.
     pub fn put_absent(&self, name: &str, bytes: &[u8]) -> Result<PutOutcome> {
         let mut failures = 0;
         for _ in 0..ATTEMPTS {

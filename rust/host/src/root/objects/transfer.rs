@@ -36,7 +36,8 @@ impl Objects {
         )
     }
 
-    /// Like [`Objects::put_file`], for an open file; `from` is its name in messages.
+    /// Like [`Objects::put_file`], for an open file and any name; `from` is the file's name in
+    /// messages.
     ///
     /// # Errors
     /// As [`Objects::put_file`].

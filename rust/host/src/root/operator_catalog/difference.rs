@@ -1,4 +1,4 @@
-//! Compares an operator with what the root holds of it.
+//! Compares an operator with the one that the root holds.
 
 use serde_json::Value;
 

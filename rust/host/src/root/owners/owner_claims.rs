@@ -120,7 +120,7 @@ impl OwnerClaims {
         }
     }
 
-    /// Returns the newest claim of a partition, whatever host it names.
+    /// Returns the newest claim of a partition, of any host.
     ///
     /// # Errors
     /// `Restore` for a claim that cannot be read, `Io` if the disk fails.

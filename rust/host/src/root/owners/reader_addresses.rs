@@ -49,7 +49,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// When an address is published again after a failure.
 ///
 /// A session publishes the address of its partition, and would wait in each micro-batch for a store
-/// that does not answer. What fails for one partition fails for all: the pause is the root's.
+/// that does not answer. A failure for one partition is expected to repeat for all others, so the
+/// root has one pause.
 #[derive(Debug, Clone, Copy)]
 struct PublicationPause {
     length: Duration,
@@ -95,7 +96,7 @@ impl ReaderAddresses {
 
     /// Puts the address of the host that owns a partition in a term, once, and removes older ones.
     ///
-    /// `now`: the present time. After a failure nothing is tried for a while.
+    /// `now`: the present time. During the pause after a failure it does nothing and succeeds.
     ///
     /// # Errors
     /// `Io` if the disk fails.
@@ -170,7 +171,7 @@ impl ReaderAddresses {
     /// Returns the newest addresses of all partitions' hosts, in order. The root is listed once,
     /// and only addresses that are new are read.
     ///
-    /// An address that cannot be read is left out, as one that is removed meanwhile.
+    /// An address that cannot be read, or was removed meanwhile, is left out.
     ///
     /// # Errors
     /// `Io` if the disk fails.

@@ -21,8 +21,9 @@ impl Root {
     /// [`RootIdentity::query`](crate::root::RootIdentity::query); `Io`.
     pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<RemovedObjects>> {
         let (query, _) = self.identity.query()?;
-        // Spark keeps only the commits of its last epochs, so a later commit proves this one, too.
-        // If the commit log is lost, the log proves it. The mark below covers later epochs, too.
+        // Spark retains only the commits of its last epochs, so a later commit proves this one,
+        // too. If the commit log is lost, the log proves it. The mark below covers later epochs,
+        // too.
         if self
             .spark
             .latest_commit()?
@@ -47,7 +48,7 @@ impl Root {
         // Everything is listed again after the claim: a host that is still running may have put
         // something meanwhile.
         let run = self.claim_by_hand("holdfast epoch drop", &query, epoch)?;
-        // From here on no object of an earlier run counts, also not one that a task puts later.
+        // From here on no object of an earlier run counts, not even one that a task puts later.
         self.log.marks().put(run, epoch)?;
         let mut removal = Removal::new(&self.objects, &self.runs, run);
         removal.epoch(epoch)?;

@@ -18,8 +18,8 @@ pub struct RemovedObjects {
 
 /// A removal that is under way.
 ///
-/// A query may start while the command works. So a removal moves only objects of earlier runs than
-/// the command's.
+/// A query may start while the command works. So a removal moves only log objects of earlier runs
+/// than the command's. It moves other objects only after a check that no query has started.
 pub struct Removal<'a> {
     objects: &'a Objects,
     runs: &'a RunClaims,

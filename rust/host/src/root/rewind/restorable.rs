@@ -18,8 +18,8 @@ struct RestoreStart {
 impl Root {
     /// Checks that the state after `epoch` can be restored from snapshots and log.
     ///
-    /// What a host has marked for removal does not count. The host may have stalled before it
-    /// removes it.
+    /// What a host has marked for removal does not count: the host may have stalled, and remove it
+    /// later.
     pub(super) fn check_restorable(&self, epoch: Epoch, partitions: u32) -> Result<()> {
         let cannot = |why: String| {
             let text = format!(

@@ -59,8 +59,8 @@ impl Root {
     ///
     /// Spark's files come last. Until they are moved, no query can start with the epoch and write
     /// the other objects again. Once the mark of the rewind is put, no query can use the other
-    /// objects. Each of Spark's folders is removed from its newest file on. So after an interrupted
-    /// command the query either fails or continues with `epoch`.
+    /// objects. In each of Spark's folders the newest file is removed first. So after an
+    /// interrupted command the query either fails or continues with `epoch`.
     fn without_run(&self, epoch: Epoch, partitions: u32) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for operator in self.operators.names()? {

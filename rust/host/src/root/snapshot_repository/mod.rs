@@ -6,9 +6,9 @@
 //! snapshots/<operator>/<partition>/files/<digest>-<bytes>.<term>                files
 //! ```
 //!
-//! RocksDB never changes a file, so snapshots share files, and a snapshot costs only what was
-//! written since the one before. A manifest is put after its files. It is valid only if its chain
-//! is that of the object which decided its epoch.
+//! RocksDB never changes a sorted file, so snapshots share these files, and a snapshot costs only
+//! what was written since the one before. A manifest is put after its files. It is valid only if
+//! its chain is that of the object which decided its epoch.
 //!
 //! A term is `<run>.<generation>` of the owner that put the object. A new owner puts a file again
 //! unless a lasting snapshot names it. So a former owner that stalled before it removes old files

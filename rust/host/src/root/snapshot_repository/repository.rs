@@ -28,7 +28,7 @@ const LANES: usize = 4;
 /// A hard link has the same key as its file.
 pub type KnownDigests = HashMap<FileKey, Digest>;
 
-/// Inode, length, and seconds and nanoseconds of the last change.
+/// Inode, length, and seconds and nanoseconds of the last modification.
 ///
 /// Inodes are reused and some file systems have no nanoseconds, so no part alone is enough.
 type FileKey = (u64, u64, i64, i64);

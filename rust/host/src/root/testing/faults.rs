@@ -1,6 +1,6 @@
 //! The root on a store where one call in ten fails, loses its answer or is slow.
 //!
-//! Every result is right or a clear error, and a task that is retried succeeds.
+//! Every result is correct or a clear error, and a retried task succeeds.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -94,7 +94,7 @@ impl StalledCall {
     }
 }
 
-/// The other end of a stalled call.
+/// The test's end of a stalled call.
 #[derive(Debug)]
 pub struct Stall {
     reached: mpsc::Receiver<()>,
@@ -140,14 +140,14 @@ impl FaultyStore {
     }
 
     /// Stalls the next removal of the object `place`, or of an object in the folder `place`, as a
-    /// machine does that is suspended.
+    /// suspended machine does.
     pub fn stall_removal(&self, place: &str) -> Stall {
         let (call, stall) = StalledCall::at(place);
         *self.stalled.lock() = Some(call);
         stall
     }
 
-    /// Stalls the next read of the object `place`, or whether it exists.
+    /// Stalls the next read of the object `place`, or the next check whether it exists.
     pub fn stall_read(&self, place: &str) -> Stall {
         let (call, stall) = StalledCall::at(place);
         *self.stalled_read.lock() = Some(call);

@@ -10,7 +10,7 @@ use crate::protocol::{Epoch, EpochDecision, ObjectId, PartitionId};
 use crate::root::names;
 use crate::root::rewind_marks::Rewinds;
 
-/// What is known of the epoch before the one that is read.
+/// A verified epoch, with which the next one is compared.
 struct VerifiedEpoch {
     epoch: Epoch,
     /// None if there is none, or if it is damaged.

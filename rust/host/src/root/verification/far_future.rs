@@ -17,9 +17,9 @@ impl VerificationWalk<'_> {
         Ok(())
     }
 
-    /// Checks that an Arrow IPC file can be read, and has so many rows.
+    /// Checks that an Arrow IPC file can be read, and that it has `rows` rows, if that is given.
     ///
-    /// `is_removed`: whether a host removes the file, so that it is no damage if it is missing.
+    /// `is_removed`: whether a host removes the file; a missing file is then not damage.
     pub(super) fn arrow_file(
         &mut self,
         name: &str,

@@ -1,8 +1,8 @@
 //! `holdfast verify`: reads all objects of a root and finds those that are damaged.
 //!
-//! The query may run. Hosts remove old epochs and snapshots meanwhile, each after its mark. So what
-//! is missing is looked at once more: it is no damage if it is marked, or if nothing names it any
-//! more.
+//! The query may run. Hosts remove old epochs and snapshots meanwhile, each after its mark. So a
+//! missing object is checked once more. It is not damage if it is marked, or if no object names it
+//! any more.
 //!
 //! Log objects and files of snapshots have digests, so any change of them is found. JSON objects
 //! have none: they are parsed and compared with what refers to them.

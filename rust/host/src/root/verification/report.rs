@@ -1,4 +1,4 @@
-//! What a verification finds, and how far it is.
+//! The report of a verification, and its progress.
 
 use serde::Serialize;
 
