@@ -34,7 +34,7 @@ impl PartitionState {
             Err(ErrorKind::StoreClosed | ErrorKind::Io) => inner.close(),
             Err(ErrorKind::StoreCorrupted) => self.discard_open(&mut inner),
             // Other hosts may have served the partition, taken a snapshot and removed the log
-            // before it. The retry looks for that snapshot.
+            // before it. The retry searches for that snapshot.
             Err(ErrorKind::Restore) => inner.open.iter_mut().for_each(|open| open.checked = None),
             _ => {}
         }
@@ -141,7 +141,8 @@ impl PartitionState {
         Ok(next.next() < request.epoch)
     }
 
-    /// Checks, once a run, that the root holds no epochs that Spark has not reached.
+    /// Checks, once per run, that the root holds no committed epochs that are newer than Spark's
+    /// checkpoint.
     ///
     /// The local database does not prove this: it may be new, or may have lost changes that were
     /// not flushed.

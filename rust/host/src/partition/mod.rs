@@ -32,5 +32,5 @@ pub use state::PartitionState;
 pub use view::StateView;
 pub use view_request::{FlushPolicy, SnapshotPolicy, ViewRequest};
 
-/// How long what readers have of a staged epoch is held after its last use.
+/// How long a staged epoch stays in memory after a reader has last used it.
 pub const STAGE_IDLE: Duration = Duration::from_secs(10);

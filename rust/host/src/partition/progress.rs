@@ -71,7 +71,7 @@ impl RestoreProgress {
 }
 
 impl RunningRestore<'_> {
-    /// `done` of `all` has been read.
+    /// Records that `done` of `all` has been read.
     pub fn set(&self, done: u64, all: u64) {
         let source = self.source;
         *self.progress.0.lock() = Some(RestoreMetrics { source, done, all });

@@ -14,10 +14,10 @@ use crate::protocol::{Digest, Epoch, IsolationLevel, RunNumber};
 use crate::root::{PreviousEpoch, RanSince};
 
 /// How long a reader waits for a session that opens its view. A session that restores takes longer,
-/// and the reader asks elsewhere.
+/// and the reader gets no view of this host.
 const BUSY: Duration = Duration::from_millis(500);
 
-/// How often an object store is asked whether Spark has committed an epoch.
+/// The minimum time between two requests to an object store whether Spark has committed an epoch.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
 
 /// The newest final epoch of a partition.
@@ -33,7 +33,7 @@ pub struct ReadView {
     pub chain: Digest,
     /// The run of the last session.
     pub run: RunNumber,
-    /// Holds the memory of what is staged of the next epoch.
+    /// Holds the memory of the staged changes of the next epoch.
     _staged: Option<Arc<StagedEpoch>>,
 }
 
@@ -107,7 +107,8 @@ impl PartitionState {
     }
 
     /// Returns the epoch of the last session if the database does not have it yet and the reader is
-    /// to ask whether Spark has committed it. In an object store one reader asks twice a second.
+    /// to check whether Spark has committed it. For a root in an object store, readers of a
+    /// partition check at most twice a second.
     fn unapplied(&self, inner: &mut PartitionInner) -> Result<Option<UnappliedEpoch>> {
         let is_recent = |asked: &Instant| asked.elapsed() < ASKED_AGAIN;
         if !self.root.is_local() && inner.commit_asked.as_ref().is_some_and(is_recent) {

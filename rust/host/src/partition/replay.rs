@@ -117,7 +117,8 @@ impl PartitionState {
                     .take(epoch, (base, decided.digest), &mut inner.dropped)
         {
             if prepared.transaction.has_spilled() {
-                // Holds the files when the commit is over.
+                // Holds the spilled files beyond the commit, so that they are deleted without the
+                // lock.
                 inner.dropped.add(prepared.transaction.reader());
             }
             let bytes = prepared.transaction.uncommitted_bytes() as u64;
@@ -137,7 +138,7 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Reads what an epoch is for this partition.
+    /// Reads the result of an epoch for this partition.
     fn read(&self, request: &ViewRequest<'_>, epoch: Epoch) -> Result<DecidedEpoch> {
         let decision = self.decision(request, epoch)?;
         let is_decided = decision.of(&self.operator, self.number).is_some();

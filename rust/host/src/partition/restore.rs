@@ -1,6 +1,6 @@
 //! Makes a new local database from the newest good snapshot.
 //!
-//! The snapshot is fetched beside the old database and then replaces it.
+//! The snapshot is fetched into a folder beside the database's directory, and then takes its place.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ impl PartitionState {
         Ok(None)
     }
 
-    /// Fetches one snapshot, opens it, and checks that it is what its name says.
+    /// Fetches one snapshot, opens it, and checks that it has the state that its name says.
     fn restore_snapshot(
         &self,
         id: &SnapshotId,

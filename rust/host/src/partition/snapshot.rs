@@ -66,7 +66,8 @@ impl PartitionState {
     /// The disk of an earlier host was lost then, so the disk of this host may be lost, too. Runs
     /// may be so short (`availableNow`) that no other snapshot is due.
     pub fn snapshot_at_end(self: &Arc<Self>) {
-        // If a session still restores the partition, there is no further epoch.
+        // If the lock is taken, a session still restores the partition, and there is no further
+        // epoch.
         let Some(mut inner) = self.try_lock() else {
             return;
         };
@@ -157,7 +158,8 @@ impl PartitionState {
             let before = (inner.rebuilds, inner.snapshots.log_bytes);
             let known = std::mem::take(&mut inner.snapshots.known);
             let OpenDatabase { db, directory, .. } = inner.opened()?;
-            // A new snapshot of a suspect epoch would have the suspect snapshot's name and files.
+            // A new snapshot of a suspect epoch could have the suspect snapshot's name, and would
+            // use its files.
             let Some(epoch) = self
                 .applied(db)?
                 .filter(|epoch| !self.is_suspect_epoch(*epoch))

@@ -1,4 +1,5 @@
-//! What a partition remembers of its snapshots: when it took them, and which may be damaged.
+//! The history of a partition's snapshots on this host: when they were taken, and which may be
+//! damaged.
 
 use std::time::Instant;
 
@@ -6,7 +7,7 @@ use super::view_request::SnapshotPolicy;
 use crate::protocol::{Epoch, RunNumber};
 use crate::root::{KnownDigests, SnapshotId};
 
-/// A snapshot for less of the log costs more than it saves.
+/// Bytes of the log below which a snapshot costs more than it saves.
 const MIN_LOG_BYTES: u64 = 1 << 20;
 
 /// The snapshots that this host took or found.
@@ -29,7 +30,7 @@ pub struct SnapshotHistory {
     pub last_terms: Option<SnapshotTerms>,
 }
 
-/// What a snapshot needs to know of the query.
+/// The run, partition count and policy of the query that a snapshot needs.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotTerms {
     /// The run.
@@ -86,7 +87,7 @@ impl SnapshotOrigin {
         Some(id)
     }
 
-    /// Returns whether a snapshot of this epoch would have the name of a suspect one.
+    /// Returns whether a snapshot of this epoch could have the name of a suspect one.
     pub fn is_suspect_epoch(&self, epoch: Epoch) -> bool {
         self.suspects.iter().any(|id| id.epoch == epoch)
     }

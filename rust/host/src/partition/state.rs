@@ -1,4 +1,4 @@
-//! The database of one partition on this host, and what the host remembers of it.
+//! The database of one partition on this host, and its state in memory.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -44,7 +44,7 @@ pub struct PartitionState {
 pub struct PartitionInner {
     pub(super) open: Option<OpenDatabase>,
     pub(super) prepared: PreparedEpochs,
-    /// What readers have of the next epoch.
+    /// The staged changes of the next epoch, for readers.
     pub(super) staged: Arc<StagedEpochs>,
     /// Deleted after the release of the lock.
     pub(super) dropped: DroppedChanges,
@@ -150,7 +150,8 @@ impl PartitionState {
         inner.prepared.add(prepared, &mut inner.dropped);
     }
 
-    /// Drops what readers have of the next epoch, if none has used it for longer than `idle`.
+    /// Drops the staged changes of the next epoch, if no reader has used them for longer than
+    /// `idle`.
     pub fn drop_unused_stage(&self, idle: Duration) {
         if let Some(mut inner) = self.try_lock()
             && let Some(unused) = inner.staged.take_unused(idle)
@@ -240,7 +241,7 @@ impl PartitionState {
     }
 }
 
-/// The part of a partition's state that is locked, until this is dropped.
+/// The locked part of a partition's state; its drop releases the lock.
 pub(super) struct LockedPartition<'a> {
     /// Released before the next field is dropped.
     inner: MutexGuard<'a, PartitionInner>,

@@ -27,7 +27,7 @@ pub struct StateView {
 }
 
 impl StateView {
-    /// Opens a view of the present state of a database.
+    /// Opens a view of the last commit of a database.
     ///
     /// `memory`: the budget of what is staged. `offsets`: Spark's offsets of the session's epoch.
     ///

@@ -1,4 +1,4 @@
-//! What a session asks of its partition.
+//! A session's request to its partition.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,11 +69,11 @@ impl FlushPolicy {
 pub struct SnapshotPolicy {
     /// The minimum time between two snapshots.
     pub interval: Duration,
-    /// How many epochs of the log are retained at least, whatever snapshots exist.
+    /// The minimum number of retained epochs of the log, regardless of snapshots.
     pub retain_epochs: i64,
 }
 
-/// What the last session of a partition asked for: a reader applies its epoch once it is final.
+/// The request of a partition's last session. A reader applies its epoch once it is final.
 pub struct ServedEpoch {
     /// The session's run.
     pub run: RunNumber,

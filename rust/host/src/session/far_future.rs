@@ -1,5 +1,5 @@
-//! What a session does with far-future rows: it puts them into the log before its head, and
-//! publishes those of the valid head.
+//! Puts a session's far-future rows into the log before its head, and publishes those of the valid
+//! head.
 
 use std::path::Path;
 

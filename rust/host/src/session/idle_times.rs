@@ -1,4 +1,5 @@
-//! The time that a partition follows in an epoch with a heartbeat, and since when it is idle.
+//! Computes the time that a partition follows in an epoch with a heartbeat, and since when it is
+//! idle.
 
 use holdfast_core::Result;
 
@@ -8,7 +9,7 @@ use crate::protocol::{self, EpochDecision, IdleTimes, PartitionTimes};
 use crate::root::OffsetsFile;
 use crate::session::state::PersistentState;
 
-/// What an epoch says of the time where no rows arrive.
+/// The times of a partition in an epoch that depend on where no rows arrive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EpochTimes {
     /// Since when the partition and the sources are idle, for head and decision.

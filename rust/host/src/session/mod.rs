@@ -1,7 +1,8 @@
 //! A session: one attempt at one partition of one epoch, from its request to its staged object.
 //!
-//! A session is a private buffer over a pinned view. Sessions do not see or block each other, and a
-//! session that ends early leaves nothing.
+//! A session is a private buffer over a pinned view. Sessions do not read each other's changes.
+//! They wait for each other only while one opens its view. A session that ends early leaves no
+//! changes; chunks that it put are in the log, but no head names them.
 
 mod error_context;
 mod far_future;
@@ -58,8 +59,8 @@ impl Session {
         Self::open_request(host, request, None)
     }
 
-    /// As [`Session::open`], for a worker of another executor, which may write this root: `None`
-    /// unless a task of this host's executor has used this root and the request's local
+    /// As [`Session::open`], for a worker of another executor that may write `writable`. Returns
+    /// `None` unless a task of this host's executor has used that root and the request's local
     /// folder.
     ///
     /// Otherwise the worker's key would give the right to read and write any folder as the host's
@@ -173,7 +174,7 @@ impl Session {
 
     /// Ends the input: runs the operator, sends its output, stages its changes.
     ///
-    /// `schema`: the input's columns. If the worker is gone, the session leaves nothing.
+    /// `schema`: the input's columns. If the worker is gone, nothing is staged.
     ///
     /// # Errors
     /// Those of the store, the worker and the protocol.

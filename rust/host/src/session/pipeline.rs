@@ -15,7 +15,7 @@ use crate::operator::{Operator, OperatorRequest};
 use crate::partition::{PartitionState, StateView, ViewRequest};
 use crate::session::state::{PersistentState, SessionState};
 
-/// What a session needs to process rows, once it knows its columns.
+/// The parts of a session that process rows. They exist once the columns are known.
 pub struct SessionPipeline {
     pub operator: Box<dyn Operator>,
     pub admission: Admission,
@@ -24,7 +24,8 @@ pub struct SessionPipeline {
     /// `None` in a scratch session.
     pub partition: Option<Arc<PartitionState>>,
     intake: Intake,
-    /// The folder of a scratch database. Fields drop in order: the folder goes after the database.
+    /// The folder of a scratch database. Fields drop in order: the folder is removed after the
+    /// database is closed.
     _scratch: Option<TempDir>,
 }
 

@@ -1,4 +1,4 @@
-//! What a session does with the log: staging its changes, and repeating an earlier session's.
+//! Stages a session's changes in the log, and finds an earlier session's changes to repeat.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -55,8 +55,8 @@ pub fn first_chunk(host: &Host, request: &Request, state: &PersistentState) -> C
     }
 }
 
-/// Writes a session's changes to the log and keeps them in memory for the next epoch. Once this
-/// returns, the epoch's far-future rows may be published, and then the task be acknowledged.
+/// Writes a session's changes to the log and holds them in memory for the next epoch. Once this
+/// returns, the epoch's far-future rows may be published, and then the task may be acknowledged.
 ///
 /// The far-future rows of the session, if it has any, are in the log.
 pub fn stage(

@@ -1,4 +1,4 @@
-//! Where the state of a session comes from and goes to.
+//! The place of a session's state.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::host::request::QueryEpoch;
 use crate::protocol::RunNumber;
 use crate::root::Root;
 
-/// Where the state of a session comes from and goes to.
+/// The place of a session's state.
 pub enum SessionState {
     /// A database in a temporary folder, which is removed with the session.
     Scratch,

@@ -22,7 +22,7 @@ use crate::root::testing::{Fault, FaultyStore};
 
 /// The time of far-future rows.
 const FAR: i64 = 1_000_000;
-/// How long a session may take that nothing stops.
+/// How long a session may take if it is not blocked.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn rate(time: i64, partition: i32) -> RecordBatch {

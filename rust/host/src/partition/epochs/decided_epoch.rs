@@ -1,4 +1,4 @@
-//! What a committed epoch is for one partition, and how it enters a database.
+//! The result of a committed epoch for one partition, and its commit to a database.
 
 use holdfast_core::{Database, Error, ErrorKind, Result, Timestamp, Transaction, VersionRow};
 
@@ -10,7 +10,7 @@ use crate::protocol::{
 };
 use crate::root::{Head, Root};
 
-/// What a committed epoch is for one partition.
+/// The result of a committed epoch for one partition.
 pub struct DecidedEpoch {
     operator: OperatorName,
     partition: PartitionId,
@@ -34,7 +34,7 @@ impl DecidedEpoch {
     /// Reads the object that decided an epoch, and checks that it is the one that was recorded.
     ///
     /// # Errors
-    /// `Restore` for an object that is missing, damaged or another one.
+    /// `Restore` if the object is missing or damaged, or is not the recorded one.
     pub fn read(
         root: &Root,
         operator: &OperatorName,
@@ -67,8 +67,8 @@ impl DecidedEpoch {
         self.decided.as_ref()
     }
 
-    /// Calls `visit` with the records of the epoch's object, in their order, one chunk after the
-    /// other.
+    /// Calls `visit` with the records of the epoch's object, in their order, one chunk after
+    /// another.
     ///
     /// # Errors
     /// `Restore` for a chunk that is missing or damaged; those of `visit`.

@@ -1,7 +1,7 @@
 //! Changes that are no longer needed.
 
-/// Changes that are deleted once the lock of their partition is released: files of much that was
-/// spilled take a while, and sessions and readers would wait.
+/// Changes that are deleted after the lock of their partition is released. To delete large spilled
+/// files takes a while, and sessions and readers would wait for the lock.
 #[derive(Default)]
 pub struct DroppedChanges(Vec<Box<dyn Send>>);
 

@@ -47,7 +47,7 @@ pub struct StagedEpochs {
 /// An object of the log whose changes are staged in a transaction that is never committed.
 pub struct StagedEpoch {
     object: StagedObject,
-    /// None until it is read from the log; other readers of the object wait for it.
+    /// None until the object is read from the log; other readers of the object wait meanwhile.
     changes: Mutex<Option<StagedChanges>>,
     used: Mutex<Instant>,
 }
@@ -75,8 +75,9 @@ struct StagedChanges {
 }
 
 impl StagedEpochs {
-    /// Adds what the newest run has put of the next epoch to a reader's view. Returns the view, and
-    /// what holds the memory of the changes until the reader drops it.
+    /// Adds the changes of the next epoch that the newest run has staged to a reader's view.
+    /// Returns the view, and a value that holds the memory of the changes until the reader drops
+    /// it.
     ///
     /// `transaction`: a view of `db` at the final epoch. Without an object of the next epoch, or
     /// with one that was computed from another state, it is returned as it is.
@@ -98,7 +99,7 @@ impl StagedEpochs {
         let shared = match &mut *changes {
             Some(shared) => shared,
             none => {
-                // A rewind may have removed it since, and the next run have put another.
+                // A rewind may have removed it since, and the next run may have put another.
                 let head = source.root.log.head(epoch, &id)?;
                 let is_same = |head: &Head| StagedObject::of(epoch, &head.header) == staged.object;
                 let Some(head) = head.filter(is_same) else {

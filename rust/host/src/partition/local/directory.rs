@@ -162,7 +162,7 @@ impl LocalDirectory {
     }
 }
 
-/// Takes the lock, and waits for it if its holder is about to end; none if another host keeps it.
+/// Takes the lock, and waits for it if its holder is about to end; none if another host holds it.
 fn take_or_wait(lock: &Path, request: &ViewRequest<'_>) -> Result<Option<DirectoryLock>> {
     let started = Instant::now();
     loop {
