@@ -27,7 +27,7 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
         Rocks::IOError if words.contains("File too large") || words.contains("quota exceeded") => (
             ErrorKind::Io,
             "a limit of the size of files or a quota is reached; raise it or free space, then \
-             close the database and open it again: only that continues after this error",
+             close the database and open it again: rollback() does not suffice after this error",
         ),
         Rocks::IOError | Rocks::InvalidArgument if words.contains("Too many open files") => (
             ErrorKind::Io,

@@ -74,8 +74,8 @@ pub(in crate::database) fn check_descriptor(spec: &StoreSpec, stored: &[u8]) -> 
     Err(Error::new(
         ErrorKind::InvalidValue,
         format!(
-            "the store was made as {kind:?} and is now asked for as {:?}; open it as what it is \
-             or give the new store another name{convert}",
+            "the store was made as {kind:?} and is now asked for as {:?}; open it as {kind:?} or \
+             give the new store another name{convert}",
             spec.kind.name()
         ),
     )
