@@ -1,9 +1,9 @@
 // A disk that loses power and fails on command.
 //
-// The loss is RocksDB's own FaultInjectionTestFS: it keeps in memory what was written and not synced, and notes which
-// directory entries were not synced. On top of it sits a counting layer, because its injected errors are per thread (flushes and
-// compactions run on RocksDB's own threads) and never hit a sync: here the n-th read, write or sync of any thread fails, or
-// the power goes before the n-th write.
+// RocksDB's FaultInjectionTestFS simulates the loss: it holds unsynced bytes in memory and records unsynced directory
+// entries. Its injected errors are per thread and never fail a sync, but flushes and compactions run on RocksDB's own threads.
+// So a layer above it counts operations: the n-th read, write or sync of any thread fails, or the power goes off before the
+// n-th write or sync.
 
 #include <algorithm>
 #include <atomic>
@@ -27,7 +27,7 @@ namespace {
 
 enum Operation { kRead = 0, kWrite = 1, kSync = 2, kOperations = 3 };
 
-// What is to happen, shared by all files. Counts are negative while nothing is planned.
+// The planned faults, shared by all files. A count is negative if nothing is planned.
 struct Plan {
   std::atomic<int64_t> fail_after[kOperations] = {-1, -1, -1};
   std::atomic<bool> keeps_failing{false};
@@ -139,7 +139,7 @@ class Disk : public FileSystemWrapper {
   const char* Name() const override { return "holdfast.Disk"; }
   Plan plan;
 
-  // Names that files were given here. Those that were deleted since, past RocksDB, the layer below would go on looking for.
+  // Names of the files that were made here. The layer below must forget those that were deleted since without RocksDB.
   std::set<std::string> TakeNames() {
     std::lock_guard<std::mutex> guard(mutex_);
     return std::exchange(names_, {});
@@ -201,7 +201,7 @@ class Disk : public FileSystemWrapper {
   std::set<std::string> names_;
 };
 
-// RocksDB sleeps for a second after a flush or a compaction that failed, before it looks whether it is to close.
+// After a failed flush or compaction RocksDB sleeps for a second before it checks whether it must close. This clock does not.
 class Impatient : public SystemClockWrapper {
  public:
   using SystemClockWrapper::SystemClockWrapper;
@@ -209,7 +209,7 @@ class Impatient : public SystemClockWrapper {
   void SleepForMicroseconds(int micros) override { SystemClockWrapper::SleepForMicroseconds(std::min(micros, 1000)); }
 };
 
-// Puts back what of a file's unsynced bytes reached the disk by itself.
+// Writes back the unsynced bytes of a file that reached the disk without a sync.
 IOStatus Keep(FileSystem* real, FaultInjectionTestFS* disk, const std::string& name, int kept, Random* random) {
   uint64_t size = 0, stored = 0;
   IODebugContext* none = nullptr;
@@ -231,7 +231,7 @@ IOStatus Keep(FileSystem* real, FaultInjectionTestFS* disk, const std::string& n
 
 }  // namespace
 
-// As RocksDB's C interface has it (db/c.cc), since that is what the Rust crate takes an environment by.
+// The struct of RocksDB's C interface (db/c.cc), because the Rust crate takes an environment in this form.
 struct rocksdb_env_t {
   Env* rep;
   bool is_default;
@@ -262,10 +262,10 @@ void holdfast_faults_free(holdfast_faults* faults) { delete faults; }
 
 rocksdb_env_t* holdfast_faults_env(holdfast_faults* faults) { return Over(faults->disk); }
 
-// The disk as it is.
+// The real disk.
 rocksdb_env_t* holdfast_impatient_env() { return Over(FileSystem::Default()); }
 
-// What an fsync of a directory does that is made outside of RocksDB.
+// Applies an fsync of a directory that was made outside of RocksDB.
 int holdfast_faults_sync_directory(holdfast_faults* faults, const char* directory) {
   std::unique_ptr<FSDirectory> opened;
   IOStatus status = faults->disk->NewDirectory(directory, IOOptions(), &opened, nullptr);
@@ -273,7 +273,7 @@ int holdfast_faults_sync_directory(holdfast_faults* faults, const char* director
   return status.ok() ? 0 : -1;
 }
 
-// The same for a file.
+// Applies an fsync of a file that was made outside of RocksDB.
 int holdfast_faults_sync_file(holdfast_faults* faults) {
   return faults->disk->plan.Check(kSync).ok() && faults->lossy->IsFilesystemActive() ? 0 : -1;
 }
@@ -297,8 +297,8 @@ uint64_t holdfast_faults_seen(holdfast_faults* faults, int operation) { return f
 
 uint64_t holdfast_faults_failed(holdfast_faults* faults) { return faults->disk->plan.failed; }
 
-// After the database is gone: makes `directory` what a machine finds that lost its power, and switches the power on again.
-// kept: what is left of unsynced bytes; 0 none, 1 a random part, 2 all.
+// Simulates a loss of power in `directory`, whose database must be closed, and turns the power on again.
+// kept: which unsynced bytes remain; 0 none, 1 a random part, 2 all.
 // entries: whether directory entries made since the directory's last sync are lost.
 int holdfast_faults_lose(holdfast_faults* faults, const char* directory, int kept, int entries, uint32_t seed) {
   Random random(seed);

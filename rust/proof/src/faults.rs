@@ -168,10 +168,11 @@ impl Faults {
         unsafe { holdfast_faults_failed(self.disk.raw) }
     }
 
-    /// Leaves in a database's directory what a loss of power leaves, and turns the power on.
+    /// Simulates a loss of power in a database's directory: drops unsynced data, then turns the
+    /// power on.
     ///
-    /// The database must be closed. With `entries`, directory entries since the directory's last
-    /// sync are lost, too.
+    /// The database must be closed. With `entries`, directory entries that were made since the
+    /// directory's last sync are lost, too.
     pub fn lose(&self, directory: &Path, unsynced: UnsyncedBytes, entries: bool, seed: u64) {
         let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else {
             return;

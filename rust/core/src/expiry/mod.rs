@@ -1,4 +1,4 @@
-//! Expiry: rows that no read can ask for are dropped when a compaction rewrites their file.
+//! Expiry: rows that no read can return are dropped when a compaction rewrites their file.
 
 mod filter;
 mod horizon;

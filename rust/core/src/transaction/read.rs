@@ -72,7 +72,7 @@ impl Transaction {
             a.0.cmp(&b.0)
                 .then_with(|| keys[a.1 as usize].cmp(keys[b.1 as usize]))
         });
-        // A key that is asked for several times is read once.
+        // A key that is requested several times is read once.
         let mut sorted: Vec<&[u8]> = Vec::with_capacity(order.len());
         for (n, (prefix, asker)) in order.iter().enumerate() {
             let key = keys[*asker as usize];

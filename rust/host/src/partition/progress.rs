@@ -84,7 +84,7 @@ impl Drop for RunningRestore<'_> {
     }
 }
 
-/// Formats a size: `1.5 GiB`, `12 MiB`, `512 bytes`.
+/// Formats a size: `512 bytes`, `12 MiB`, and in GiB from 10 GiB on: `11.0 GiB`.
 pub fn bytes(count: u64) -> String {
     match count {
         0..1024 => format!("{count} bytes"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_that_ends_or_fails_is_shown_no_more() {
+    fn a_restore_that_ended_or_failed_is_not_shown() {
         let progress = RestoreProgress::default();
         let running = progress.begin(RestoreSource::Log);
         running.set(3, 7);

@@ -77,7 +77,7 @@ pub enum Violation {
          state back, or start with a new root (which reads the sources from their beginning)"
     )]
     StateMissing {
-        /// The epoch that Spark asks for.
+        /// The epoch that Spark works on.
         epoch: Epoch,
     },
 
@@ -89,7 +89,7 @@ pub enum Violation {
          back with `holdfast rewind <root> --epoch N` to an epoch N whose N - 1 it holds"
     )]
     PreviousNotCommitted {
-        /// The epoch that Spark asks for.
+        /// The epoch that Spark works on.
         epoch: Epoch,
         /// The epoch before.
         previous: Epoch,
@@ -108,11 +108,11 @@ pub enum Violation {
         partition: PartitionId,
         /// The last epoch in the state.
         applied: Epoch,
-        /// The epoch that Spark asks for.
+        /// The epoch that Spark works on.
         epoch: Epoch,
     },
 
-    /// The operator first took part in a later epoch than the one that Spark asks for.
+    /// The operator first took part in a later epoch than the one that Spark works on.
     #[error(
         "operator {operator} began with epoch {first_epoch}, but Spark works on epoch {epoch}: an \
          older checkpoint was restored, or `holdfast rewind` was interrupted. Take the state back \
@@ -123,7 +123,7 @@ pub enum Violation {
         operator: OperatorName,
         /// The epoch in which it first took part.
         first_epoch: Epoch,
-        /// The epoch that Spark asks for.
+        /// The epoch that Spark works on.
         epoch: Epoch,
     },
 

@@ -9,7 +9,8 @@ use super::epoch_log::EpochLog;
 use super::snapshot_repository::SnapshotRepository;
 use crate::protocol::{Epoch, OperatorName, PartitionId, RunNumber};
 
-/// What the root shows of a partition, for a session of some epoch.
+/// The newest committed epoch and snapshot of a partition in the root, compared with a session's
+/// epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookahead {
     /// The last committed epoch, if it is later than the session's.

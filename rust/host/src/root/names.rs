@@ -100,7 +100,7 @@ pub fn claim(number: RunNumber) -> String {
     format!("{RUNS}/{:020}", number.0)
 }
 
-/// Returns the mark of a run id; a digest, since run ids may contain any characters.
+/// Returns the name of the mark of a run id; a digest, since run ids may contain any characters.
 pub fn run_mark(run_id: &str) -> String {
     format!("{RUNS}/ids/{}", Digest::of(run_id.as_bytes()))
 }
@@ -121,12 +121,12 @@ pub fn owner(operator: &OperatorName, partition: PartitionId, term: Term) -> Str
 /// The folder of the addresses for readers.
 pub const READERS: &str = "readers";
 
-/// Returns the folder of a partition's addresses for readers.
+/// Returns the name of the folder of a partition's addresses for readers.
 pub fn readers(operator: &OperatorName, partition: PartitionId) -> String {
     format!("{READERS}/{operator}/{partition}")
 }
 
-/// Returns the address for readers of the host that owns a partition in a term.
+/// Returns the name of the address for readers of the host that owns a partition in a term.
 pub fn reader(operator: &OperatorName, partition: PartitionId, term: Term) -> String {
     format!(
         "{}/{:020}.{:020}",
@@ -169,7 +169,7 @@ pub fn epoch(epoch: Epoch) -> String {
     format!("{LOG}/{:020}", epoch.0)
 }
 
-/// Returns the file of far-future rows of one partition and epoch.
+/// Returns the name of the file of far-future rows of one partition and epoch.
 pub fn far_future(operator: &OperatorName, epoch: Epoch, partition: PartitionId) -> String {
     format!("{AHEAD}/{operator}/{:020}.{partition}.arrow", epoch.0)
 }
@@ -180,7 +180,7 @@ pub fn parse_far_future(file: &str) -> Option<Epoch> {
     epoch.parse().ok().map(Epoch)
 }
 
-/// Returns the folder of an operator's snapshots, with one folder for each partition.
+/// Returns the name of the folder of an operator's snapshots, with one folder for each partition.
 pub fn all_snapshots(operator: &OperatorName) -> String {
     format!("snapshots/{operator}")
 }
@@ -213,7 +213,7 @@ pub fn parse_snapshot(file: &str) -> Option<(Epoch, Digest, Term)> {
 
 const REMOVAL: &str = ".removal";
 
-/// Returns the mark of a snapshot that a host removes.
+/// Returns the name of the mark of a snapshot that a host removes.
 pub fn snapshot_removal(id: &SnapshotId) -> String {
     format!("{}{REMOVAL}", snapshot(id))
 }
@@ -227,7 +227,7 @@ pub fn snapshot_files(operator: &OperatorName, partition: PartitionId) -> String
     format!("{}/files", snapshots(operator, partition))
 }
 
-/// Returns a file of snapshots; `term` is that of the owner that put it.
+/// Returns the name of a file of snapshots; `term` is the term of the owner that put it.
 pub fn snapshot_file(
     operator: &OperatorName,
     partition: PartitionId,
@@ -238,7 +238,7 @@ pub fn snapshot_file(
     format!("{folder}/{digest}-{bytes}.{}.{}", term.run, term.generation)
 }
 
-/// Returns the mark of a host of `run` that removes the log before an epoch.
+/// Returns the name of the mark of a host of `run` that removes the log before an epoch.
 pub fn trim(before: Epoch, run: RunNumber) -> String {
     format!("{TRIMS}/{:020}.{run}", before.0)
 }
@@ -249,8 +249,8 @@ pub fn parse_trim(file: &str) -> Option<(Epoch, RunNumber)> {
     Some((Epoch(before.parse().ok()?), RunNumber(run.parse().ok()?)))
 }
 
-/// Returns the folder of an epoch's chunks. It is separate from the heads, so a listing of the
-/// epoch has no chunks.
+/// Returns the name of the folder of an epoch's chunks. It is separate from the heads, so a listing
+/// of the epoch has no chunks.
 pub fn chunks(at: Epoch) -> String {
     format!("{}/chunks", epoch(at))
 }
@@ -270,7 +270,8 @@ pub fn head(at: Epoch, object: &ObjectId) -> String {
     )
 }
 
-/// Returns the decision of an epoch; `rewind` is the run of the newest rewind that covers it.
+/// Returns the name of the decision of an epoch; `rewind` is the run of the newest rewind that
+/// covers it.
 pub fn decision(at: Epoch, rewind: RunNumber) -> String {
     format!("{}/decided.{rewind}", epoch(at))
 }

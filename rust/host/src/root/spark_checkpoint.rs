@@ -74,7 +74,7 @@ pub struct SparkCheckpoint {
     synced: Mutex<Synced>,
 }
 
-/// What of Spark's files was made durable.
+/// The files of Spark that were made durable.
 #[derive(Debug, Default)]
 struct Synced {
     /// The last run and epoch whose offsets are durable.

@@ -9,7 +9,7 @@ use crate::protocol::{self, EpochDecision, IdleTimes, PartitionTimes};
 use crate::root::OffsetsFile;
 use crate::session::state::PersistentState;
 
-/// The times of a partition in an epoch that depend on where no rows arrive.
+/// The idle times of a partition in an epoch, and the time that its stream time follows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EpochTimes {
     /// Since when the partition and the sources are idle, for head and decision.

@@ -1,4 +1,4 @@
-//! What can be done with an open database.
+//! Operations on an open database.
 
 pub(super) mod maintenance;
 pub(super) mod properties;

@@ -1,4 +1,5 @@
-//! What RocksDB does not check when it opens a database: that no commit is missing from its files.
+//! Checks that RocksDB does not make when it opens a database: that no commit is missing from its
+//! files.
 
 pub(super) mod commit_number;
 pub(super) mod last_commit;

@@ -21,7 +21,7 @@ const WALK: usize = 16;
 pub(super) struct FoundVersion {
     /// Begin and row of the newest version that began at or before the moment.
     pub(super) version: Option<(i64, Range<usize>)>,
-    /// Smallest begin after the moment, if it was asked for.
+    /// Smallest begin after the moment, if it was requested.
     pub(super) next: Option<i64>,
 }
 

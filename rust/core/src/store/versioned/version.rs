@@ -9,7 +9,7 @@ pub struct Version<'a> {
     pub value: &'a [u8],
     /// Begin of validity, inclusive.
     pub timestamp: Timestamp,
-    /// End of validity, exclusive. `None` for the newest version, and if the caller did not ask for
+    /// End of validity, exclusive. `None` for the newest version, and if the caller did not request
     /// it.
     pub valid_to: Option<Timestamp>,
 }

@@ -1,4 +1,4 @@
-//! What a transaction has staged: records in memory, indexed by key and sorted on demand.
+//! The staged records of a transaction: in memory, indexed by key and sorted on demand.
 
 mod arena;
 pub(super) mod cleared;

@@ -1,4 +1,4 @@
-//! The epoch after the newest final one, as far as it is staged. Readers share it.
+//! The staged changes of the epoch after the newest final one. Readers share them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_counts_once_no_source_has_moved_for_as_long() {
+    fn the_batch_time_is_followed_once_all_sources_are_idle() {
         let partitions = [times(-5, None)];
         assert_eq!(followed_time(10, Some(10), &partitions, 70, 60), Some(10));
         assert_eq!(followed_time(10, Some(11), &partitions, 70, 60), Some(-5));

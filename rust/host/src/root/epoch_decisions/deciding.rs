@@ -245,7 +245,7 @@ impl EpochDecisions {
     }
 }
 
-/// What the headers of the deciding run's objects say.
+/// The contents of the headers of the deciding run's objects.
 pub(super) struct DecidedObjects {
     offsets: Digest,
     sources_idle_since: Option<i64>,
@@ -295,7 +295,7 @@ impl<'a> Headers<'a> {
         Ok(self.read.get(object).and_then(Option::as_ref))
     }
 
-    /// Returns what the headers of the deciding run's objects say.
+    /// Returns the contents of the headers of the deciding run's objects.
     pub(super) fn decided(
         &mut self,
         objects: &[ObjectId],

@@ -1,4 +1,4 @@
-//! What a root does with an epoch and several of its folders: staging, and reading its progress.
+//! Work on an epoch that needs several folders of the root: it is staged, and its progress is read.
 
 mod progress;
 mod stage;

@@ -1,4 +1,4 @@
-//! What happened in an epoch, from its decision or from what is staged so far.
+//! The progress of an epoch, from its decision or from the objects that are staged so far.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use serde::Serialize;
 use crate::protocol::{Counts, Epoch, OperatorName, PartitionDecision, RunNumber};
 use crate::root::state_root::Root;
 
-/// What happened in an epoch.
+/// The progress of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EpochProgress {
     /// The epoch.
     pub epoch: Epoch,
-    /// How far it is.
+    /// Its status.
     pub status: EpochStatus,
     /// The run that decided it, or the newest one that has staged objects. None if it was skipped.
     pub run: Option<RunNumber>,
@@ -21,7 +21,7 @@ pub struct EpochProgress {
     pub operators: BTreeMap<OperatorName, OperatorProgress>,
 }
 
-/// How far an epoch is.
+/// The status of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EpochStatus {
@@ -33,7 +33,7 @@ pub enum EpochStatus {
     Skipped,
 }
 
-/// What an operator did in an epoch, over all partitions.
+/// The rows and stream times of an operator in an epoch, over all partitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OperatorProgress {
     /// How many partitions have staged.
@@ -57,7 +57,7 @@ impl OperatorProgress {
 }
 
 impl Root {
-    /// Returns what happened in the newest `last` epochs of the log, oldest first, as a JSON array.
+    /// Returns the progress of the newest `last` epochs of the log, oldest first, as a JSON array.
     ///
     /// `epoch`: if set, only this epoch.
     ///
@@ -79,7 +79,7 @@ impl Root {
         })
     }
 
-    /// Returns what happened in an epoch; none if nothing is staged of it.
+    /// Returns the progress of an epoch; none if it has neither a decision nor a staged object.
     ///
     /// # Errors
     /// `Restore` for an object that cannot be read, `Io` if the disk fails.

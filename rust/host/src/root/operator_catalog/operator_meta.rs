@@ -1,4 +1,4 @@
-//! What the root holds of an operator.
+//! The description of an operator in the root.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use super::stored_store::StoredStore;
 use crate::codec::column::Column;
 use crate::protocol::{Epoch, IsolationLevel};
 
-/// What may change between two starts: the payload columns of an operator's stored rows, the serdes
-/// of a processor's stores, and settings of stores and readers. The newest version is the one in
-/// use.
+/// The parts of an operator that may change between two starts: the payload columns of an
+/// operator's stored rows, the serdes of a processor's stores, and settings of stores and readers.
+/// The newest version is the one in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadSchema {
     /// Columns of the left side, or of the only one.
@@ -48,7 +48,8 @@ pub struct OperatorMeta {
     /// Columns that are computed from several rows (an aggregation's), in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub value: Vec<Column>,
-    /// Columns of rows that are stored unchanged: only these may differ between starts.
+    /// Columns of rows that are stored unchanged, and the other parts that may differ between
+    /// starts.
     #[serde(flatten)]
     pub payload: PayloadSchema,
     /// Settings that the state depends on (`history_retention`, …).

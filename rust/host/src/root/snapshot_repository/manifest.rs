@@ -53,7 +53,7 @@ impl SnapshotManifest {
 }
 
 impl SnapshotFile {
-    /// Returns the file's object.
+    /// Returns the name of the file's object.
     pub fn object(&self, id: &SnapshotId) -> String {
         let content = (self.digest, self.bytes);
         names::snapshot_file(&id.operator, id.partition, content, self.term)

@@ -197,7 +197,7 @@ pub(super) fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> 
 }
 
 #[test]
-fn a_root_whose_calls_fail_one_time_in_ten_stays_right() {
+fn a_root_whose_calls_fail_one_time_in_ten_stays_correct() {
     let (mut errors, mut injected) = (0, 0);
     for seed in 0..100 {
         let mut trial = Trial::new(Fault::OneInTen(seed));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What a verification has found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VerificationReport {
     /// How many objects were read.
@@ -20,7 +20,7 @@ pub struct Damage {
     pub problem: String,
 }
 
-/// How far a verification is.
+/// The progress of a verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerificationProgress {
     /// Epochs of the log and partitions with snapshots that were read.

@@ -1,4 +1,4 @@
-//! Verifies `snapshots/`: manifests, files, and that each is of the state that was decided.
+//! Verifies `snapshots/`: manifests, files, and that each has the state that was decided.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! What the steps of a verification share: the report, and how an object's error enters it.
+//! The state that the steps of a verification share: the report, and the conversion of an object's
+//! error for it.
 
 use std::collections::BTreeSet;
 
