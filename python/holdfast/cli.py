@@ -1,10 +1,12 @@
 """The command line `holdfast`: reads and maintains the state of queries.
 
-The commands are in `holdfast._cli`, which needs the extra `holdfast[cli]`.
+The commands are in `holdfast._cli`, which needs the extra `cli`.
 """
 
 import sys
 from collections.abc import Sequence
+
+from holdfast._requirements import how_to_install
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if package not in ("click", "rich"):
             raise
         print(
-            f"holdfast: the command line needs {package}: pip install 'holdfast[cli]'",
+            f"holdfast: the command line needs {package}: {how_to_install('cli')}",
             file=sys.stderr,
         )
         return 1

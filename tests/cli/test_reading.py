@@ -230,7 +230,8 @@ def test_without_its_packages_the_command_says_what_to_install(missing: str):
     )
     assert ran.returncode == 1
     assert ran.stderr.decode() == (
-        f"holdfast: the command line needs {missing}: pip install 'holdfast[cli]'\n"
+        f'holdfast: the command line needs {missing}: install holdfast with the extra "cli": '
+        "see Installation in the README\n"
     )
 
 

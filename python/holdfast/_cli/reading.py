@@ -8,6 +8,7 @@ import click
 import holdfast as hf
 from holdfast._cli import options, output
 from holdfast._cli.keys import parse_key
+from holdfast._requirements import how_to_install
 from holdfast.errors import HoldfastError, RequirementError
 
 _Moment = datetime | int | None
@@ -247,7 +248,7 @@ def sql(
     try:
         from duckdb import Error as DuckDBError
     except ImportError as error:
-        raise RequirementError("holdfast sql needs duckdb: pip install 'holdfast[sql]'") from error
+        raise RequirementError(f"holdfast sql needs duckdb: {how_to_install('sql')}") from error
     form = output.RowsForm(as_json, arrow_file)
     with options.connect(root, storage_options) as reader:
         try:

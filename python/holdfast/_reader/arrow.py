@@ -4,6 +4,7 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from holdfast._requirements import how_to_install
 from holdfast.errors import RequirementError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _module(
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise RequirementError(f"{what}: pip install 'holdfast[{extra}]'") from error
+        raise RequirementError(f"{what}: {how_to_install(extra)}") from error
 
 
 def record_batches(rows: "_core.ArrowReader") -> "pyarrow.RecordBatchReader":

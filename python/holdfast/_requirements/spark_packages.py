@@ -3,9 +3,10 @@
 from importlib import import_module
 from typing import Final
 
+from holdfast._requirements.extras import how_to_install
 from holdfast.errors import RequirementError
 
-_EXTRA: Final = 'pip install "holdfast[spark]"'
+_EXTRA: Final = how_to_install("spark")
 
 
 def check_pyspark() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from holdfast._requirements import how_to_install
 from holdfast.errors import StoreClosedError
 
 if TYPE_CHECKING:
@@ -64,16 +65,15 @@ def prometheus(db: Database, name: str | None = None) -> str:
     """Returns a database's metrics in Prometheus's text format.
 
     `name` is the value of the label `database`, by default the database's path. A closed database
-    has no metrics. Raises `ModuleNotFoundError` without the package `prometheus-client` (`pip
-    install holdfast[prometheus]`).
+    has no metrics. Raises `ModuleNotFoundError` without the package `prometheus-client`, which the
+    extra `prometheus` installs.
     """
     try:
         from prometheus_client import generate_latest
         from prometheus_client.registry import CollectorRegistry
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "metrics for Prometheus need prometheus-client; install it with: pip install "
-            "holdfast[prometheus]",
+            f"metrics for Prometheus need prometheus-client: {how_to_install('prometheus')}",
             name=error.name,
         ) from None
     registry = CollectorRegistry()

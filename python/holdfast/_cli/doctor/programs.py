@@ -36,7 +36,8 @@ def _spark() -> Finding:
     try:
         check_pyspark()
     except RequirementError as error:
-        return Finding("PySpark", "problem", str(error), 'pip install "holdfast[spark]"')
+        found, _, change = str(error).partition(": ")
+        return Finding("PySpark", "problem", found, change)
     names = ("pyspark", "pyarrow", "pandas")
     found = ", ".join(f"{name} {_version(name)}" for name in names)
     return Finding("PySpark", "ok", found)
