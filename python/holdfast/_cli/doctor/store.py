@@ -54,5 +54,5 @@ def _clock(before: float, after: float, put_at: int | None) -> Finding:
     away = max(before - put, put - after, 0.0)
     if away <= _AHEAD:
         return Finding("clock", "ok", f"as the store's, to {_AHEAD:.0f} s")
-    change = "synchronise the clocks (NTP): leases of hosts and times of batches depend on them"
+    change = "synchronise the clocks (NTP): max_ahead and heartbeats compare event times with them"
     return Finding("clock", "warning", f"{away:.0f} s from the store's", change)
