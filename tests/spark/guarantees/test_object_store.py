@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,17 +15,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 import pytest
 import s3_server
-from hosted import JOIN, LAYOUT
+from hosted import JOIN, LAYOUT, Host, Query
 
+import holdfast as hf
 import holdfast.spark as hfs
 from holdfast._core import HostClient
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 
 QUERY = "query-1"
+RIGHTS = Path(__file__).parents[3] / "docs/spark/object-stores.md"
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +189,60 @@ def test_a_new_disk_restores_a_snapshot_from_the_store(job: Job):
     shutil.rmtree(next(job.base.glob("holdfast-*/state")))
     assert job.run((True, 5, "CHF", 1)) == [(1, 95)]
     assert "restored the snapshot" in (job.base / "log").read_text()
+
+
+@pytest.mark.parametrize("refused", [(), ("readers",)])
+def test_a_reader_needs_the_rights_that_the_page_lists(job: Job, refused: tuple[str, ...]):
+    job.snapshot_interval = 0
+    job.run((False, 1, "CHF", 95))
+    job.run((True, 2, "CHF", 1))
+    job.kill()
+    rights = RIGHTS.read_text().split("A reader lists or reads these prefixes:")[1]
+    allowed = {
+        name.rstrip("/")
+        for line in rights.splitlines()[4:7]
+        for name in re.findall("`(.+?)`", line)
+    }
+    assert {"meta.json", "query", "readers"} <= allowed
+    asked: set[tuple[str, str]] = set()
+
+    def deny(_number: int, method: str, path: str) -> str | None:
+        location = urlsplit(path)
+        prefix = parse_qs(location.query).get("prefix", [""])[0]
+        name = f"/test/{prefix}" if prefix else location.path
+        folder = name.removeprefix(job.path("")).split("/")[0]
+        asked.add((method, folder))
+        is_allowed = method in ("GET", "HEAD") and folder in allowed.difference(refused)
+        return None if is_allowed else "denied"
+
+    with s3_server.proxy(job.port, deny) as front:
+        options = s3_server.options(front)
+        with hf.connect(str(job.state.root), storage_options=options) as reader:
+            assert reader["join"].get("CHF", as_of=1)["rate"] == 95
+            assert reader["join"].changes().read_all().num_rows == 1
+    assert {method for method, _ in asked} <= {"GET", "HEAD"}
+    assert {folder for _, folder in asked} <= allowed
+
+
+def test_a_root_that_was_copied_from_a_folder_is_read(port: int, tmp_path: Path):
+    host = Host(tmp_path)
+    try:
+        query = Query(host, tmp_path / "state", JOIN, 1)
+        for epoch in range(2):
+            row = [0, False, False, epoch, "CHF", None, 95 + epoch]
+            arrays = [pa.array([cell], field.type) for cell, field in zip(row, LAYOUT, strict=True)]
+            query.epoch([[pa.RecordBatch.from_arrays(arrays, schema=LAYOUT)]])
+    finally:
+        host.stop()
+    root, options = s3_server.root(), s3_server.options(port)
+    for file in sorted((tmp_path / "state").rglob("*")):
+        name = file.relative_to(tmp_path / "state")
+        if file.is_file() and name.parts[0] != "state":
+            path = f"{root.removeprefix('s3:/')}/{name}"
+            assert s3_server.request(port, "PUT", path, file.read_bytes())[0] == 200
+    with hf.connect(root, storage_options=options) as reader:
+        assert reader["join"].get("CHF", as_of=0)["rate"] == 95
+        assert reader["join"].get("CHF")["rate"] == 96
 
 
 def test_secrets_stay_in_memory(job: Job):

@@ -27,7 +27,7 @@ _SIGNATURE = (
 Fault = Callable[[int, str, str], str | None]
 """Returns the fault of the n-th request, which has this method and path; None for no fault.
 
-`busy` answers 503. `late` answers after 0.3 seconds. `lost` does the request and closes the
+`busy` answers 503, `denied` 403, `late` after 0.3 seconds. `lost` does the request and closes the
 connection without an answer, `stalls` does so after 3 seconds. `careless` ignores `If-None-Match`.
 """
 
@@ -100,8 +100,8 @@ def proxy(behind: int, fault: Fault) -> Iterator[int]:
                     for name, value in headers.items()
                     if name.lower() != "if-none-match"
                 }
-            if wrong == "busy":
-                self.answer(503, [], b"")
+            if wrong in ("busy", "denied"):
+                self.answer(503 if wrong == "busy" else 403, [], b"")
                 return
             status, given, content = request(behind, self.command, self.path, body, headers)
             if wrong in ("late", "stalls"):
