@@ -75,9 +75,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
 def _examples(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) -> None:
     """Gives examples of the pages on Spark a session named `spark`, as in PySpark's shell.
 
-    Those of `reading.md` also have the name of a `folder`.
+    Those of `reading.md` and `roots.md` also have the name of a `folder`.
     """
     if "docs/spark" in request.path.as_posix():
         doctest_namespace["spark"] = request.getfixturevalue("spark")
-    if request.path.name == "reading.md":
+    if request.path.name in ("reading.md", "roots.md"):
         doctest_namespace["folder"] = str(request.getfixturevalue("tmp_path"))
