@@ -22,7 +22,11 @@ use crate::server::read_connection::{ReadConnection, limit_waits};
 use crate::server::right::Right;
 use crate::session::{Routed, Session};
 
+/// The buffers of a worker's connection, in each direction.
 const BUFFER_BYTES: usize = 64 << 10;
+/// Those of a reader's: a host may serve thousands, and most of them wait. Longer messages pass by
+/// the buffers.
+const READER_BUFFER_BYTES: usize = 4 << 10;
 /// How long a new peer may take for its handshake, and then to send its token.
 const GREETING: Duration = Duration::from_secs(10);
 /// How long a worker that is still sending may take to read the error of its session.
@@ -73,7 +77,7 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
         stream
             .handshake(Instant::now() + GREETING)
             .map_err(SessionError::WorkerGone)?;
-        ServerConnection::new(stream.try_clone()?)?.run(host, token, &admit)
+        serve_peer(&stream, host, token, &admit)
     }));
     let error = match result {
         Ok(Ok(())) => return,
@@ -100,6 +104,52 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
     if let Err(error) = send_failure(&stream, &error, drain.get()) {
         log::debug!("the error of a session was not delivered: {error}");
     }
+}
+
+/// Serves a peer once its right is known.
+fn serve_peer(
+    mut stream: &Stream,
+    host: &Arc<Host>,
+    token: &str,
+    admit: &Admit<'_>,
+) -> Result<(), SessionError> {
+    let right = receive_greeting(stream, host, token)?;
+    if let Err(error) = admit(&right) {
+        log::info!("a peer is refused: {error}");
+        message::send_error(&mut stream, MessageKind::Refused, &error)?;
+        return Ok(());
+    }
+    message::send(&mut stream, MessageKind::Welcome, right.welcome())?;
+    let buffer = match right {
+        Right::Read(_) => READER_BUFFER_BYTES,
+        Right::WriteAny | Right::Write(_) => BUFFER_BYTES,
+    };
+    let mut connection = ServerConnection::new(stream, buffer)?;
+    match right {
+        Right::WriteAny => connection.serve_session(host, None),
+        Right::Write(writer) => connection.serve_session(host, Some(&writer.root)),
+        Right::Read(root) => connection.serve_reads(host, &root),
+    }
+}
+
+/// Receives the greeting, which gives the right to open a session or to read. A peer without one
+/// gets no information and can send only a few bytes.
+fn receive_greeting(stream: &Stream, host: &Host, token: &str) -> Result<Right, SessionError> {
+    let deadline = Instant::now() + GREETING;
+    // Without a buffer: what follows is for the buffer of the connection.
+    let mut greeting = ReadUntil::new(stream, deadline, Stream::set_read_timeout);
+    let received = match message::receive(&mut greeting, MAX_GREETING)? {
+        Some((MessageKind::Hello, received)) => received,
+        Some((kind, _)) => return Err(unexpected(kind, "Hello")),
+        None => {
+            return Err(SessionError::WorkerGone(
+                io::ErrorKind::UnexpectedEof.into(),
+            ));
+        }
+    };
+    let right = Right::of(&received, stream, host, token)?;
+    stream.set_read_timeout(None)?;
+    Ok(right)
 }
 
 /// Sends the error to the worker and reads what the worker still sends: closing a connection with
@@ -135,35 +185,20 @@ struct ServerConnection {
 }
 
 impl ServerConnection {
-    fn new(stream: Stream) -> Result<Self, SessionError> {
+    fn new(stream: &Stream, buffer: usize) -> io::Result<Self> {
         Ok(Self {
-            reader: BufReader::with_capacity(BUFFER_BYTES, stream.try_clone()?),
-            writer: BufWriter::with_capacity(BUFFER_BYTES, stream),
+            reader: BufReader::with_capacity(buffer, stream.try_clone()?),
+            writer: BufWriter::with_capacity(buffer, stream.try_clone()?),
         })
     }
 
-    fn run(
+    /// Serves a worker's session; `writable` is the only root that it may have.
+    fn serve_session(
         &mut self,
         host: &Arc<Host>,
-        token: &str,
-        admit: &Admit<'_>,
+        writable: Option<&WritableRoot>,
     ) -> Result<(), SessionError> {
-        let right = self.receive_greeting(host, token)?;
-        if let Err(error) = admit(&right) {
-            log::info!("a peer is refused: {error}");
-            return Ok(message::send_error(
-                &mut self.writer,
-                MessageKind::Refused,
-                &error,
-            )?);
-        }
-        message::send(&mut self.writer, MessageKind::Welcome, right.welcome())?;
-        let writable = match right {
-            Right::WriteAny => None,
-            Right::Write(writer) => Some(writer.root),
-            Right::Read(root) => return self.serve_reads(host, &root),
-        };
-        let mut session = self.open(host, writable.as_ref())?;
+        let mut session = self.open(host, writable)?;
         let mut batches = BatchReceiver::default();
         loop {
             let (kind, payload) = self.receive()?;
@@ -246,26 +281,6 @@ impl ServerConnection {
                 Routed::Remote(moved) => self.send_json(MessageKind::Moved, &moved)?,
             }
         }
-    }
-
-    /// Receives the greeting, which gives the right to open a session or to read. A peer without
-    /// one gets no information and can send only a few bytes.
-    fn receive_greeting(&mut self, host: &Host, token: &str) -> Result<Right, SessionError> {
-        let stream = self.reader.get_ref();
-        let deadline = Instant::now() + GREETING;
-        let mut greeting = ReadUntil::new(stream, deadline, Stream::set_read_timeout);
-        let received = match message::receive(&mut greeting, MAX_GREETING)? {
-            Some((MessageKind::Hello, received)) => received,
-            Some((kind, _)) => return Err(unexpected(kind, "Hello")),
-            None => {
-                return Err(SessionError::WorkerGone(
-                    io::ErrorKind::UnexpectedEof.into(),
-                ));
-            }
-        };
-        let right = Right::of(&received, stream, host, token)?;
-        stream.set_read_timeout(None)?;
-        Ok(right)
     }
 
     fn receive(&mut self) -> Result<(MessageKind, Vec<u8>), SessionError> {
