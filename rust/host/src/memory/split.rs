@@ -9,11 +9,15 @@ use crate::memory::budget::Budget;
 /// The smallest useful block cache and write buffer, in bytes.
 const MIN_SHARED: usize = 8 << 20;
 
+/// What the process takes without any state: Python, the code that has run, its threads
+/// (`docs/design/host-memory.md`).
+const PROCESS: usize = 48 << 20;
+
 /// The budgets of a host.
 ///
-/// Cached blocks of files, rows that are not in files yet, and rows that are being sorted each get
-/// a quarter of the memory. The rest is for uncommitted changes and the work of sessions; a quarter
-/// of it is for readers.
+/// The process itself takes a fixed part of the memory. Of the rest, cached blocks of files, rows
+/// that are not in files yet, and rows that are being sorted each get a quarter. The last quarter
+/// is for uncommitted changes; a quarter of it is for readers.
 #[derive(Debug)]
 pub struct MemorySplit {
     sorting: Arc<Budget>,
@@ -33,12 +37,15 @@ impl Default for MemorySplit {
 }
 
 impl MemorySplit {
-    /// Divides `memory` bytes. `uncommitted_max_bytes` limits uncommitted changes; a negative value
-    /// removes the limit.
+    /// Divides `memory` bytes. `uncommitted_max_bytes` limits uncommitted changes further; a
+    /// negative value removes their limit.
     ///
     /// The queries of an executor share one host, and the last call wins.
     pub fn set_limits(&self, memory: i64, uncommitted_max_bytes: i64) {
-        let quarter = usize::try_from(memory / 4).unwrap_or(0);
+        let memory = usize::try_from(memory).unwrap_or(0);
+        // At least half is for the state, if the process leaves less.
+        let quarter = memory.saturating_sub(PROCESS).max(memory / 2) / 4;
+        let reads = quarter / 4;
         let wanted = SharedMemory {
             block_cache: quarter.max(MIN_SHARED),
             write_buffers: quarter.max(MIN_SHARED),
@@ -47,9 +54,10 @@ impl MemorySplit {
             configure_shared_memory(wanted);
         }
         self.sorting.set_limit(quarter);
-        self.reads.set_limit(quarter / 4);
-        self.uncommitted
-            .set_limit(usize::try_from(uncommitted_max_bytes).unwrap_or(usize::MAX));
+        self.reads.set_limit(reads);
+        let uncommitted = usize::try_from(uncommitted_max_bytes)
+            .map_or(usize::MAX, |bytes| bytes.min(quarter - reads));
+        self.uncommitted.set_limit(uncommitted);
     }
 
     /// The budget of rows that are being sorted.
@@ -69,5 +77,26 @@ impl MemorySplit {
     #[must_use]
     pub fn reads(&self) -> &Arc<Budget> {
         &self.reads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_parts_and_the_process_fit_into_the_memory() {
+        for memory in [128_usize << 20, 256 << 20, 512 << 20, 8 << 30] {
+            let split = MemorySplit::default();
+            split.set_limits(memory as i64, i64::MAX);
+            let SharedMemory {
+                block_cache,
+                write_buffers,
+            } = shared_memory();
+            let budgets = [split.sorting(), split.uncommitted(), split.reads()];
+            let parts: usize = budgets.iter().map(|budget| budget.limit()).sum();
+            let all = PROCESS + block_cache + write_buffers + parts;
+            assert!(all <= memory && memory - all < 16, "{all} of {memory}");
+        }
     }
 }
