@@ -4,9 +4,28 @@ Started by the first task that needs it (`holdfast.spark.worker.state_host`), no
 its work is in Rust; it ends with its executor, or when no session has been open for a while.
 """
 
+import ctypes
 import sys
+import threading
+import time
+from typing import Final
 
 from holdfast._core import host_main
 
+_TRIM_SECONDS: Final = 5.0
+
+
+def _return_freed_memory() -> None:
+    """Returns freed memory to the system from time to time, where the C library can (glibc).
+
+    glibc keeps what is freed between blocks in use: after large epochs, more than the host uses.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    while trim is not None:
+        time.sleep(_TRIM_SECONDS)
+        trim(0)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_return_freed_memory, daemon=True).start()
     sys.exit(host_main(sys.argv[1:]))
