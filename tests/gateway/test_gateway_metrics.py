@@ -108,6 +108,18 @@ def test_a_partition_without_a_host_is_reported(serve, prices: str, tmp_path: Pa
         assert all(one["host"] is None and one["figures"] is None for one in partitions)
 
 
+def test_a_root_that_cannot_be_read_is_logged(serve, prices: str, tmp_path: Path, caplog):
+    """Only an open database sent the engine's messages to Python: a gateway had no log."""
+    root = shutil.copytree(prices, tmp_path / "shop")
+    client = serve(root, offline="never")
+    client.get("/metrics")
+    shutil.rmtree(root)
+    root.write_text("in the way")
+    caplog.clear()
+    client.get("/metrics")
+    assert any("root shop" in record.getMessage() for record in caplog.records)
+
+
 def test_each_figure_is_in_the_docs(serve, prices: str):
     client = serve(prices, offline="never")
     client.get("/v1/tables/prices/rows/tea")

@@ -1,6 +1,7 @@
 """The root of a state: a local folder or an address in an object store, checked on the driver."""
 
 import os
+import re
 import uuid
 from collections.abc import Mapping
 from os import PathLike
@@ -12,6 +13,9 @@ from holdfast.errors import HoldfastError, UnsupportedOperationError
 
 _SPARK_SCHEMES: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "az": "abfss"}
 _REFUSED_SCHEMES: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss", "hdfs")
+_ADDRESS: Final = re.compile(r"[^/]*:/")
+"""Also `dbfs:/x`, which would be a folder `dbfs:`."""
+
 _AZURE_ACCOUNT: Final = ("account_name", "azure_storage_account_name")
 
 
@@ -78,7 +82,7 @@ def local_folder(location: str | PathLike[str], argument: str) -> Path:
     address = urlsplit(text)
     if address.scheme == "file":
         text = unquote(address.path)
-    elif "://" in text or address.scheme in _REFUSED_SCHEMES:
+    elif address.scheme in _REFUSED_SCHEMES or _ADDRESS.match(text):
         others = " or an address of s3://, gs:// or az://" if argument == "root" else ""
         raise UnsupportedOperationError(f"{argument}={location!r}: give a local folder{others}")
     return Path(text).expanduser().absolute()

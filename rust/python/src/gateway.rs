@@ -1,5 +1,6 @@
 //! The gateway: state over HTTP.
 
+use crate::messages::log_to_python;
 use crate::process::Process;
 use crate::reader::{Cache, cache_settings, offline};
 use crate::run::{drop_without_gil, run};
@@ -93,6 +94,7 @@ impl Drop for Gateway {
 impl Gateway {
     #[staticmethod]
     fn start(py: Python<'_>, settings: Settings) -> PyResult<Self> {
+        log_to_python(py)?;
         let process = Process::current();
         let gateway = run(py, process, || gateway::Gateway::start(&settings.parse()?))?;
         Ok(Self {

@@ -2,6 +2,7 @@
 
 use crate::arrow::export::{ArrowBatch, ArrowReader};
 use crate::arrow::row::{is_plain, row_from_python, row_to_python};
+use crate::messages::log_to_python;
 use crate::process::Process;
 use crate::run::{run, run_attached};
 use arrow_array::RecordBatch;
@@ -154,6 +155,7 @@ impl StateReader {
         storage_options: BTreeMap<String, String>,
         cache: Cache,
     ) -> PyResult<Self> {
+        log_to_python(py)?;
         let process = Process::current();
         let options = StorageOptions(storage_options);
         let reader = run(py, process, || {

@@ -279,12 +279,16 @@ def test_an_empty_root_is_refused():
         hfs.State("")
 
 
-def test_a_root_of_another_scheme_is_refused():
+@pytest.mark.parametrize("root", ["hdfs://host/s", "hdfs:/s", "dbfs:/s", "s3:/bucket/s"])
+def test_a_root_of_another_scheme_is_refused(root: str):
     with pytest.raises(
         UnsupportedOperationError,
         match=r"give a local folder or an address of s3://, gs:// or az://",
     ):
-        hfs.State("hdfs://host/s")
+        hfs.State(root)
+
+
+def test_a_root_of_no_local_folder_is_refused_as_local_dir():
     with pytest.raises(
         UnsupportedOperationError, match=r"local_dir='s3://b/s': give a local folder$"
     ):
