@@ -187,10 +187,8 @@ impl LiveHosts {
         partition: PartitionId,
     ) -> Option<Arc<ReaderAddress>> {
         let key = (operator.clone(), partition);
-        if let Some(known) = self.addresses.lock().get(&key)
-            && known.since.elapsed() < BELIEVED
-        {
-            return known.address.clone();
+        if let Some(known) = self.believed(&key) {
+            return known.address;
         }
         // Another user may read the root, and not the tokens of its hosts.
         let newest = self.root.readers.newest(operator, partition);
@@ -202,11 +200,42 @@ impl LiveHosts {
         newest
     }
 
+    /// Finds the hosts of several partitions with one listing of the root.
+    fn find_addresses(&self, operator: &OperatorName, partitions: &[PartitionId]) {
+        let keys = partitions
+            .iter()
+            .map(|partition| (operator.clone(), *partition));
+        let unknown: Vec<_> = keys.filter(|key| self.believed(key).is_none()).collect();
+        // The address of a single one costs no more.
+        if unknown.len() < 2 {
+            return;
+        }
+        let found = self.root.readers.of_operator(operator);
+        let found = found.unwrap_or_else(|error| {
+            log::info!("operator {operator}: no host is asked: {error}");
+            Vec::new()
+        });
+        let found: HashMap<PartitionId, Arc<ReaderAddress>> = found
+            .into_iter()
+            .map(|(_, partition, address)| (partition, address))
+            .collect();
+        for key in unknown {
+            let address = found.get(&key.1).cloned();
+            self.remember(key, address);
+        }
+    }
+
+    /// What was found out about a partition's host a short while ago.
+    fn believed(&self, key: &(OperatorName, PartitionId)) -> Option<KnownAddress> {
+        let addresses = self.addresses.lock();
+        let known = addresses.get(key)?;
+        (known.since.elapsed() < BELIEVED).then(|| known.clone())
+    }
+
     /// Whether the host of a partition has just not answered.
     fn is_silent(&self, operator: &OperatorName, partition: PartitionId) -> bool {
-        let addresses = self.addresses.lock();
-        let known = addresses.get(&(operator.clone(), partition));
-        known.is_some_and(|known| known.address.is_none() && known.since.elapsed() < BELIEVED)
+        let known = self.believed(&(operator.clone(), partition));
+        known.is_some_and(|known| known.address.is_none())
     }
 
     /// Does not ask the host of a partition again for a while.
@@ -239,5 +268,48 @@ impl LiveHosts {
         if of_host.len() < IDLE {
             of_host.push((Instant::now(), connection));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::protocol::{RunNumber, Term};
+    use crate::root::testing::{Fault, FaultyStore};
+
+    #[test]
+    fn hosts_of_many_partitions_are_found_with_one_listing() {
+        let store = Arc::new(FaultyStore::new(Fault::None));
+        let shared = Arc::clone(&store);
+        let root = Arc::new(Root::over(shared, Path::new("memory")));
+        let operator = OperatorName::new("join").expect("a name");
+        let partitions: Vec<PartitionId> = (0..20).map(PartitionId).collect();
+        // The last partition has no host.
+        for partition in &partitions[..19] {
+            let address = ReaderAddress {
+                machine: "here".to_owned(),
+                socket: "socket".into(),
+                endpoint: None,
+                token: partition.to_string(),
+            };
+            let term = Term::first(RunNumber(1));
+            root.readers
+                .publish(&operator, *partition, term, &address, Instant::now())
+                .expect("published");
+        }
+        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), 20));
+        let hosts = LiveHosts::new(root, "id".to_owned(), epochs);
+        let before = store.requests();
+        hosts.find_addresses(&operator, &partitions);
+        let found = partitions
+            .iter()
+            .filter_map(|partition| hosts.address(&operator, *partition))
+            .map(|address| address.token.clone());
+        let expected = partitions[..19].iter().map(ToString::to_string);
+        assert!(found.eq(expected));
+        // The listing, and each address.
+        assert_eq!(store.requests() - before, 1 + 19);
     }
 }

@@ -121,9 +121,14 @@ pub fn owner(operator: &OperatorName, partition: PartitionId, term: Term) -> Str
 /// The folder of the addresses for readers.
 pub const READERS: &str = "readers";
 
+/// Returns the name of the folder of an operator's addresses for readers.
+pub fn readers_of(operator: &OperatorName) -> String {
+    format!("{READERS}/{operator}")
+}
+
 /// Returns the name of the folder of a partition's addresses for readers.
 pub fn readers(operator: &OperatorName, partition: PartitionId) -> String {
-    format!("{READERS}/{operator}/{partition}")
+    format!("{}/{partition}", readers_of(operator))
 }
 
 /// Returns the name of the address for readers of the host that owns a partition in a term.

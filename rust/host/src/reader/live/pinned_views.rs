@@ -99,6 +99,7 @@ impl LiveHosts {
             .copied()
             .filter(|partition| pinned.find(*partition).is_none())
             .collect();
+        self.find_addresses(operator, &missing);
         let mut jobs: BTreeMap<String, PinJob> = BTreeMap::new();
         for partition in missing {
             let Some(address) = self.address(operator, partition) else {

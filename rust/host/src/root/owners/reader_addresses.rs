@@ -41,6 +41,9 @@ impl std::fmt::Debug for ReaderAddress {
     }
 }
 
+/// The newest address of a partition's host.
+pub type FoundAddress = (OperatorName, PartitionId, Arc<ReaderAddress>);
+
 /// The pause after a first failure. Each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest pause.
@@ -175,9 +178,21 @@ impl ReaderAddresses {
     ///
     /// # Errors
     /// `Io` if the disk fails.
-    pub fn all(&self) -> Result<Vec<(OperatorName, PartitionId, Arc<ReaderAddress>)>> {
+    pub fn all(&self) -> Result<Vec<FoundAddress>> {
+        self.newest_below(names::READERS)
+    }
+
+    /// As [`ReaderAddresses::all`], of one operator.
+    ///
+    /// # Errors
+    /// As [`ReaderAddresses::all`].
+    pub fn of_operator(&self, operator: &OperatorName) -> Result<Vec<FoundAddress>> {
+        self.newest_below(&names::readers_of(operator))
+    }
+
+    fn newest_below(&self, folder: &str) -> Result<Vec<FoundAddress>> {
         let mut newest: BTreeMap<(OperatorName, PartitionId), Term> = BTreeMap::new();
-        for name in self.objects.list_below(names::READERS)? {
+        for name in self.objects.list_below(folder)? {
             if let Some((operator, partition, term)) = names::parse_reader(&name) {
                 let known = newest.entry((operator, partition)).or_insert(term);
                 *known = term.max(*known);
@@ -278,6 +293,12 @@ mod tests {
         let before = store.requests();
         assert_eq!(tokens()[2], "a 2 2");
         assert_eq!(store.requests() - before, 2);
+        let operator = OperatorName::new("a").expect("a name");
+        let before = store.requests();
+        let found = readers.of_operator(&operator).expect("a listing");
+        let found: Vec<&str> = found.iter().map(|(_, _, host)| &*host.token).collect();
+        assert_eq!(found, ["a 0 1", "a 1 1", "a 2 2"]);
+        assert_eq!(store.requests() - before, 1);
     }
 
     #[test]
