@@ -153,8 +153,8 @@ class StateReader(AbstractContextManager["StateReader"]):
         number: `operator`, `partition`, the id of its `host`, its `condition` and the host's
         `figures` of it, those of `metrics`. Without a running query `host` and `figures` are None.
 
-        A condition has a `name` (`in_order`, `uploading`, `behind`, `opening`, `rebuilt`,
-        `unserved`), a `severity` (`good`, `warn`, `bad`), a `text` for people, and
+        A condition has a `name` (`in_order`, `uploading`, `behind`, `opening`, `closed`,
+        `rebuilt`, `unserved`), a `severity` (`good`, `warn`, `bad`), a `text` for people, and
         `epochs_behind`.
         """
         return cast("dict[str, Any]", json.loads(self._connection.core.report()))

@@ -3,7 +3,9 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use holdfast_host::net::metrics::{HostMetrics, PartitionMetrics, READ_SECONDS, RestoreSource};
+use holdfast_host::net::metrics::{
+    DatabaseAccess, HostMetrics, PartitionMetrics, READ_SECONDS, RestoreSource,
+};
 
 use super::asked::Asked;
 use crate::problem::Problem;
@@ -137,7 +139,7 @@ fn add_partition(text: &mut Exposition, (root, host): (&str, &str), partition: &
         ("partition", number.as_str()),
     ];
     let (database, snapshots) = (&partition.database, &partition.snapshots);
-    let busy = f64::from(u8::from(partition.is_busy));
+    let busy = f64::from(u8::from(partition.access == DatabaseAccess::Busy));
     let help = "1 while a session opens or restores the partition.";
     text.gauge("holdfast_partition_busy", help, &labels, busy);
     let uploading = f64::from(u8::from(snapshots.is_uploading));
@@ -176,7 +178,7 @@ fn add_partition(text: &mut Exposition, (root, host): (&str, &str), partition: &
         let all = restore.all as f64;
         text.gauge("holdfast_partition_restore_all", help, &labels, all);
     }
-    if partition.is_busy {
+    if partition.access != DatabaseAccess::Open {
         return;
     }
     if let Some(epoch) = partition.epoch {

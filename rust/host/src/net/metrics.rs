@@ -59,8 +59,8 @@ pub struct PartitionMetrics {
     pub operator: OperatorName,
     /// The partition.
     pub partition: PartitionId,
-    /// Whether a session opens or restores it: only what is known without its lock is given.
-    pub is_busy: bool,
+    /// Whether its database can be looked at.
+    pub access: DatabaseAccess,
     /// The last epoch in the database.
     pub epoch: Option<Epoch>,
     /// A restore that runs.
@@ -75,6 +75,18 @@ pub struct PartitionMetrics {
     pub unused_rows: UnusedRows,
     /// Snapshots and restores.
     pub snapshots: SnapshotMetrics,
+}
+
+/// Whether a partition's database can be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatabaseAccess {
+    /// A session opens or restores it: only what is known without its lock is given.
+    Busy,
+    /// It is not open: the next session opens it.
+    Closed,
+    /// It is open.
+    Open,
 }
 
 /// A database. Sizes are in bytes.
@@ -162,7 +174,7 @@ impl PartitionMetrics {
         Self {
             operator,
             partition,
-            is_busy: false,
+            access: DatabaseAccess::Closed,
             epoch: None,
             restore: None,
             prepared: PreparedMetrics::default(),

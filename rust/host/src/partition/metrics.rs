@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use holdfast_core::{Database, FigureValue, Result};
 
 use super::state::PartitionState;
-use crate::net::metrics::{DatabaseFigures, PartitionMetrics};
+use crate::net::metrics::{DatabaseAccess, DatabaseFigures, PartitionMetrics};
 
 impl PartitionState {
     /// Returns the figures of the partition. It does not wait for a session.
@@ -15,7 +15,7 @@ impl PartitionState {
         metrics.snapshots.bytes = self.origin.lock().bytes();
         metrics.restore = self.restore.now();
         let Some(inner) = self.try_lock() else {
-            metrics.is_busy = true;
+            metrics.access = DatabaseAccess::Busy;
             return metrics;
         };
         let history = &inner.snapshots;
@@ -29,10 +29,11 @@ impl PartitionState {
         metrics.prepared.bytes = inner.prepared.bytes();
         let db = inner.open.as_ref().map(|open| open.db.clone());
         drop(inner);
-        if let Some(db) = db
-            && let Err(error) = self.add_figures(&db, &mut metrics)
-        {
-            log::debug!("{self}: figures of its database: {error}");
+        if let Some(db) = db {
+            metrics.access = DatabaseAccess::Open;
+            if let Err(error) = self.add_figures(&db, &mut metrics) {
+                log::debug!("{self}: figures of its database: {error}");
+            }
         }
         metrics
     }

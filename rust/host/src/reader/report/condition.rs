@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::net::metrics::PartitionMetrics;
+use crate::net::metrics::{DatabaseAccess, PartitionMetrics};
 use crate::protocol::Epoch;
 
 /// What ails a partition, or that nothing does.
@@ -31,6 +31,8 @@ pub enum ConditionName {
     Behind,
     /// A session opens or restores it.
     Opening,
+    /// Its database is not open: hosts do not answer for it until its next session.
+    Closed,
     /// Its database was damaged and made anew since the host's start.
     Rebuilt,
     /// No host answers for it.
@@ -60,7 +62,7 @@ impl PartitionCondition {
             (Some(newest), Some(epoch)) if epoch < newest => newest.0.abs_diff(epoch.0),
             _ => 0,
         };
-        if figures.is_busy {
+        if figures.access == DatabaseAccess::Busy {
             return Self::new(ConditionName::Opening, "opens or restores", behind);
         }
         match figures.snapshots.rebuilds {
@@ -73,6 +75,9 @@ impl PartitionCondition {
                 let text = format!("rebuilt {rebuilds} times: look at the disk");
                 return Self::new(ConditionName::Rebuilt, text, behind);
             }
+        }
+        if figures.access == DatabaseAccess::Closed {
+            return Self::new(ConditionName::Closed, "its database is not open", behind);
         }
         if behind > 1 {
             let text = format!("{behind} epochs behind");
@@ -99,7 +104,7 @@ impl ConditionName {
     fn severity(self) -> Severity {
         match self {
             Self::InOrder | Self::Uploading => Severity::Good,
-            Self::Behind | Self::Opening => Severity::Warn,
+            Self::Behind | Self::Opening | Self::Closed => Severity::Warn,
             Self::Rebuilt | Self::Unserved => Severity::Bad,
         }
     }
@@ -113,6 +118,7 @@ mod tests {
     fn figures(epoch: i64) -> PartitionMetrics {
         let operator = OperatorName::new("prices").expect("a name");
         let mut figures = PartitionMetrics::new(operator, PartitionId(0));
+        figures.access = DatabaseAccess::Open;
         figures.epoch = Some(Epoch(epoch));
         figures
     }
@@ -148,8 +154,19 @@ mod tests {
         let rebuilt = text_of(10, &figures);
         assert_eq!(rebuilt.0, Severity::Bad);
         assert_eq!(rebuilt.1, "rebuilt 2 times: look at the disk");
-        figures.is_busy = true;
+        figures.access = DatabaseAccess::Busy;
         assert_eq!(text_of(7, &figures).1, "opens or restores");
+    }
+
+    #[test]
+    fn partition_whose_database_is_not_open_is_not_in_order() {
+        let mut figures = figures(7);
+        (figures.access, figures.epoch) = (DatabaseAccess::Closed, None);
+        let closed = (Severity::Warn, "its database is not open".to_owned());
+        assert_eq!(text_of(7, &figures), closed);
+        // Before its first epoch an open one has no epoch, too.
+        figures.access = DatabaseAccess::Open;
+        assert_eq!(text_of(0, &figures).1, "in order");
     }
 
     #[test]
