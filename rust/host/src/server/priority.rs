@@ -1,5 +1,8 @@
 //! The priority of threads.
 
+use std::panic::resume_unwind;
+use std::thread;
+
 use rustix::process::{getpriority_process, setpriority_process};
 
 /// How much lower the priority of a thread becomes, as a nice value. A thread that it competes with
@@ -8,9 +11,30 @@ const LOWER: i32 = 5;
 /// The lowest priority of Linux.
 const LOWEST: i32 = 19;
 
-/// Lowers the priority of the calling thread. It stays low until the thread ends: raising it is a
-/// privilege.
-pub fn lower() {
+/// Runs work in a thread of its own that has a lower priority, and waits for it.
+///
+/// Raising a priority is a privilege, so a thread that lowers its own cannot take it back.
+pub fn run_low<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let mut work = Some(work);
+    let done = thread::scope(|scope| {
+        let low = || {
+            lower();
+            work.take().map(|work| work())
+        };
+        let thread = thread::Builder::new().name("long read".to_owned());
+        match thread.spawn_scoped(scope, low) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(error) => {
+                log::debug!("a long read has the usual priority: {error}");
+                None
+            }
+        }
+    });
+    done.unwrap_or_else(|| work.take().map(|work| work()).expect("it did not run"))
+}
+
+/// Lowers the priority of the calling thread.
+fn lower() {
     // On Linux a priority is one thread's, and none is the calling one.
     let lowered = getpriority_process(None)
         .and_then(|nice| setpriority_process(None, (nice + LOWER).min(LOWEST)));

@@ -30,11 +30,9 @@ pub struct ReadConnection<'a, W: io::Write> {
     writer: &'a mut W,
     views: HashMap<u64, OpenView>,
     last_view: u64,
-    /// Whether the connection's thread has a low priority.
-    is_slow: bool,
 }
 
-impl<'a, W: io::Write> ReadConnection<'a, W> {
+impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
     /// A connection without views.
     pub fn new(host: &'a Arc<Host>, root: &'a str, writer: &'a mut W) -> Self {
         Self {
@@ -43,7 +41,6 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
             writer,
             views: HashMap::new(),
             last_view: 0,
-            is_slow: false,
         }
     }
 
@@ -205,8 +202,7 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
         Err(Error::new(ErrorKind::InvalidValue, text))
     }
 
-    /// Sends the rows of a read. Each batch is sent once the next one is known, so that the last
-    /// one says that it is the last.
+    /// Sends the rows of a read. A long read gives way to sessions.
     fn send_rows(
         &mut self,
         open: &mut OpenView,
@@ -214,10 +210,22 @@ impl<'a, W: io::Write> ReadConnection<'a, W> {
         call: &ReadCall,
         keys: &RecordBatch,
     ) -> std::result::Result<(), ReadError> {
-        if !self.is_slow && is_long(call, keys) {
-            priority::lower();
-            self.is_slow = true;
+        if is_long(call, keys) {
+            priority::run_low(|| self.find_and_send(open, store, call, keys))
+        } else {
+            self.find_and_send(open, store, call, keys)
         }
+    }
+
+    /// Sends the rows of a read. Each batch is sent once the next one is known, so that the last
+    /// one says that it is the last.
+    fn find_and_send(
+        &mut self,
+        open: &mut OpenView,
+        store: &str,
+        call: &ReadCall,
+        keys: &RecordBatch,
+    ) -> std::result::Result<(), ReadError> {
         let at = epoch_of(open);
         let tables = Arc::clone(&open.tables);
         let table = table_of(&tables, store)?;
