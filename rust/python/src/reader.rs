@@ -55,9 +55,13 @@ impl StateReader {
         work: impl FnOnce(&Arc<reader::StateReader>) -> Result<T> + Send,
     ) -> PyResult<T> {
         run(py, self.process, || {
-            let reader = self.reader.lock().clone().ok_or_else(closed)?;
+            let reader = self.reader()?;
             work(&reader)
         })
+    }
+
+    fn reader(&self) -> Result<Arc<reader::StateReader>> {
+        self.reader.lock().clone().ok_or_else(closed)
     }
 }
 
@@ -256,15 +260,27 @@ impl StateReader {
     ) -> PyResult<Option<(Option<Bound<'py, PyDict>>,)>> {
         let from = read_from(py, &source)?;
         let named = (table.0.as_str(), table.1.as_str());
-        let known = self.with(py, |reader| reader.table(named))?;
-        let key_fields = known.key().fields();
+        let known = run_attached(py, || {
+            self.process.check()?;
+            Ok(self.reader()?.known_table(named))
+        })?;
+        let known = match known {
+            Some(known) => known,
+            None => self.with(py, |reader| reader.table(named))?,
+        };
+        let key_fields = known.table.key().fields();
         let columns = columns.unwrap_or_else(|| {
-            let names = known.schema().fields().iter().map(|field| field.name());
+            let names = known
+                .table
+                .schema()
+                .fields()
+                .iter()
+                .map(|field| field.name());
             let is_key = |name: &&String| key_fields.iter().any(|field| field.name() == *name);
             names.filter(|name| !is_key(name)).cloned().collect()
         });
         let is_plain = |name: &String| {
-            let column = known.schema().fields().find(name);
+            let column = known.table.schema().fields().find(name);
             column.is_some_and(|(_, field)| is_plain(field.data_type()))
         };
         if !columns.iter().all(is_plain) {
@@ -278,7 +294,7 @@ impl StateReader {
             as_of,
             ..ReadCall::default()
         };
-        let found = self.with(py, |reader| reader.get(named, &call, &key, from))?;
+        let found = self.with(py, |reader| reader.get_named(known, &call, &key, from))?;
         let Some(row) = found.batches.first().filter(|rows| rows.num_rows() == 1) else {
             return Ok(None);
         };

@@ -3,14 +3,17 @@
 //!
 //! Arrow's reader reserves the memory that a length claims before it reads the bytes. A wrong
 //! length could exhaust memory and end the process with all sessions of the host.
+//!
+//! The messages of peers are in memory already; [`check_messages`] looks at them before Arrow does.
 
 use std::io::Read;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
-use arrow_ipc::{Message, root_as_message};
+use arrow_ipc::{Message, root_as_message, root_as_message_with_opts};
 use arrow_schema::{ArrowError, SchemaRef};
+use flatbuffers::VerifierOptions;
 
 use crate::codec::arrow_panics::catch_panic;
 
@@ -120,15 +123,7 @@ fn metadata(bytes: &[u8]) -> Result<Message<'_>, ArrowError> {
 ///
 /// The decoder would reserve memory of the claimed size.
 fn check_claims(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
-    let of_dictionary = || {
-        message
-            .header_as_dictionary_batch()
-            .and_then(|dictionary| dictionary.data())
-    };
-    let batch = message
-        .header_as_record_batch()
-        .or_else(of_dictionary)
-        .filter(|batch| batch.compression().is_some());
+    let batch = rows_of(message).filter(|batch| batch.compression().is_some());
     for buffer in batch
         .and_then(|batch| batch.buffers())
         .into_iter()
@@ -153,6 +148,60 @@ fn check_claims(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
         }
     }
     Ok(())
+}
+
+/// The least bytes of a message's metadata for each table in it: a field of a schema is two tables,
+/// and has 24 bytes.
+const TABLE_BYTES: usize = 8;
+/// How much larger the metadata may be if all that it refers to more than once counts each time.
+const REPEATED: usize = 16;
+
+/// Checks whole messages of a peer: decoded, they must not take much more memory than they have
+/// bytes.
+///
+/// No peer compresses its messages. Metadata may refer to the same table more than once, and so
+/// describe a million columns in a few bytes.
+///
+/// # Errors
+/// `IpcError` for bytes that are no such messages.
+pub fn check_messages(mut bytes: &[u8]) -> Result<(), ArrowError> {
+    while let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() {
+        let &[0xff, 0xff, 0xff, 0xff, a, b, c, d] = prefix else {
+            return Err(damaged("the bytes are not the start of a message"));
+        };
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        if length == 0 {
+            bytes = rest;
+            continue;
+        }
+        let cut = || damaged("it ends in the middle of a message");
+        let (metadata, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
+        let limits = VerifierOptions {
+            max_tables: length / TABLE_BYTES,
+            max_apparent_size: length.saturating_mul(REPEATED),
+            ..VerifierOptions::default()
+        };
+        let message = root_as_message_with_opts(&limits, metadata)
+            .map_err(|error| damaged(&error.to_string()))?;
+        if rows_of(&message).is_some_and(|rows| rows.compression().is_some()) {
+            return Err(damaged("it is compressed"));
+        }
+        let body = usize::try_from(message.bodyLength()).ok();
+        bytes = body.and_then(|body| rest.get(body..)).ok_or_else(cut)?;
+    }
+    if bytes.is_empty() {
+        Ok(())
+    } else {
+        Err(damaged("it ends in the middle of a message"))
+    }
+}
+
+/// The rows of a message, or those of its dictionary.
+fn rows_of<'a>(message: &Message<'a>) -> Option<arrow_ipc::RecordBatch<'a>> {
+    message.header_as_record_batch().or_else(|| {
+        let dictionary = message.header_as_dictionary_batch()?;
+        dictionary.data()
+    })
 }
 
 fn damaged(why: &str) -> ArrowError {

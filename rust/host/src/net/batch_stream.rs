@@ -10,6 +10,7 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::codec::arrow_panics::catch_panic;
+use crate::codec::ipc::check_messages;
 use crate::net::frame;
 use crate::net::message::MessageKind;
 
@@ -156,26 +157,12 @@ impl BatchReceiver {
     /// # Errors
     /// `Serialization` if the payload is not Arrow IPC.
     pub fn receive(&mut self, payload: Vec<u8>) -> Result<Vec<RecordBatch>> {
+        check_messages(&payload).map_err(|error| not_readable(&error))?;
         let mut buffer = Buffer::from_vec(payload);
         let mut batches = Vec::with_capacity(1);
         while !buffer.is_empty() {
-            let batch = catch_panic(|| self.decoder.decode(&mut buffer)).map_err(|error| {
-                let error = error.to_string();
-                let lower = error.to_ascii_lowercase();
-                // Spark's strings may be invalid UTF-8; Arrow's may not.
-                let hint = if lower.contains("utf8") || lower.contains("utf-8") {
-                    "; a string column has bytes that are not UTF-8: give it \
-                     make_valid_utf8(column), or cast it to binary"
-                } else {
-                    ""
-                };
-                let text = format!(
-                    "a batch that came over the connection is not readable Arrow IPC: \
-                     {error}{hint}"
-                );
-                Error::new(ErrorKind::Serialization, text)
-            })?;
-            batches.extend(batch);
+            let batch = catch_panic(|| self.decoder.decode(&mut buffer));
+            batches.extend(batch.map_err(|error| not_readable(&error))?);
         }
         Ok(batches)
     }
@@ -184,6 +171,21 @@ impl BatchReceiver {
     pub fn schema(&self) -> Option<SchemaRef> {
         self.decoder.schema()
     }
+}
+
+fn not_readable(error: &ArrowError) -> Error {
+    let error = error.to_string();
+    let lower = error.to_ascii_lowercase();
+    // Spark's strings may be invalid UTF-8; Arrow's may not.
+    let hint = if lower.contains("utf8") || lower.contains("utf-8") {
+        "; a string column has bytes that are not UTF-8: give it make_valid_utf8(column), or cast \
+         it to binary"
+    } else {
+        ""
+    };
+    let text =
+        format!("a batch that came over the connection is not readable Arrow IPC: {error}{hint}");
+    Error::new(ErrorKind::Serialization, text)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
 use arrow_ipc::writer::StreamEncoder;
 use arrow_schema::Schema;
 use holdfast_core::{Error, ErrorKind, Result};
@@ -89,6 +90,19 @@ impl CallMessage {
         stream: &mut impl Write,
         kind: MessageKind,
     ) -> std::result::Result<(), SendError> {
+        let buffers = self.encode()?;
+        let too_large = "what a call gives or asks for is more than can be sent at once, so give \
+                         or ask for fewer rows at once";
+        frame::write_buffers(stream, kind as u8, &buffers)
+            .map_err(|error| write_error(too_large, error))?;
+        stream.flush().map_err(SendError::Stream)
+    }
+
+    /// Encodes the call or answer, as a payload in several buffers.
+    ///
+    /// # Errors
+    /// [`SendError::Batch`] if Arrow IPC cannot write it.
+    pub fn encode(&self) -> std::result::Result<Vec<Buffer>, SendError> {
         let schema = Schema::new(self.batch.schema_ref().fields().clone())
             .with_metadata(self.attributes.clone());
         let mut encoder = StreamEncoder::try_new(&schema).map_err(encode_error)?;
@@ -99,11 +113,7 @@ impl CallMessage {
             encoder.encode(&self.batch).map_err(encode_error)?
         };
         buffers.extend(encoder.finish().map_err(encode_error)?);
-        let too_large = "what a call gives or asks for is more than can be sent at once, so give \
-                         or ask for fewer rows at once";
-        frame::write_buffers(stream, kind as u8, &buffers)
-            .map_err(|error| write_error(too_large, error))?;
-        stream.flush().map_err(SendError::Stream)
+        Ok(buffers)
     }
 
     /// Decodes the payload that [`CallMessage::send`] writes.

@@ -32,12 +32,35 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
+/// The start of a frame.
+#[derive(Debug, Clone, Copy)]
+pub struct FrameHeader {
+    /// The kind of the payload; see [`crate::net::message`].
+    pub kind: u8,
+    /// How many bytes the payload has.
+    pub length: u32,
+}
+
 /// Reads one frame; `None` if the stream has ended between two frames.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidData`] for a length above `limit`, checked before anything is
 /// allocated; `UnexpectedEof` if the stream ends inside the frame; otherwise the stream's.
 pub fn read(stream: &mut impl Read, limit: u32) -> io::Result<Option<Frame>> {
+    let Some(FrameHeader { kind, length }) = read_header(stream)? else {
+        return Ok(None);
+    };
+    check_length(length, limit)?;
+    let payload = read_payload(stream, length)?;
+    Ok(Some(Frame { kind, payload }))
+}
+
+/// Reads the start of a frame, without its payload; `None` if the stream has ended between two
+/// frames.
+///
+/// # Errors
+/// `UnexpectedEof` if the stream ends inside it; otherwise the stream's.
+pub fn read_header(stream: &mut impl Read) -> io::Result<Option<FrameHeader>> {
     let mut kind = [0_u8; 1];
     loop {
         match stream.read(&mut kind) {
@@ -49,13 +72,31 @@ pub fn read(stream: &mut impl Read, limit: u32) -> io::Result<Option<Frame>> {
     }
     let mut length = [0_u8; 4];
     stream.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length);
-    if length > limit {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("a frame of {length} bytes is larger than the limit of {limit} bytes"),
-        ));
+    Ok(Some(FrameHeader {
+        kind: kind[0],
+        length: u32::from_le_bytes(length),
+    }))
+}
+
+/// Checks the length of a payload.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidData`] for a length above `limit`.
+pub fn check_length(length: u32, limit: u32) -> io::Result<()> {
+    if length <= limit {
+        return Ok(());
     }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("a frame of {length} bytes is larger than the limit of {limit} bytes"),
+    ))
+}
+
+/// Reads the payload after a header. Memory grows as its bytes arrive.
+///
+/// # Errors
+/// `UnexpectedEof` if the stream ends inside it; otherwise the stream's.
+pub fn read_payload(stream: &mut impl Read, length: u32) -> io::Result<Vec<u8>> {
     let mut payload = Vec::with_capacity(FIRST_BYTES.min(length as usize));
     let read = stream.take(u64::from(length)).read_to_end(&mut payload)?;
     if read < length as usize {
@@ -64,10 +105,7 @@ pub fn read(stream: &mut impl Read, limit: u32) -> io::Result<Option<Frame>> {
             format!("the stream ended after {read} of a frame's {length} bytes"),
         ));
     }
-    Ok(Some(Frame {
-        kind: kind[0],
-        payload,
-    }))
+    Ok(payload)
 }
 
 /// Writes one frame from one buffer. The caller flushes.

@@ -42,7 +42,7 @@ use std::io::{self, Read, Write};
 use holdfast_core::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
-use crate::net::frame::{self, Frame};
+use crate::net::frame::{self, FrameHeader};
 
 /// The kind of a message: the type byte of its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +125,20 @@ struct WireError {
 /// # Errors
 /// [`io::ErrorKind::InvalidData`] for a message of an unknown kind; those of [`frame::read`].
 pub fn receive(stream: &mut impl Read, limit: u32) -> io::Result<Option<(MessageKind, Vec<u8>)>> {
-    let Some(Frame { kind, payload }) = frame::read(stream, limit)? else {
+    let Some((kind, length)) = receive_header(stream)? else {
+        return Ok(None);
+    };
+    frame::check_length(length, limit)?;
+    Ok(Some((kind, frame::read_payload(stream, length)?)))
+}
+
+/// Reads the kind of the next message and the length of its payload, which follows; `None` if the
+/// peer closed the connection between two messages.
+///
+/// # Errors
+/// As [`receive`].
+pub fn receive_header(stream: &mut impl Read) -> io::Result<Option<(MessageKind, u32)>> {
+    let Some(FrameHeader { kind, length }) = frame::read_header(stream)? else {
         return Ok(None);
     };
     let kind = MessageKind::from_byte(kind).ok_or_else(|| {
@@ -136,7 +149,7 @@ pub fn receive(stream: &mut impl Read, limit: u32) -> io::Result<Option<(Message
             ),
         )
     })?;
-    Ok(Some((kind, payload)))
+    Ok(Some((kind, length)))
 }
 
 /// Sends one message and flushes the stream.

@@ -7,6 +7,7 @@ pub mod message;
 pub mod metrics;
 pub mod read;
 pub mod read_until;
+pub mod request;
 pub mod socket;
 pub mod stored_read;
 pub mod tls;

@@ -134,6 +134,10 @@ pub fn parse<'a, T: Deserialize<'a>>(json: Option<&'a str>) -> Result<T> {
 /// # Errors
 /// `Serialization` if it cannot be written.
 pub fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value)
-        .map_err(|error| Error::new(ErrorKind::Serialization, format!("a read: {error}")))
+    serde_json::to_string(value).map_err(|error| not_written(&error))
+}
+
+/// The error of a request or an answer that cannot be encoded.
+pub fn not_written(error: &impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Serialization, format!("a read: {error}"))
 }

@@ -2,28 +2,25 @@
 //!
 //! A row is about a hundred bytes, and a [`CallMessage`](crate::net::call::CallMessage) around it
 //! costs more than the read. `ReadStored` has a [`StoredRead`], and the `Answer` has a
-//! [`StoredAnswer`], both by `postcard`.
+//! [`StoredAnswer`], both by `postcard`. It is a usual request
+//! ([`USUAL_REQUEST`](crate::net::request::USUAL_REQUEST)): decoded, a key may take 32 times its
+//! bytes.
 
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
-use serde_bytes::ByteBuf;
 
 use crate::net::read::{ReadEpoch, ReadTarget};
 
-/// The most bytes of a request. Decoded, a key may take 32 times its bytes.
-pub const MAX_REQUEST: usize = 256 << 10;
-
-/// Asks for the rows of keys of one table, in the newest final epoch; `M`: the times of keys.
+/// Asks for the rows of keys of one table, in the newest final epoch; `K`: the keys as they are
+/// stored, and the times beside them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredRead<M> {
+pub struct StoredRead<K> {
     /// The partition.
     pub target: ReadTarget,
     /// The table.
     pub store: String,
-    /// The keys as they are stored. None finds nothing.
-    pub keys: Vec<Option<ByteBuf>>,
-    /// The times beside the keys.
-    pub moments: M,
+    /// The keys.
+    pub keys: K,
 }
 
 /// What a host answers; `R`: a row.
@@ -89,12 +86,14 @@ mod tests {
                 isolation_level: IsolationLevel::ReadUncommitted,
             },
             store: "table".to_owned(),
-            keys: vec![Some(ByteBuf::from("key")), None],
-            moments: vec![7_i64],
+            keys: vec![Some("key".to_owned()), None],
         };
         let bytes = encode(&read).expect("encoded");
         assert!(bytes.len() < 50, "{} bytes", bytes.len());
-        assert_eq!(decode::<StoredRead<Vec<i64>>>(&bytes).expect("whole"), read);
+        assert_eq!(
+            decode::<StoredRead<Vec<Option<String>>>>(&bytes).expect("whole"),
+            read
+        );
         let answer = StoredAnswer::Rows {
             at: ReadEpoch {
                 epoch: Epoch(7),
@@ -105,9 +104,9 @@ mod tests {
         let answer = encode(&answer).expect("encoded");
         assert!(decode::<StoredAnswer<String>>(&answer).is_ok());
         for cut in 0..bytes.len() {
-            assert!(decode::<StoredRead<Vec<i64>>>(&bytes[..cut]).is_err());
+            assert!(decode::<StoredRead<Vec<Option<String>>>>(&bytes[..cut]).is_err());
         }
         let longer = [&bytes[..], b"0"].concat();
-        assert!(decode::<StoredRead<Vec<i64>>>(&longer).is_err());
+        assert!(decode::<StoredRead<Vec<Option<String>>>>(&longer).is_err());
     }
 }

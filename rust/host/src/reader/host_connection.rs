@@ -1,22 +1,23 @@
 //! A reader's connection to one host.
 
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::machine;
-use crate::net::batch_stream::SendError;
 use crate::net::call::CallMessage;
 use crate::net::frame::{MAX_GREETING, MAX_PAYLOAD};
 use crate::net::message::{self, MessageKind};
 use crate::net::metrics::HostMetrics;
 use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest, ReadTarget};
+use crate::net::request::{EncodedRequest, MAX_REQUEST};
 use crate::net::socket::{Endpoint, Stream};
 use crate::net::stored_read::{self, StoredAnswer};
+use crate::protocol::OperatorName;
 use crate::root::ReaderAddress;
-use crate::tables::{EmitRows, FoundRow, ReadCall};
+use crate::tables::{EmitRows, FoundRow, ReadCall, ReadRows};
 
 const BUFFER_BYTES: usize = 64 << 10;
 /// How long a host may take to accept a connection or a message.
@@ -72,6 +73,48 @@ impl From<Error> for ReadFailure {
     }
 }
 
+/// A read of a table.
+#[derive(Clone, Copy)]
+pub struct TableCall<'a> {
+    /// The operator.
+    pub operator: &'a OperatorName,
+    /// The table.
+    pub store: &'a str,
+    /// The rows.
+    pub call: &'a ReadCall,
+}
+
+impl TableCall<'_> {
+    /// Whether a request is larger than usual, and its keys may be divided.
+    fn may_divide(&self, request: &EncodedRequest, batch: &RecordBatch) -> bool {
+        !request.is_usual() && self.call.rows == ReadRows::Get && batch.num_rows() > 1
+    }
+
+    /// Checks that a host takes a request of so many bytes.
+    fn check_size(&self, bytes: usize) -> Result<()> {
+        check_size(bytes, || {
+            let Self {
+                operator, store, ..
+            } = self;
+            format!(
+                "a key, a bound or the list of columns for table {store} of operator {operator}"
+            )
+        })
+    }
+}
+
+fn check_size(bytes: usize, what: impl FnOnce() -> String) -> Result<()> {
+    if bytes <= MAX_REQUEST {
+        return Ok(());
+    }
+    let text = format!(
+        "{} needs a request of {bytes} bytes, and a state host takes at most {MAX_REQUEST}; \
+         offline=\"only\" reads without state hosts",
+        what()
+    );
+    Err(Error::new(ErrorKind::InvalidValue, text))
+}
+
 /// What a host has of a partition.
 pub type FromHost<T> = std::result::Result<T, ReadFailure>;
 
@@ -121,7 +164,7 @@ impl HostConnection {
     /// The host's, and the connection's.
     pub fn pin(&mut self, target: &ReadTarget) -> FromHost<Option<(u64, ReadEpoch)>> {
         let target = target.clone();
-        self.send(&ReadRequest::Pin { target }, None)?;
+        self.send(&ReadRequest::Pin { target })?;
         match self.receive()? {
             (ReadAnswer::Pinned { view, at }, _) => Ok(Some((view, at))),
             (ReadAnswer::Absent, _) => Ok(None),
@@ -135,7 +178,7 @@ impl HostConnection {
     /// The connection's.
     pub fn metrics(&mut self, root: &str) -> FromHost<HostMetrics> {
         let root = root.to_owned();
-        self.send(&ReadRequest::Metrics { root }, None)?;
+        self.send(&ReadRequest::Metrics { root })?;
         match self.receive()? {
             (ReadAnswer::Metrics { metrics }, _) => Ok(metrics),
             (answer, _) => Err(unexpected(&answer)),
@@ -145,8 +188,9 @@ impl HostConnection {
     /// Sends bytes, and returns what comes back: the same.
     ///
     /// # Errors
-    /// The connection's.
+    /// `InvalidValue` for more bytes than a request may have; the connection's.
     pub fn echo(&mut self, bytes: &[u8]) -> FromHost<Vec<u8>> {
+        check_size(bytes.len(), || "an echo".to_owned())?;
         message::send(&mut self.writer, MessageKind::Echo, bytes)?;
         self.receive_answer()
     }
@@ -156,7 +200,7 @@ impl HostConnection {
     /// # Errors
     /// The connection's.
     pub fn unpin(&mut self, view: u64) -> FromHost<()> {
-        self.send(&ReadRequest::Unpin { view }, None)
+        self.send(&ReadRequest::Unpin { view })
     }
 
     /// Tells the host that its views are still needed: it ends connections that are idle.
@@ -168,24 +212,37 @@ impl HostConnection {
         self.unpin(0)
     }
 
-    /// Reads rows of a view.
+    /// Reads rows of a view. Many keys need several requests.
     ///
     /// # Errors
-    /// The host's, the connection's, and those of `emit`.
+    /// `InvalidValue` for a key or a bound that is too large for a request, and nothing is sent;
+    /// the host's, the connection's, and those of `emit`.
     pub fn rows(
         &mut self,
         view: u64,
-        (store, call): (&str, &ReadCall),
+        table: TableCall<'_>,
         batch: &RecordBatch,
         emit: &mut EmitRows<'_>,
     ) -> FromHost<()> {
         let request = ReadRequest::Rows {
             view,
-            store: store.to_owned(),
-            call: call.clone(),
+            store: table.store.to_owned(),
+            call: table.call.clone(),
         };
-        self.send(&request, Some(batch))?;
-        self.receive_rows(emit).map(|_| ())
+        let whole = EncodedRequest::new(&request, Some(batch))?;
+        let requests = if table.may_divide(&whole, batch) {
+            EncodedRequest::of_keys(&request, batch)?
+        } else {
+            vec![whole]
+        };
+        for request in &requests {
+            table.check_size(request.length())?;
+        }
+        for request in &requests {
+            request.send(&mut self.writer)?;
+            self.receive_rows(emit)?;
+        }
+        Ok(())
     }
 
     /// Reads rows of the newest final epoch, and returns the epoch; none if the host has no
@@ -196,16 +253,27 @@ impl HostConnection {
     pub fn newest(
         &mut self,
         target: &ReadTarget,
-        (store, call): (&str, &ReadCall),
+        table: TableCall<'_>,
         batch: &RecordBatch,
         emit: &mut EmitRows<'_>,
     ) -> FromHost<Option<ReadEpoch>> {
         let request = ReadRequest::Newest {
             target: target.clone(),
-            store: store.to_owned(),
-            call: call.clone(),
+            store: table.store.to_owned(),
+            call: table.call.clone(),
         };
-        self.send(&request, Some(batch))?;
+        let request = EncodedRequest::new(&request, Some(batch))?;
+        if table.may_divide(&request, batch) {
+            // The answers to all of its requests are of one view.
+            let Some((view, at)) = self.pin(target)? else {
+                return Ok(None);
+            };
+            self.rows(view, table, batch, emit)?;
+            self.unpin(view)?;
+            return Ok(Some(at));
+        }
+        table.check_size(request.length())?;
+        request.send(&mut self.writer)?;
         self.receive_rows(emit)
     }
 
@@ -240,19 +308,8 @@ impl HostConnection {
         }
     }
 
-    fn send(
-        &mut self,
-        request: &ReadRequest<ReadCall>,
-        batch: Option<&RecordBatch>,
-    ) -> FromHost<()> {
-        let message = batch.map_or_else(CallMessage::empty, |batch| CallMessage::of(batch.clone()));
-        let message = message.with(READ, read::json(request)?);
-        let sent = message.send(&mut self.writer, MessageKind::Read);
-        sent.map_err(|error| match error {
-            SendError::Batch(error) => ReadFailure::Failed(error),
-            SendError::Stream(error) => error.into(),
-        })?;
-        Ok(self.writer.flush()?)
+    fn send(&mut self, request: &ReadRequest<ReadCall>) -> FromHost<()> {
+        Ok(EncodedRequest::new(request, None)?.send(&mut self.writer)?)
     }
 
     fn receive(&mut self) -> FromHost<(ReadAnswer, RecordBatch)> {

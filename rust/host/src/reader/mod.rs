@@ -27,4 +27,4 @@ pub use read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
 pub use report::{ConditionName, PartitionCondition, PartitionReport, Severity, StateReport};
 pub use row_stream::RowStream;
 pub use state_reader::StateReader;
-pub use table_catalog::TableDescription;
+pub use table_catalog::{NamedTable, TableDescription};

@@ -19,7 +19,7 @@ use crate::memory::budget::Budget;
 use crate::net::metrics::HostMetrics;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 use crate::root::{Root, StorageOptions};
-use crate::tables::{EmitRows, ReadCall, StateTable};
+use crate::tables::{EmitRows, ReadCall};
 
 /// Reads the tables of a root, from any process.
 ///
@@ -83,8 +83,14 @@ impl StateReader {
     /// # Errors
     /// `StateMismatch` or `InvalidValue` if there is no such operator or table; as
     /// [`StateReader::tables`].
-    pub fn table(&self, (operator, store): (&str, &str)) -> Result<Arc<StateTable>> {
-        Ok(self.catalog.named(operator, store)?.table)
+    pub fn table(&self, (operator, store): (&str, &str)) -> Result<NamedTable> {
+        self.catalog.named(operator, store)
+    }
+
+    /// As [`StateReader::table`], from memory only: it reads nothing and does not block. None if
+    /// the operator's tables were not read yet, or if there is no such table.
+    pub fn known_table(&self, (operator, store): (&str, &str)) -> Option<NamedTable> {
+        self.catalog.named_in_memory(operator, store)
     }
 
     /// Describes the tables of an operator as they were last read: a new start of the query may
@@ -277,7 +283,7 @@ impl StateReader {
         emit: &mut EmitRows<'_>,
     ) -> std::result::Result<(), ReadFailure> {
         if let Some(views) = &mut source.views {
-            return views.rows(partition, (known.table.store(), call), batch, emit);
+            return views.rows(partition, known.read(call), batch, emit);
         }
         self.read_copy(source, known, partition, call, batch, emit)
             .map_err(ReadFailure::Failed)
@@ -294,7 +300,7 @@ impl StateReader {
         batch: &BatchOf<'_>,
     ) -> std::result::Result<Vec<Vec<RecordBatch>>, ReadFailure> {
         if let Some(views) = &mut source.views {
-            return views.rows_of_each(partitions, (known.table.store(), call), batch);
+            return views.rows_of_each(partitions, known.read(call), batch);
         }
         let read = |(number, partition): (usize, &PartitionId)| {
             let mut rows = Vec::new();

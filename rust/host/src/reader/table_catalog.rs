@@ -7,6 +7,7 @@ use arrow_schema::SchemaRef;
 use holdfast_core::{Error, ErrorKind, Result, StoreSpec};
 use parking_lot::Mutex;
 
+use super::host_connection::TableCall;
 use crate::protocol::{Epoch, IsolationLevel, OperatorName};
 use crate::root::Root;
 use crate::tables::{ReadCall, ReadRows, StateTable, operator_tables};
@@ -53,6 +54,15 @@ pub struct NamedTable {
 }
 
 impl NamedTable {
+    /// A read of the table.
+    pub fn read<'a>(&'a self, call: &'a ReadCall) -> TableCall<'a> {
+        TableCall {
+            operator: &self.operator,
+            store: self.table.store(),
+            call,
+        }
+    }
+
     /// The call with explicit columns: a host may have read the table at another start of the
     /// query, with others or in another order.
     pub fn explicit(&self, call: &ReadCall, rows: ReadRows) -> ReadCall {
@@ -139,6 +149,19 @@ impl TableCatalog {
         let entry = self.known(&operator)?;
         let table = entry.table(&operator, store)?;
         Ok(NamedTable {
+            operator,
+            entry,
+            table,
+        })
+    }
+
+    /// As [`TableCatalog::named`], from memory only; none if the tables were not read, or
+    /// if there is no such table.
+    pub fn named_in_memory(&self, operator: &str, store: &str) -> Option<NamedTable> {
+        let operator = OperatorName::new(operator).ok()?;
+        let entry = self.in_memory(&operator)?;
+        let table = entry.table(&operator, store).ok()?;
+        Some(NamedTable {
             operator,
             entry,
             table,

@@ -19,7 +19,9 @@ use crate::net::read_until::ReadUntil;
 use crate::net::socket::Stream;
 use crate::operator::Worker;
 use crate::server::read_connection::{ReadConnection, limit_waits};
+use crate::server::read_requests::{self, ReceivedRequest};
 use crate::server::right::Right;
+use crate::server::session_error::SessionError;
 use crate::session::{Routed, Session};
 
 /// The buffers of a worker's connection, in each direction.
@@ -33,30 +35,6 @@ const GREETING: Duration = Duration::from_secs(10);
 const DRAIN: Duration = Duration::from_secs(30);
 /// How long a peer without a right may take: it has sent its greeting only.
 const DRAIN_UNKNOWN: Duration = Duration::from_secs(1);
-
-/// Why a session ended early.
-#[derive(Debug)]
-enum SessionError {
-    /// The connection to the worker failed, and no error can be sent.
-    WorkerGone(io::Error),
-    /// The session failed; the error is sent to the worker.
-    Failed(Error),
-}
-
-impl From<io::Error> for SessionError {
-    fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::InvalidData {
-            return Self::Failed(Error::new(ErrorKind::InvalidState, error.to_string()));
-        }
-        Self::WorkerGone(error)
-    }
-}
-
-impl From<Error> for SessionError {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 /// Serves one connection to its end. `admit` counts the peer once its right is known, or refuses
 /// it. A panic of the session becomes its error.
@@ -242,7 +220,13 @@ impl ServerConnection {
     fn serve_reads(&mut self, host: &Arc<Host>, root: &str) -> Result<(), SessionError> {
         limit_waits(self.reader.get_ref())?;
         let mut reads = ReadConnection::new(host, root, &mut self.writer);
-        while let Some((kind, payload)) = message::receive(&mut self.reader, MAX_PAYLOAD)? {
+        let memory = host.memory().reads();
+        while let Some(request) = read_requests::receive(&mut self.reader, memory)? {
+            let ReceivedRequest {
+                kind,
+                payload,
+                memory: _held,
+            } = request;
             match kind {
                 MessageKind::Read => reads.answer(payload)?,
                 MessageKind::ReadStored => reads.answer_stored(&payload)?,

@@ -8,7 +8,9 @@ mod listener;
 mod overdue;
 mod priority;
 mod read_connection;
+mod read_requests;
 mod right;
+mod session_error;
 mod sessions;
 
 use std::fs;

@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use holdfast_core::{Error, ErrorKind};
-use serde_bytes::ByteBuf;
 
 use crate::host::{Host, OpenView};
+use crate::memory::budget::Share;
 use crate::net::batch_stream::SendError;
 use crate::net::call::CallMessage;
 use crate::net::message::{self, MessageKind};
 use crate::net::read::{self, READ, ReadAnswer, ReadEpoch, ReadRequest, ReadTarget};
+use crate::net::request::USUAL_REQUEST;
 use crate::net::socket::Stream;
 use crate::net::stored_read::{self, StoredAnswer, StoredRead};
 use crate::server::priority;
-use crate::tables::{FEW_KEYS, FoundRow, Moments, ReadCall, ReadRows, StateTable, StoredKeys};
+use crate::tables::{FEW_KEYS, FoundRow, ReadCall, ReadRows, StateTable, StoredKeys};
 
 /// The most views that a connection may pin.
 const MAX_VIEWS: usize = 4096;
@@ -59,7 +60,9 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
     /// # Errors
     /// The connection's.
     pub fn answer_stored(&mut self, payload: &[u8]) -> io::Result<()> {
-        let answered = match self.read_stored(payload) {
+        // Held until the reader has taken the answer.
+        let mut memory = self.host.memory().reads().share();
+        let answered = match self.read_stored(payload, &mut memory) {
             Ok(answer) => message::send(self.writer, MessageKind::Answer, &answer)
                 .map_err(ReadError::Connection),
             Err(error) => Err(error.into()),
@@ -78,33 +81,23 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
         }
     }
 
-    fn read_stored(&self, payload: &[u8]) -> holdfast_core::Result<Vec<u8>> {
-        if payload.len() > stored_read::MAX_REQUEST {
+    fn read_stored(&self, payload: &[u8], memory: &mut Share) -> holdfast_core::Result<Vec<u8>> {
+        if payload.len() > USUAL_REQUEST {
             let text = format!(
-                "a read of keys has {} bytes, and may have {}",
+                "a read of keys has {} bytes, and may have {USUAL_REQUEST}",
                 payload.len(),
-                stored_read::MAX_REQUEST
             );
             return Err(Error::new(ErrorKind::InvalidValue, text));
         }
-        let read: StoredRead<Moments> = stored_read::decode(payload)?;
+        let read: StoredRead<StoredKeys> = stored_read::decode(payload)?;
         let Some(mut open) = self.view(&read.target)? else {
             return stored_read::encode(&StoredAnswer::<FoundRow>::Absent);
         };
         let at = epoch_of(&open);
         let started = Instant::now();
-        let keys = StoredKeys {
-            keys: read
-                .keys
-                .into_iter()
-                .map(|key| key.map(ByteBuf::into_vec))
-                .collect(),
-            moments: read.moments,
-        };
-        let mut memory = self.host.memory().reads().share();
         let table = table_of(&open.tables, &read.store)?;
         let database = (&*open.view.db, &mut open.view.transaction);
-        let found = table.read_stored(database, &keys, &mut memory)?;
+        let found = table.read_stored(database, &read.keys, memory)?;
         let rows = found.as_ref().map_or(0, Vec::len);
         self.host
             .counters()
@@ -313,7 +306,7 @@ impl From<Error> for ReadError {
 
 /// How long a reader may take to accept rows, or to ask again. Then it is disconnected, and its
 /// views end: they keep rows on the disk that later epochs have replaced.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Limits how long the host waits for a reader.
 ///

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 use super::read_call::ReadCall;
 use super::state_table::{EmitRows, StateTable, not_assembled};
@@ -24,9 +26,10 @@ const FIRST_KEYS: usize = 256;
 pub const FEW_KEYS: usize = FIRST_KEYS;
 
 /// Keys as they are stored, and the times beside them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredKeys {
     /// The keys; none finds nothing.
-    pub keys: Vec<Option<Vec<u8>>>,
+    pub keys: Vec<Option<ByteBuf>>,
     /// Their times.
     pub moments: Moments,
 }
@@ -78,12 +81,12 @@ impl StateTable {
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
         // All keys have a time, or the read fails before its first row.
-        let moments = self.moments(call, batch)?;
+        self.check_moments(batch)?;
         let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
         while done < batch.num_rows() {
             let part = batch.slice(done, count.0.min(batch.num_rows() - done));
             let keys = self.asked_keys(&part)?;
-            let moments = moments.slice(done, keys.len());
+            let moments = self.moments(call, &part)?;
             let bytes = batch_bytes(memory);
             let found = store.get(tx, &keys, &moments, KeyCount::most_bytes(bytes))?;
             count.learn(keys.len(), found.bytes(), bytes);
@@ -112,8 +115,9 @@ impl StateTable {
         if call.as_of.is_some() && !matches!(self.kind(), StoreKind::Versioned { .. }) {
             return Err(without_versions());
         }
+        let keys = self.asked_keys(batch)?.into_iter();
         Ok(StoredKeys {
-            keys: self.asked_keys(batch)?,
+            keys: keys.map(|key| key.map(ByteBuf::from)).collect(),
             moments: self.moments(call, batch)?,
         })
     }
@@ -189,6 +193,19 @@ impl StateTable {
                 .for_each(|(_, key)| *key = None);
         }
         Ok(keys)
+    }
+
+    /// Checks that no key misses a time that it needs.
+    fn check_moments(&self, batch: &RecordBatch) -> Result<()> {
+        match self.kind() {
+            // Without a moment a version is read now, and one that is null finds nothing.
+            StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::Versioned { .. } => {
+                Ok(())
+            }
+            StoreKind::Window { .. } | StoreKind::Session { .. } => {
+                self.moments(&ReadCall::default(), batch).map(|_| ())
+            }
+        }
     }
 
     /// The times that a batch of keys has beside them.

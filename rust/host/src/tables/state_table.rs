@@ -1,5 +1,6 @@
 //! A table of a query's state: a store of an operator, as rows of the user's columns.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -147,14 +148,20 @@ impl StateTable {
     /// Returns the columns of a read's result.
     ///
     /// # Errors
-    /// `InvalidValue` names a column that the table does not have.
+    /// `InvalidValue` names a column that the table does not have, or that is named twice: the
+    /// memory of an answer must not depend on how often.
     pub fn schema_of(&self, call: &ReadCall) -> Result<SchemaRef> {
         let Some(columns) = &call.columns else {
             return Ok(Arc::clone(&self.schema));
         };
+        let mut named = HashSet::with_capacity(columns.len());
         let fields = columns
             .iter()
             .map(|name| {
+                if !named.insert(name) {
+                    let text = format!("column {name:?} is named twice: name it once");
+                    return Err(Error::new(ErrorKind::InvalidValue, text));
+                }
                 let field = self.schema.fields().find(name).map(|(_, field)| field);
                 field.cloned().ok_or_else(|| {
                     let names: Vec<&String> =

@@ -30,21 +30,6 @@ pub struct Moments {
     pub ends: Vec<i64>,
 }
 
-impl Moments {
-    /// The moments of some of the keys.
-    pub fn slice(&self, start: usize, keys: usize) -> Self {
-        let part = |times: &Vec<i64>| {
-            let times = times.get(start..start + keys);
-            times.unwrap_or_default().to_vec()
-        };
-        Self {
-            as_of: self.as_of.as_ref().map(part),
-            starts: part(&self.starts),
-            ends: part(&self.ends),
-        }
-    }
-}
-
 /// The times that a scan is limited to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeSpan {
@@ -77,12 +62,12 @@ impl StoreHandle {
     pub fn get(
         &self,
         tx: &mut Transaction,
-        keys: &[Option<Vec<u8>>],
+        keys: &[Option<impl AsRef<[u8]>>],
         moments: &Moments,
         most: usize,
     ) -> Result<FoundRows> {
         let asked: Vec<usize> = (0..keys.len()).filter(|n| keys[*n].is_some()).collect();
-        let bytes: Vec<&[u8]> = keys.iter().flatten().map(Vec::as_slice).collect();
+        let bytes: Vec<&[u8]> = keys.iter().flatten().map(AsRef::as_ref).collect();
         let mut found = FoundRows::new(keys.len(), most);
         let at = |n: usize, times: &[i64]| Timestamp(times.get(asked[n]).copied().unwrap_or(0));
         match self {

@@ -89,7 +89,7 @@ impl Default for StoredRows {
 impl StoredRows {
     /// Rows of keys, one for each.
     pub fn of_keys(
-        keys: &[Option<Vec<u8>>],
+        keys: &[Option<impl AsRef<[u8]>>],
         found: &[Option<FoundRow>],
         most_bytes: usize,
     ) -> Self {
@@ -98,7 +98,7 @@ impl StoredRows {
             ..Self::default()
         };
         for (key, found) in keys.iter().zip(found) {
-            let key = key.as_deref().unwrap_or_default();
+            let key = key.as_ref().map_or(&[][..], AsRef::as_ref);
             match found {
                 Some(row) => rows.push(key, Some(&row.value), row.times),
                 None => rows.push(key, None, RowTimes::default()),

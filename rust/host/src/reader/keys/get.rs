@@ -6,10 +6,10 @@ use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
 use holdfast_core::{Error, ErrorKind, Result};
-use serde_bytes::ByteBuf;
 
 use super::key_answers::KeyAnswers;
 use crate::net::read::ReadTarget;
+use crate::net::request::USUAL_REQUEST;
 use crate::net::stored_read::{self, StoredRead};
 use crate::protocol::{Epoch, PartitionId};
 use crate::reader::host_connection::ReadFailure;
@@ -38,7 +38,20 @@ impl StateReader {
         keys: &RecordBatch,
         from: ReadFrom,
     ) -> Result<RowsAtEpoch> {
-        let known = self.catalog.named(operator, store)?;
+        self.get_named(self.catalog.named(operator, store)?, call, keys, from)
+    }
+
+    /// As [`StateReader::get`], of a table that [`StateReader::table`] has found.
+    ///
+    /// # Errors
+    /// As [`StateReader::get`].
+    pub fn get_named(
+        &self,
+        known: NamedTable,
+        call: &ReadCall,
+        keys: &RecordBatch,
+        from: ReadFrom,
+    ) -> Result<RowsAtEpoch> {
         let found = self.get_known(&known, call, keys, from);
         let may_be_old = |error: &Error| {
             matches!(
@@ -94,7 +107,8 @@ impl StateReader {
         Err(Error::new(ErrorKind::InvalidState, text).path(self.root.path()))
     }
 
-    /// Reads keys of one partition from its host with one request; none if the host cannot answer.
+    /// Reads keys of one partition from its host, with one request if they fit; none if the host
+    /// cannot answer.
     fn get_of_one(
         &self,
         known: &NamedTable,
@@ -134,8 +148,8 @@ impl StateReader {
         found.assembled(schema, state).map(Some)
     }
 
-    /// Reads a few keys as they are stored; none if the host cannot answer, or if the rows cannot
-    /// be read so.
+    /// Reads a few keys as they are stored; none if the host cannot answer, or if the keys or the
+    /// rows are too large for this.
     fn stored_of_one(
         &self,
         known: &NamedTable,
@@ -148,14 +162,12 @@ impl StateReader {
             return Ok(None);
         }
         let keys = table.stored_keys(call, batch)?;
-        let asked = keys.keys.iter().cloned();
         let read = stored_read::encode(&StoredRead {
             target: target.clone(),
             store: table.store().to_owned(),
-            keys: asked.map(|key| key.map(ByteBuf::from)).collect(),
-            moments: keys.moments.clone(),
+            keys: &keys,
         })?;
-        if read.len() > stored_read::MAX_REQUEST {
+        if read.len() > USUAL_REQUEST {
             return Ok(None);
         }
         let (operator, partition) = (&known.operator, target.partition);
@@ -186,11 +198,10 @@ impl StateReader {
         call: &ReadCall,
         keys: &RecordBatch,
     ) -> Result<Option<(Epoch, Vec<RecordBatch>)>> {
-        let store = known.table.store();
         self.hosts
             .newest(&known.operator, target.partition, |connection| {
                 let mut rows = Vec::new();
-                let at = connection.newest(target, (store, call), keys, &mut |batch| {
+                let at = connection.newest(target, known.read(call), keys, &mut |batch| {
                     rows.push(batch);
                     Ok(())
                 })?;

@@ -10,9 +10,9 @@ use holdfast_core::Result;
 use super::LiveHosts;
 use super::at_once::at_once;
 use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionId};
-use crate::reader::host_connection::{HostConnection, ReadFailure};
+use crate::reader::host_connection::{HostConnection, ReadFailure, TableCall};
 use crate::root::ReaderAddress;
-use crate::tables::{EmitRows, ReadCall};
+use crate::tables::EmitRows;
 
 /// How often partitions are pinned, if their epochs differ.
 const PINS: usize = 4;
@@ -185,7 +185,7 @@ impl PinnedViews {
     pub fn rows(
         &mut self,
         partition: PartitionId,
-        call: (&str, &ReadCall),
+        table: TableCall<'_>,
         batch: &RecordBatch,
         emit: &mut EmitRows<'_>,
     ) -> std::result::Result<(), ReadFailure> {
@@ -193,7 +193,7 @@ impl PinnedViews {
         let token = token.to_owned();
         let mut host = self.hosts.remove(&token).ok_or_else(not_pinned)?;
         let mut touched = Instant::now();
-        let read = host.connection.rows(view, call, batch, &mut |rows| {
+        let read = host.connection.rows(view, table, batch, &mut |rows| {
             if touched.elapsed() > TOUCHED {
                 touched = Instant::now();
                 for other in self.hosts.values_mut() {
@@ -220,7 +220,7 @@ impl PinnedViews {
     pub fn rows_of_each(
         &mut self,
         partitions: &[PartitionId],
-        call: (&str, &ReadCall),
+        table: TableCall<'_>,
         batch: &BatchOf<'_>,
     ) -> std::result::Result<Vec<Vec<RecordBatch>>, ReadFailure> {
         let mut reads: BTreeMap<String, Vec<(u64, usize)>> = BTreeMap::new();
@@ -241,7 +241,7 @@ impl PinnedViews {
                 let batch = batch(*number).map_err(ReadFailure::Failed)?;
                 job.host
                     .connection
-                    .rows(*view, call, &batch, &mut |batch| {
+                    .rows(*view, table, &batch, &mut |batch| {
                         rows.push(batch);
                         Ok(())
                     })?;

@@ -1,21 +1,32 @@
 //! Damaged and hostile messages of a peer that has a reader's token.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray};
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_ipc::{CompressionType, Field, FieldArgs, MessageArgs, MessageHeader, MetadataVersion};
+use arrow_schema::Schema;
 use fastrand::Rng;
+use flatbuffers::FlatBufferBuilder;
+use holdfast_core::ErrorKind;
 use holdfast_host::net::message::{self, MessageKind};
+use holdfast_host::net::read::{self, READ};
+use holdfast_host::net::request::{MAX_REQUEST, USUAL_REQUEST};
 use holdfast_host::net::socket::Stream;
-use holdfast_host::net::stored_read::{self, StoredRead};
+use holdfast_host::net::stored_read;
 use holdfast_host::tables::{Moments, ReadCall, ReadRows};
 
-use super::{Request, address, payload, read_of, reader, target};
+use super::{Request, address, payload, read_of, reader, receive, target};
 use crate::support::{HostProcess, Spark, TaskRequest, left, matched, right};
 
 const MESSAGES: usize = 10_000;
 /// What the host may take more than before, for messages of less than 64 KB each.
 const MEMORY: u64 = 96 << 20;
+
+/// What it may take more than before for one message of less than 64 KB.
+const CLAIM: u64 = 8 << 20;
 
 type Message = (MessageKind, Vec<u8>);
 
@@ -53,12 +64,10 @@ fn requests(spark: &Spark) -> Vec<Message> {
         target: target(spark),
     };
     let unpin = Request::Unpin { view: 1 };
-    let stored = StoredRead {
-        moments: Moments {
-            as_of: Some(vec![20, 10]),
-            ..Moments::default()
-        },
-        ..read_of(spark, &["EUR", "USD"])
+    let mut stored = read_of(spark, &["EUR", "USD"]);
+    stored.keys.moments = Moments {
+        as_of: Some(vec![20, 10]),
+        ..Moments::default()
     };
     newest
         .chain([payload(&pin, None), payload(&unpin, None)])
@@ -126,14 +135,30 @@ fn exchange(stream: &mut Stream, (kind, bytes): &Message, last: &[u8]) -> bool {
 
 const NO_VIEW: &str = "no view 18446744073709551615";
 
-#[test]
-fn damaged_messages_neither_crash_a_host_nor_take_memory() {
+/// A host with one rate in epoch 0.
+fn started() -> (Spark, HostProcess) {
     let (spark, host) = (Spark::new(), HostProcess::on_a_cluster());
     spark.begin(0);
     TaskRequest::new(&spark, "a", 0)
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
+    (spark, host)
+}
+
+/// Checks that the host runs the next epoch.
+fn check_serves(spark: &Spark, host: &HostProcess) {
+    assert!(!host.log().contains("this is a bug"), "{}", host.log());
+    spark.begin(1);
+    let done = TaskRequest::new(spark, "a", 1)
+        .run(host.connect(), &[left("EUR", 10, 1)])
+        .unwrap();
+    assert_eq!(done.rows, [matched(1, 100, 10)]);
+}
+
+#[test]
+fn damaged_messages_neither_crash_a_host_nor_take_memory() {
+    let (spark, host) = started();
     let (requests, address) = (requests(&spark), address(&spark));
     let last = Request::Rows {
         view: u64::MAX,
@@ -166,22 +191,150 @@ fn damaged_messages_neither_crash_a_host_nor_take_memory() {
     }
     // As many keys as fit: each takes a byte of the message and 32 of memory.
     let mut many = read_of(&spark, &[]);
-    many.keys = vec![None; 8 << 20];
+    many.keys.keys = vec![None; 1 << 20];
     let many = stored_read::encode(&many).unwrap();
-    for keys in [&many[..], &many[..stored_read::MAX_REQUEST]] {
-        exchange(
-            &mut stream,
-            &(MessageKind::ReadStored, keys.to_vec()),
-            &last,
-        );
+    for keys in [&many[..], &many[..USUAL_REQUEST]] {
+        let keys = (MessageKind::ReadStored, keys.to_vec());
+        assert!(exchange(&mut stream, &keys, &last));
     }
     let more = host.peak_memory().saturating_sub(before);
     println!("{more} bytes more");
     assert!(more <= MEMORY, "{more} bytes more");
-    assert!(!host.log().contains("this is a bug"), "{}", host.log());
-    spark.begin(1);
-    let done = TaskRequest::new(&spark, "a", 1)
-        .run(host.connect(), &[left("EUR", 10, 1)])
+    check_serves(&spark, &host);
+}
+
+#[test]
+fn request_above_the_limit_is_refused_before_it_arrives() {
+    let (spark, host) = started();
+    let address = address(&spark);
+    let too_large = u32::try_from(MAX_REQUEST).unwrap() + 1;
+    for kind in [
+        MessageKind::Read,
+        MessageKind::ReadStored,
+        MessageKind::Echo,
+    ] {
+        for length in [too_large, 1 << 30, u32::MAX] {
+            let mut stream = reader(&address);
+            let header = [&[kind as u8][..], &length.to_le_bytes()].concat();
+            stream.write_all(&header).unwrap();
+            stream.flush().unwrap();
+            let (answer, payload) = receive(&mut stream);
+            assert_eq!(answer, MessageKind::Error);
+            let error = message::decode_error(&payload);
+            assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+            assert!(error.to_string().contains(&length.to_string()), "{error}");
+        }
+    }
+    check_serves(&spark, &host);
+}
+
+/// A request whose compressed column claims 64 TiB.
+fn compressed(json: &str) -> Vec<u8> {
+    let zeros: ArrayRef = Arc::new(Int64Array::from(vec![0; 1_000]));
+    let batch = RecordBatch::try_from_iter([("n", zeros)]).unwrap();
+    let schema = batch.schema().as_ref().clone();
+    let schema = schema.with_metadata(HashMap::from([(READ.to_owned(), json.to_owned())]));
+    let options = IpcWriteOptions::default()
+        .try_with_compression(Some(CompressionType::LZ4_FRAME))
         .unwrap();
-    assert_eq!(done.rows, [matched(1, 100, 10)]);
+    let mut writer = StreamWriter::try_new_with_options(Vec::new(), &schema, options).unwrap();
+    writer.write(&batch).unwrap();
+    let mut bytes = writer.into_inner().unwrap();
+    let claim = bytes
+        .windows(8)
+        .position(|bytes| bytes == 8_000_i64.to_le_bytes())
+        .unwrap();
+    bytes[claim..claim + 8].copy_from_slice(&(1_i64 << 46).to_le_bytes());
+    bytes
+}
+
+/// A schema of a few kilobytes that describes nearly a million columns: all refer to the same ones.
+fn repeated_columns() -> Vec<u8> {
+    let mut message = FlatBufferBuilder::new();
+    let name = message.create_string("n");
+    let null = arrow_ipc::Null::create(&mut message, &arrow_ipc::NullArgs {});
+    let column = FieldArgs {
+        name: Some(name),
+        type_type: arrow_ipc::Type::Null,
+        type_: Some(null.as_union_value()),
+        ..FieldArgs::default()
+    };
+    let column = Field::create(&mut message, &column);
+    let children = message.create_vector(&vec![column; 1_000]);
+    let group = arrow_ipc::Struct_::create(&mut message, &arrow_ipc::Struct_Args {});
+    let group = FieldArgs {
+        name: Some(name),
+        type_type: arrow_ipc::Type::Struct_,
+        type_: Some(group.as_union_value()),
+        children: Some(children),
+        ..FieldArgs::default()
+    };
+    let group = Field::create(&mut message, &group);
+    let fields = message.create_vector(&vec![group; 450]);
+    let schema = arrow_ipc::SchemaArgs {
+        fields: Some(fields),
+        ..arrow_ipc::SchemaArgs::default()
+    };
+    let schema = arrow_ipc::Schema::create(&mut message, &schema);
+    let whole = MessageArgs {
+        version: MetadataVersion::V5,
+        header_type: MessageHeader::Schema,
+        header: Some(schema.as_union_value()),
+        ..MessageArgs::default()
+    };
+    let whole = arrow_ipc::Message::create(&mut message, &whole);
+    message.finish(whole, None);
+    let mut metadata = message.finished_data().to_vec();
+    metadata.resize(metadata.len().next_multiple_of(8), 0);
+    let length = u32::try_from(metadata.len()).unwrap().to_le_bytes();
+    let end = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+    [&[0xff; 4][..], &length, &metadata, &end].concat()
+}
+
+/// Requests that are small, and whose answer or whose decoding could take much memory.
+fn claims(spark: &Spark) -> Vec<(&'static str, Vec<u8>)> {
+    let request = |call| Request::Newest {
+        target: target(spark),
+        store: "table".to_owned(),
+        call,
+    };
+    let all = request(ReadCall::default());
+    let rows = RecordBatchOptions::new().with_row_count(Some(1 << 46));
+    let rows = RecordBatch::try_new_with_options(Schema::empty().into(), Vec::new(), &rows);
+    let as_of = request(ReadCall {
+        rows: ReadRows::Get,
+        as_of: Some(20),
+        ..ReadCall::default()
+    });
+    let columns = request(ReadCall {
+        columns: Some(vec!["rate".to_owned(); 5_000]),
+        ..ReadCall::default()
+    });
+    vec![
+        ("compressed", compressed(&read::json(&all).unwrap())),
+        ("rows without columns", payload(&as_of, rows.ok())),
+        ("a column many times", payload(&columns, None)),
+        ("columns that are the same", repeated_columns()),
+    ]
+}
+
+#[test]
+fn small_messages_that_claim_much_are_refused() {
+    let (spark, host) = started();
+    let address = address(&spark);
+    for (name, claim) in claims(&spark) {
+        assert!(claim.len() <= USUAL_REQUEST, "{name}: {}", claim.len());
+        let mut stream = reader(&address);
+        let before = host.peak_memory();
+        message::send(&mut stream, MessageKind::Read, &claim).unwrap();
+        let (kind, payload) = receive(&mut stream);
+        let more = host.peak_memory().saturating_sub(before);
+        println!(
+            "{name}: {more} bytes more: {}",
+            message::decode_error(&payload)
+        );
+        assert_eq!(kind, MessageKind::Refused, "{name}");
+        assert!(more <= CLAIM, "{name}: {more} bytes more");
+    }
+    check_serves(&spark, &host);
 }

@@ -113,6 +113,7 @@ fn stored(stream: &mut Stream, spark: &Spark, count: usize) -> StoredAnswer<Foun
         ..read_of(spark, &["missing"])
     };
     read.keys
+        .keys
         .extend((0..count).map(|number| Some(ByteBuf::from(key(number)))));
     let read = stored_read::encode(&read).unwrap();
     message::send(stream, MessageKind::ReadStored, &read).unwrap();

@@ -3,6 +3,7 @@
 mod hostile;
 mod large_answers;
 mod many;
+mod many_keys;
 mod memory;
 mod old_epochs;
 mod priority;
@@ -12,6 +13,9 @@ mod staged_copies;
 mod uncommitted;
 
 use std::io::Write;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread;
 
 use arrow_array::RecordBatch;
 use holdfast_host::net::call::CallMessage;
@@ -21,9 +25,9 @@ use holdfast_host::net::read::{self, READ, ReadAnswer, ReadRequest, ReadTarget};
 use holdfast_host::net::socket::{Endpoint, Stream};
 use holdfast_host::net::stored_read::StoredRead;
 use holdfast_host::protocol::{IsolationLevel, OperatorName, PartitionId, TcpEndpoint};
-use holdfast_host::tables::{Moments, ReadCall, ReadRows};
+use holdfast_host::tables::{Moments, ReadCall, ReadRows, StoredKeys};
 use serde_bytes::ByteBuf;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Spark};
 
@@ -48,6 +52,46 @@ fn target(spark: &Spark) -> ReadTarget {
     }
 }
 
+/// Puts a proxy between readers and the host of a partition; returns where it listens, and the
+/// address that the host has put.
+fn put_proxy(spark: &Spark, partition: i32, folder: &Path) -> (UnixListener, Value) {
+    let published = spark.path().join(format!("readers/join/{partition}"));
+    let files = std::fs::read_dir(published).unwrap();
+    let file: PathBuf = files.map(|file| file.unwrap().path()).max().unwrap();
+    let address: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let socket = folder.join(partition.to_string());
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut proxied = address.clone();
+    proxied["socket"] = json!(socket);
+    proxied["endpoint"] = Value::Null;
+    // Readers know a host by its token.
+    proxied["token"] = json!(format!("proxy {partition}"));
+    std::fs::write(&file, serde_json::to_vec(&proxied).unwrap()).unwrap();
+    (listener, address)
+}
+
+/// Passes the requests of a reader on to a host, each if `before` says so.
+fn pass_on(
+    (listener, address): &(UnixListener, Value),
+    mut before: impl FnMut(MessageKind, &[u8]) -> bool,
+) {
+    let (mut reader, _) = listener.accept().unwrap();
+    let mut host = UnixStream::connect(address["socket"].as_str().unwrap()).unwrap();
+    let (mut from_host, mut to_reader) = (host.try_clone().unwrap(), reader.try_clone().unwrap());
+    thread::spawn(move || std::io::copy(&mut from_host, &mut to_reader));
+    while let Some((kind, payload)) = message::receive(&mut reader, MAX_PAYLOAD).unwrap() {
+        if kind == MessageKind::Hello {
+            let token = address["token"].as_str().unwrap();
+            message::send(&mut host, kind, token.as_bytes()).unwrap();
+            continue;
+        }
+        if !before(kind, &payload) {
+            return;
+        }
+        message::send(&mut host, kind, &payload).unwrap();
+    }
+}
+
 /// All versions of the operator's table.
 fn all_versions(spark: &Spark) -> Request {
     Request::Newest {
@@ -61,12 +105,14 @@ fn all_versions(spark: &Spark) -> Request {
 }
 
 /// A read of keys as they are stored.
-fn read_of(spark: &Spark, keys: &[&str]) -> StoredRead<Moments> {
+fn read_of(spark: &Spark, keys: &[&str]) -> StoredRead<StoredKeys> {
     StoredRead {
         target: target(spark),
         store: "table".to_owned(),
-        keys: keys.iter().map(|key| Some(ByteBuf::from(*key))).collect(),
-        moments: Moments::default(),
+        keys: StoredKeys {
+            keys: keys.iter().map(|key| Some(ByteBuf::from(*key))).collect(),
+            moments: Moments::default(),
+        },
     }
 }
 

@@ -1,8 +1,6 @@
 //! Several hosts answer a reader at the same time.
 
-use std::io::Write;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -11,63 +9,22 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
-use holdfast_host::net::frame::MAX_PAYLOAD;
-use holdfast_host::net::message::{self, MessageKind};
 use holdfast_host::reader::{CacheSettings, Offline, ReadFrom, StateReader};
 use holdfast_host::root::StorageOptions;
 use holdfast_host::tables::{ReadCall, ReadRows};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::{pass_on, put_proxy};
 use crate::support::{Host, Spark, TaskRequest, right};
 
-/// Passes a reader's requests on to a host, each when the other proxy has one, too.
-struct Proxy {
-    /// The address that the host has put for the partition.
-    address: Value,
-    /// To the other proxy, and from it.
-    other: (Sender<()>, Receiver<()>),
-}
-
-impl Proxy {
-    fn serve(self, listener: &UnixListener) {
-        let (mut reader, _) = listener.accept().unwrap();
-        let mut host = UnixStream::connect(self.address["socket"].as_str().unwrap()).unwrap();
-        let (mut from_host, mut to_reader) =
-            (host.try_clone().unwrap(), reader.try_clone().unwrap());
-        thread::spawn(move || std::io::copy(&mut from_host, &mut to_reader));
-        while let Some((kind, payload)) = message::receive(&mut reader, MAX_PAYLOAD).unwrap() {
-            if kind == MessageKind::Hello {
-                let token = self.address["token"].as_str().unwrap();
-                message::send(&mut host, kind, token.as_bytes()).unwrap();
-                continue;
-            }
-            self.other.0.send(()).unwrap_or_default();
-            // A reader that asks one host after the other waits here, and then for this host.
-            if self.other.1.recv_timeout(Duration::from_secs(5)).is_err() {
-                return;
-            }
-            message::send(&mut host, kind, &payload).unwrap();
-            host.flush().unwrap();
-        }
-    }
-}
-
-/// Puts a proxy between readers and the host of a partition.
-fn put_proxy(spark: &Spark, partition: i32, folder: &Path, other: (Sender<()>, Receiver<()>)) {
-    let published = spark.path().join(format!("readers/join/{partition}"));
-    let files = std::fs::read_dir(published).unwrap();
-    let file: PathBuf = files.map(|file| file.unwrap().path()).max().unwrap();
-    let address: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    let socket = folder.join(partition.to_string());
-    let listener = UnixListener::bind(&socket).unwrap();
-    let mut proxied = address.clone();
-    proxied["socket"] = json!(socket);
-    proxied["endpoint"] = Value::Null;
-    // Readers know a host by its token.
-    proxied["token"] = json!(format!("proxy {partition}"));
-    std::fs::write(&file, serde_json::to_vec(&proxied).unwrap()).unwrap();
-    let proxy = Proxy { address, other };
-    thread::spawn(move || proxy.serve(&listener));
+/// Passes requests on to a host, each when the other proxy has one, too: `other` is to it, and from
+/// it.
+fn serve(proxied: &(UnixListener, Value), (to_other, of_other): &(Sender<()>, Receiver<()>)) {
+    pass_on(proxied, |_, _| {
+        to_other.send(()).unwrap_or_default();
+        // A reader that asks one host after the other waits here, and then for this host.
+        of_other.recv_timeout(Duration::from_secs(5)).is_ok()
+    });
 }
 
 #[test]
@@ -84,8 +41,10 @@ fn read_of_keys_asks_all_hosts_at_the_same_time() {
     });
     let folder = tempfile::tempdir().unwrap();
     let ((to_one, of_one), (to_two, of_two)) = (channel(), channel());
-    put_proxy(&spark, 0, folder.path(), (to_two, of_one));
-    put_proxy(&spark, 1, folder.path(), (to_one, of_two));
+    for (partition, other) in [(0, (to_two, of_one)), (1, (to_one, of_two))] {
+        let proxied = put_proxy(&spark, partition, folder.path());
+        thread::spawn(move || serve(&proxied, &other));
+    }
     let root = spark.path().to_str().unwrap();
     let options = StorageOptions::default();
     let reader = StateReader::connect(root, &options, CacheSettings::default()).unwrap();
