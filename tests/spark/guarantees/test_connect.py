@@ -1,4 +1,4 @@
-"""Every operator under Spark Connect.
+"""Every operator and every way to read a table under Spark Connect.
 
 Each case is a process of its own, since a process has one kind of session.
 """
@@ -39,13 +39,19 @@ def run(script: str, folder: Path, *arguments: str) -> str:
 def test_every_operator_works_in_foreach_batch(tmp_path: Path):
     """Connect runs it in another process; `make survive` runs the other ways, too."""
     assert run("smoke.py", tmp_path, "--connect", "--way", "in foreachBatch").endswith(
-        "Connect: 7 operators in 1 ways\n"
+        "Connect: 7 operators: in foreachBatch\n"
     )
+
+
+def test_every_way_to_read_a_table_works(tmp_path: Path):
+    assert run("smoke.py", tmp_path, "--connect", "--way", "reading").endswith(": reading\n")
 
 
 @pytest.mark.survive
 def test_every_operator_works_in_every_way(tmp_path: Path):
-    assert run("smoke.py", tmp_path, "--connect").endswith("Connect: 7 operators in 4 ways\n")
+    assert run("smoke.py", tmp_path, "--connect").endswith(
+        "Connect: 7 operators: in the plan, in foreachBatch, above foreachBatch, static, reading\n"
+    )
 
 
 def test_operators_above_foreach_batch_work_in_two_queries_of_a_session(tmp_path: Path):

@@ -1,6 +1,8 @@
-"""Every operator in a stream, in `foreachBatch` and on a static frame, against plain Python.
+"""Every operator in a stream, in `foreachBatch` and on a static frame, and every way to read.
 
     python tests/spark/support/smoke.py FOLDER [--connect] [--way "in foreachBatch"]
+
+The results are compared with those of plain Python.
 
 It runs on any PySpark that Holdfast supports, Classic or Connect, and needs only what a user has.
 """
@@ -24,6 +26,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
+import smoke_reading
 import streams
 from processors import OUT, Hits
 
@@ -244,6 +247,7 @@ WAYS: dict[str, Callable[[streams.Stream], list[Any]]] = {
     "above foreachBatch": above_foreach_batch,
     "static": on_a_static_frame,
 }
+READING = "reading"
 
 
 def main() -> int:
@@ -251,14 +255,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--connect", action="store_true", help="through Spark Connect")
-    parser.add_argument("--way", choices=WAYS, help="this one alone")
+    parser.add_argument("--way", choices=[*WAYS, READING], help="this one alone")
     options = parser.parse_args()
     spark = session(options.folder, connect=options.connect)
-    wrong, ways = [], [options.way] if options.way else list(WAYS)
+    wrong, ways = [], [options.way] if options.way else [*WAYS, READING]
     for way in ways:
         base = options.folder / way.replace(" ", "_")
         base.mkdir()
         stream = streams.Stream(spark, base)
+        if way == READING:
+            wrong += smoke_reading.check(stream)
+            continue
         for batch in BATCHES:
             stream.batch(left=batch)
         got, wanted = found(WAYS[way](stream)), expected()
@@ -269,7 +276,7 @@ def main() -> int:
     kind = "Connect" if options.connect else "Classic"
     print(
         "\n".join(wrong)
-        or f"PySpark {pyspark.__version__}, {kind}: {len(expected())} operators in {len(ways)} ways"
+        or f"PySpark {pyspark.__version__}, {kind}: {len(expected())} operators: {', '.join(ways)}"
     )
     return 1 if wrong else 0
 
