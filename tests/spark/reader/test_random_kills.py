@@ -1,4 +1,7 @@
-"""100 readers beside a query whose driver, hosts and readers are killed at random."""
+"""100 readers beside a query whose processes are killed at random.
+
+Killed are its driver, its executors, its state hosts, a gateway, and the readers themselves.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import readable
+from cluster import spark_home
 from drivers import Driver, committed, root, wait
 from streams import below, executors_hosts
 
@@ -23,16 +27,50 @@ SUPPORT = Path(__file__).parents[1] / "support"
 MINUTES = float(os.environ.get("READING_MINUTES", "5"))
 READERS = 100
 PROCESSES = 4
+# Two executors: partitions move between their hosts. A driver does not give up on executors.
+MASTER = "local-cluster[2,1,1024]"
+SETTINGS = {"spark.deploy.maxExecutorRetries": "-1", "spark.task.maxFailures": "100"}
+KINDS = ("keys", "key", "scan", "versions", "as_of", "old")
+
+
+class GatewayProcess:
+    """A gateway, which is started again at the address at which it was killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = "127.0.0.1:0"
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, and waits until it serves."""
+        command = [sys.executable, "-m", "holdfast", "serve", "--offline", "auto"]
+        command += ["--listen", self.address, str(root(self.folder))]
+        with (self.folder / "gateway.log").open("ab") as said:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("serving at "), (self.folder / "gateway.log").read_text()
+        self.address = line.rpartition("/")[2].strip()
+
+    def kill(self) -> None:
+        """Kills it."""
+        assert self.process.stdout is not None
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
 
 
 class ReaderProcess:
-    """A process with a quarter of the readers."""
+    """A process with a quarter of the readers; they ask the gateway if there is one."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, gateway: GatewayProcess | None) -> None:
         self.log = folder / f"readers-{seed}"
+        self.gateway = gateway
         # The readers never pause: without this the query would hardly get on.
         script = ["nice", "-n", "19", sys.executable, str(SUPPORT / "reader_process.py")]
         arguments = [str(root(folder)), str(READERS // PROCESSES), str(seed)]
+        if gateway is not None:
+            arguments.append(gateway.address)
         with self.log.open("wb") as out, self.log.with_suffix(".err").open("wb") as err:
             self.process = subprocess.Popen(
                 script + arguments, stdin=subprocess.PIPE, stdout=out, stderr=err
@@ -51,7 +89,7 @@ class ReaderProcess:
 
     def end(self) -> None:
         """Waits until the readers have ended."""
-        self.process.communicate(timeout=120)
+        self.process.communicate(timeout=300)
 
 
 @pytest.fixture
@@ -62,12 +100,27 @@ def processes():
     for reader in started:
         reader.process.kill()
         reader.process.wait()
+        if reader.gateway is not None:
+            reader.gateway.kill()
 
 
-def hosts_of(driver: Driver) -> list[int]:
-    """The state hosts of a driver."""
+def executors_of(driver: Driver) -> dict[int, list[int]]:
+    """The executors of a driver, with their state hosts."""
     ours = below(driver.process.pid)
-    return [pid for pid, executor in executors_hosts() if executor in ours]
+    found: dict[int, list[int]] = {}
+    for host, executor in executors_hosts():
+        if executor in ours:
+            found.setdefault(executor, []).append(host)
+    return found
+
+
+def send(number: int, processes: list[int]) -> None:
+    """Sends a signal to processes, of which some may have ended."""
+    for pid in processes:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
 
 
 @pytest.mark.timeout(MINUTES * 60 + 900)
@@ -77,57 +130,74 @@ def test_every_answer_is_the_state_of_the_epoch_that_it_names(
     seed = int(os.environ.get("SEED", "1"))
     chance = random.Random(seed)
     (tmp_path / "in").mkdir()
+    home = {"SPARK_HOME": str(spark_home(tmp_path / "spark"))}
     written = 0
 
     def start() -> Driver:
-        return Driver(tmp_path, master="local[2]", job=SUPPORT / "readable_job.py")
+        job = SUPPORT / "readable_job.py"
+        return Driver(tmp_path, MASTER, SETTINGS, job=job, environment=home)
 
-    def write_more() -> None:
+    def go_on(seconds: float) -> None:
+        """Feeds the query, and looks at the readers."""
         nonlocal written
-        # The input stays a little ahead of the query.
-        while written < committed(tmp_path) + 5:
-            readable.write(tmp_path / "in", written)
-            written += 1
+        until = time.monotonic() + seconds
+        while True:
+            # The input stays a little ahead of the query.
+            while written < committed(tmp_path) + 5:
+                readable.write(tmp_path / "in", written)
+                written += 1
+            for process in processes:
+                process.check()
+            if time.monotonic() >= until:
+                break
+            time.sleep(0.05)
 
-    write_more()
+    go_on(0)
     driver = start()
     try:
         wait(lambda: committed(tmp_path) > 0 or driver.ended, "the query did not start")
         assert not driver.ended, driver.words()
-        processes.extend(ReaderProcess(tmp_path, 1000 * n) for n in range(PROCESSES))
+        gateway = GatewayProcess(tmp_path)
+        for number in range(PROCESSES):
+            asked = gateway if number == 0 else None
+            processes.append(ReaderProcess(tmp_path, 1000 * number, asked))
         begun, done = committed(tmp_path), Counter[str]()
         end = time.monotonic() + MINUTES * 60
         while time.monotonic() < end:
-            until = time.monotonic() + chance.uniform(2, 10)
-            while time.monotonic() < until:
-                write_more()
-                time.sleep(0.05)
-                for process in processes:
-                    process.check()
+            go_on(chance.uniform(2, 10))
             if driver.ended:
                 driver, begun = start(), committed(tmp_path)
                 continue
-            fault = chance.choice(["host", "host", "stopped host", "driver", "readers"])
-            if fault == "driver" and committed(tmp_path) < begun + 5:
+            fault = chance.choice(
+                ["hosts", "stopped host", "executor", "driver", "readers", "gateway"]
+            )
+            running = executors_of(driver)
+            if fault not in ("readers", "gateway") and (
+                not running or committed(tmp_path) < begun + 5
+            ):
                 continue  # it is still at its start
             done[fault] += 1
-            if fault == "host":
-                for pid in hosts_of(driver):
-                    os.kill(pid, signal.SIGKILL)
+            if fault == "hosts":
+                send(signal.SIGKILL, sum(running.values(), []))
             elif fault == "stopped host":
-                stopped = hosts_of(driver)
-                for pid in stopped:
-                    os.kill(pid, signal.SIGSTOP)
-                time.sleep(chance.uniform(0.5, 3))
-                for pid in stopped:
-                    os.kill(pid, signal.SIGCONT)
+                stopped = running[chance.choice(list(running))]
+                send(signal.SIGSTOP, stopped)
+                # After ten seconds its partitions move to the other host.
+                go_on(chance.choice([0.5, 2, 15]))
+                send(signal.SIGCONT, stopped)
+            elif fault == "executor":
+                send(signal.SIGKILL, [chance.choice(list(running))])
             elif fault == "driver":
                 driver.kill()
                 driver, begun = start(), committed(tmp_path)
+            elif fault == "gateway":
+                gateway.kill()
+                gateway.start()
             else:
                 killed = chance.randrange(PROCESSES)
                 processes[killed].process.kill()
-                processes.append(ReaderProcess(tmp_path, 1000 * len(processes)))
+                asked = processes[killed].gateway
+                processes.append(ReaderProcess(tmp_path, 1000 * len(processes), asked))
                 processes[killed], processes[-1] = processes[-1], processes[killed]
         answers: Counter[str] = Counter()
         for process in processes:
@@ -138,6 +208,6 @@ def test_every_answer_is_the_state_of_the_epoch_that_it_names(
     finally:
         driver.kill()
     print(f"seed {seed}: {committed(tmp_path)} epochs, faults {dict(done)}, reads {dict(answers)}")
-    assert min(done[fault] for fault in ("host", "driver")) >= 1, done
-    kinds = ("keys", "scan", "versions", "as_of", "old")
+    assert min(done[fault] for fault in ("hosts", "executor", "driver", "gateway")) >= 1, done
+    kinds = [*KINDS, *(f"gateway: {kind}" for kind in KINDS)]
     assert min(answers[kind] for kind in kinds) >= 100, answers

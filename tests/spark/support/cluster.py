@@ -112,7 +112,7 @@ class Job:
         self._log = base / "job.log"
         environment = {
             **os.environ,
-            "SPARK_HOME": str(_home(base / "spark")),
+            "SPARK_HOME": str(spark_home(base / "spark")),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         with self._log.open("ab") as log:
@@ -198,8 +198,8 @@ def parent(pid: int) -> int:
     return next(above for process, above, _ in processes() if process == pid)
 
 
-def _home(folder: Path) -> Path:
-    """A SPARK_HOME of the job's own: `local-cluster` keeps its executors' folders there."""
+def spark_home(folder: Path) -> Path:
+    """A SPARK_HOME of a job's own: `local-cluster` keeps its executors' folders there."""
     folder.mkdir(exist_ok=True)
     for file in Path(pyspark.__file__).parent.iterdir():
         link = folder / file.name

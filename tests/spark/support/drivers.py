@@ -28,8 +28,10 @@ class Driver:
         folder: Path,
         master: str = "local[2,4]",
         settings: Mapping[str, str] = MappingProxyType({}),
+        *,
         log: str = "driver.log",
         job: Path = JOB,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.folder, self.log = folder, folder / log
         arguments = [f"{name}={value}" for name, value in settings.items()]
@@ -39,7 +41,7 @@ class Driver:
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable, **environment},
             )
 
     @property
