@@ -17,11 +17,12 @@ use crate::protocol::{Digest, Epoch, PartitionDecision, PartitionId};
 const RETRY: Duration = Duration::from_millis(50);
 
 impl StateReader {
-    /// Finds where the rows of partitions are read, and at which epoch.
+    /// Finds where the rows of partitions are read, and at which epoch. `lanes`: the connections to
+    /// each host that answer at the same time.
     pub(super) fn source(
         &self,
         known: &NamedTable,
-        partitions: &[PartitionId],
+        (partitions, lanes): (&[PartitionId], usize),
         from: ReadFrom,
     ) -> Result<ReadSource> {
         let started = Instant::now();
@@ -39,7 +40,11 @@ impl StateReader {
         // Without keys there is nothing that a host could answer.
         let asks_hosts = from.offline != Offline::Only && !partitions.is_empty();
         loop {
-            if asks_hosts && let Some(views) = self.hosts.pin(&known.operator, partitions, level)? {
+            if asks_hosts
+                && let Some(views) = self
+                    .hosts
+                    .pin(&known.operator, (partitions, lanes), level)?
+            {
                 let fits = match from.exactly {
                     Some(epoch) => views.epoch() == epoch,
                     None => views.epoch() >= least && self.is_newest_seen(views.epoch())?,

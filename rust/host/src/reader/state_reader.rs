@@ -186,7 +186,7 @@ impl StateReader {
             Some(_) => self.routing.chosen(partition)?,
             None => self.routing.of_bounds(&known.table, &call, &batch)?,
         };
-        let mut source = self.source(&known, &partitions, from)?;
+        let mut source = self.source(&known, (&partitions, 1), from)?;
         // Read after the epoch: it has all columns that the epoch's rows have.
         let known = self.catalog.renewed(known)?;
         let call = known.explicit(&call, call.rows);

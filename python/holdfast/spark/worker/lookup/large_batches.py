@@ -23,8 +23,7 @@ class LargeBatches:
 
     def __init__(self, work: Work) -> None:
         self._work: Final = work
-        # One row is a batch of Spark's as it is: the first shows how large results are.
-        self._most_rows = 1
+        self._most_rows = _ROWS
 
     def results(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
         """Returns the results in order. The next batch is read from Spark during the work."""
@@ -35,7 +34,7 @@ class LargeBatches:
                     yield self._learned(running.result())
                 running = worker.submit(self._work, batch)
             if running is not None:
-                yield running.result()
+                yield self._learned(running.result())
 
     def _put_together(
         self, batches: "Iterator[pyarrow.RecordBatch]"

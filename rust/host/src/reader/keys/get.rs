@@ -19,6 +19,14 @@ use crate::reader::state_reader::StateReader;
 use crate::reader::table_catalog::NamedTable;
 use crate::tables::{FEW_KEYS, ReadCall, ReadRows, not_assembled};
 
+/// A read of so many keys asks each host on [`LANES`] connections. With fewer, a second request
+/// costs as much as it saves.
+const MANY_KEYS: usize = 4096;
+
+/// The connections to a host that answer one read at the same time. A task of Spark has one core:
+/// more would only compete with other tasks.
+const LANES: usize = 2;
+
 /// How often keys are read if hosts end meanwhile.
 const ATTEMPTS: usize = 3;
 
@@ -91,8 +99,13 @@ impl StateReader {
         let mut partitions: Vec<PartitionId> =
             asked.iter().map(|(partition, _)| *partition).collect();
         partitions.dedup();
+        let lanes = if keys.num_rows() < MANY_KEYS {
+            1
+        } else {
+            LANES
+        };
         for _ in 0..ATTEMPTS {
-            let mut source = self.source(known, &partitions, from)?;
+            let mut source = self.source(known, (&partitions, lanes), from)?;
             match self.get_from(&mut source, known, &asked, &call, keys) {
                 Ok(found) => {
                     source.release();

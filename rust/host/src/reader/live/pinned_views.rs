@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use holdfast_core::Result;
+use holdfast_core::{Error, Result};
 
 use super::LiveHosts;
 use super::at_once::at_once;
@@ -23,9 +23,11 @@ const TOUCHED: Duration = Duration::from_secs(20);
 pub struct PinnedViews {
     live: Arc<LiveHosts>,
     epoch: Epoch,
-    /// By the host's token.
-    hosts: HashMap<String, PinnedHost>,
+    hosts: HashMap<Lane, PinnedHost>,
 }
+
+/// A connection to a host: the host's token, and which of the connections to it.
+type Lane = (String, usize);
 
 /// A connection to a host, with the views that it holds.
 struct PinnedHost {
@@ -48,7 +50,7 @@ struct PinJob {
 
 /// The reads that a host is to answer.
 struct RowsJob {
-    token: String,
+    lane: Lane,
     host: PinnedHost,
     /// The view and the number of each read.
     reads: Vec<(u64, usize)>,
@@ -60,14 +62,15 @@ pub type BatchOf<'a> = dyn Fn(usize) -> Result<RecordBatch> + Sync + 'a;
 impl LiveHosts {
     /// Pins views of partitions, all of one epoch; none if a host cannot answer.
     ///
-    /// Hosts are asked at the same time.
+    /// Hosts are asked at the same time, each on up to `lanes` connections, which share its
+    /// partitions.
     ///
     /// # Errors
     /// The hosts'.
     pub fn pin(
         self: &Arc<Self>,
         operator: &OperatorName,
-        partitions: &[PartitionId],
+        (partitions, lanes): (&[PartitionId], usize),
         level: IsolationLevel,
     ) -> Result<Option<PinnedViews>> {
         let mut pinned = PinnedViews {
@@ -76,7 +79,7 @@ impl LiveHosts {
             hosts: HashMap::new(),
         };
         for _ in 0..PINS {
-            if !self.pin_missing(&mut pinned, operator, partitions, level)? {
+            if !self.pin_missing(&mut pinned, operator, (partitions, lanes), level)? {
                 return Ok(None);
             }
             if partitions.iter().all(|one| pinned.find(*one).is_some()) {
@@ -91,7 +94,7 @@ impl LiveHosts {
         &self,
         pinned: &mut PinnedViews,
         operator: &OperatorName,
-        partitions: &[PartitionId],
+        (partitions, lanes): (&[PartitionId], usize),
         level: IsolationLevel,
     ) -> Result<bool> {
         let missing: Vec<PartitionId> = partitions
@@ -100,28 +103,31 @@ impl LiveHosts {
             .filter(|partition| pinned.find(*partition).is_none())
             .collect();
         self.find_addresses(operator, &missing);
-        let mut jobs: BTreeMap<String, PinJob> = BTreeMap::new();
+        let mut jobs: BTreeMap<Lane, PinJob> = BTreeMap::new();
         for partition in missing {
             let Some(address) = self.address(operator, partition) else {
                 return Ok(false);
             };
-            let job = jobs.entry(address.token.clone()).or_insert_with(|| PinJob {
-                host: pinned.hosts.remove(&address.token),
+            let number = usize::try_from(partition.0).unwrap_or(0) % lanes.max(1);
+            let lane = (address.token.clone(), number);
+            let job = jobs.entry(lane.clone()).or_insert_with(|| PinJob {
+                host: pinned.hosts.remove(&lane),
                 address,
                 partitions: Vec::new(),
             });
             job.partitions.push(partition);
         }
-        let answers = at_once(jobs.into_values().collect(), |job| {
-            self.pin_in_host(job, operator, level)
+        let answers = at_once(jobs.into_iter().collect(), |(lane, job)| {
+            let host = self.pin_in_host(job, operator, level)?;
+            Ok::<_, Error>(host.map(|host| (lane, host)))
         });
         for answer in answers {
-            let Some((token, host)) = answer? else {
+            let Some((lane, host)) = answer? else {
                 return Ok(false);
             };
             let newest = host.views.values().map(|view| view.epoch).max();
             pinned.epoch = newest.map_or(pinned.epoch, |newest| newest.max(pinned.epoch));
-            pinned.hosts.insert(token, host);
+            pinned.hosts.insert(lane, host);
         }
         Ok(true)
     }
@@ -132,7 +138,7 @@ impl LiveHosts {
         job: PinJob,
         operator: &OperatorName,
         level: IsolationLevel,
-    ) -> Result<Option<(String, PinnedHost)>> {
+    ) -> Result<Option<PinnedHost>> {
         let (mut connection, mut views) = match job.host {
             Some(host) => (Some(host.connection), host.views),
             None => (None, HashMap::new()),
@@ -159,8 +165,7 @@ impl LiveHosts {
             let epoch = at.epoch;
             views.insert(partition, PinnedView { view, epoch });
         }
-        let token = &job.address.token;
-        Ok(connection.map(|connection| (token.clone(), PinnedHost { connection, views })))
+        Ok(connection.map(|connection| PinnedHost { connection, views }))
     }
 }
 
@@ -170,11 +175,11 @@ impl PinnedViews {
         self.epoch
     }
 
-    /// The token of the host that has a partition's view of the epoch, and the view.
-    fn find(&self, partition: PartitionId) -> Option<(&str, u64)> {
-        self.hosts.iter().find_map(|(token, host)| {
+    /// The connection that has a partition's view of the epoch, and the view.
+    fn find(&self, partition: PartitionId) -> Option<(&Lane, u64)> {
+        self.hosts.iter().find_map(|(lane, host)| {
             let view = host.views.get(&partition)?;
-            (view.epoch == self.epoch).then_some((token.as_str(), view.view))
+            (view.epoch == self.epoch).then_some((lane, view.view))
         })
     }
 
@@ -189,9 +194,9 @@ impl PinnedViews {
         batch: &RecordBatch,
         emit: &mut EmitRows<'_>,
     ) -> std::result::Result<(), ReadFailure> {
-        let (token, view) = self.find(partition).ok_or_else(not_pinned)?;
-        let token = token.to_owned();
-        let mut host = self.hosts.remove(&token).ok_or_else(not_pinned)?;
+        let (lane, view) = self.find(partition).ok_or_else(not_pinned)?;
+        let lane = lane.clone();
+        let mut host = self.hosts.remove(&lane).ok_or_else(not_pinned)?;
         let mut touched = Instant::now();
         let read = host.connection.rows(view, table, batch, &mut |rows| {
             if touched.elapsed() > TOUCHED {
@@ -207,13 +212,14 @@ impl PinnedViews {
         });
         // After a failure the host has ended, or its answer was not read to the end.
         if read.is_ok() {
-            self.hosts.insert(token, host);
+            self.hosts.insert(lane, host);
         }
         read
     }
 
     /// Reads all rows of several reads, each of one of these partitions, and returns them in this
-    /// order. Hosts are asked at the same time, each for one partition after the other.
+    /// order. Hosts are asked at the same time; each connection reads one partition after the
+    /// other.
     ///
     /// # Errors
     /// The hosts' and those of `batch`; `Elsewhere` if a host ends meanwhile.
@@ -223,15 +229,15 @@ impl PinnedViews {
         table: TableCall<'_>,
         batch: &BatchOf<'_>,
     ) -> std::result::Result<Vec<Vec<RecordBatch>>, ReadFailure> {
-        let mut reads: BTreeMap<String, Vec<(u64, usize)>> = BTreeMap::new();
+        let mut reads: BTreeMap<Lane, Vec<(u64, usize)>> = BTreeMap::new();
         for (number, partition) in partitions.iter().enumerate() {
-            let (token, view) = self.find(*partition).ok_or_else(not_pinned)?;
-            let of_host = reads.entry(token.to_owned()).or_default();
-            of_host.push((view, number));
+            let (lane, view) = self.find(*partition).ok_or_else(not_pinned)?;
+            let of_lane = reads.entry(lane.clone()).or_default();
+            of_lane.push((view, number));
         }
-        let jobs = reads.into_iter().map(|(token, reads)| {
-            let host = self.hosts.remove(&token).ok_or_else(not_pinned)?;
-            Ok(RowsJob { token, host, reads })
+        let jobs = reads.into_iter().map(|(lane, reads)| {
+            let host = self.hosts.remove(&lane).ok_or_else(not_pinned)?;
+            Ok(RowsJob { lane, host, reads })
         });
         let jobs = jobs.collect::<std::result::Result<Vec<RowsJob>, ReadFailure>>()?;
         let answers = at_once(jobs, |mut job| -> std::result::Result<_, ReadFailure> {
@@ -251,8 +257,8 @@ impl PinnedViews {
         });
         let mut all = vec![Vec::new(); partitions.len()];
         for answer in answers {
-            let (RowsJob { token, host, .. }, found) = answer?;
-            self.hosts.insert(token, host);
+            let (RowsJob { lane, host, .. }, found) = answer?;
+            self.hosts.insert(lane, host);
             for (number, rows) in found {
                 all[number] = rows;
             }
@@ -262,7 +268,7 @@ impl PinnedViews {
 
     /// Releases the views, and keeps the connections for the next read.
     pub fn release(self) {
-        for (token, mut host) in self.hosts {
+        for ((token, _), mut host) in self.hosts {
             let mut views = host.views.values();
             if views.all(|view| host.connection.unpin(view.view).is_ok()) {
                 self.live.give_back(&token, host.connection);
