@@ -40,7 +40,7 @@ class State:
     for their databases (default: under `root`, or in the temporary folder if `root` is no local
     path).
 
-    `memory` ("512m") is the memory of one state host. The process itself takes 48 MiB of it; of the
+    `memory` ("512m") is the memory of one state host. The process itself takes 64 MiB of it; of the
     rest a quarter each is for its block cache, its write buffers and the sorting of rows. The last
     quarter is for its readers and its open epochs, which use at most `uncommitted_max_bytes` bytes
     of it. The host's partitions share this memory fairly; data beyond it spills to disk.
