@@ -59,8 +59,10 @@ impl Log for CallLogger {
             let held = messages.as_mut();
             held.map(|held| held.push(Message::new(record))).is_some()
         });
-        if !is_held {
-            self.0.log(record);
+        // What Python has no use for must not wait for the GIL. Threads of a gateway may still log
+        // while the interpreter ends.
+        if !is_held && self.0.enabled(record.metadata()) {
+            Python::try_attach(|_| self.0.log(record));
         }
     }
 

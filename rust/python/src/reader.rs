@@ -4,7 +4,7 @@ use crate::arrow::export::{ArrowBatch, ArrowReader};
 use crate::arrow::row::{is_plain, row_from_python, row_to_python};
 use crate::messages::log_to_python;
 use crate::process::Process;
-use crate::run::{run, run_attached};
+use crate::run::{drop_without_gil, run, run_attached};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_schema::{Schema, SchemaRef};
@@ -67,10 +67,13 @@ impl StateReader {
 
 impl Drop for StateReader {
     fn drop(&mut self) {
+        let reader = self.reader.get_mut().take();
         // A forked child must not delete its parent's copies.
         if self.process.check().is_err() {
-            std::mem::forget(self.reader.get_mut().take());
+            std::mem::forget(reader);
+            return;
         }
+        drop_without_gil(|| drop(reader));
     }
 }
 
@@ -379,7 +382,9 @@ impl StateReader {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         run(py, self.process, || {
-            drop(self.reader.lock().take());
+            // Without the lock, since others wait for it with the GIL.
+            let reader = self.reader.lock().take();
+            drop(reader);
             Ok(())
         })
     }

@@ -17,11 +17,14 @@ from holdfast.spark.worker.lookup.chosen_epoch import MAX_MESSAGE, ChosenEpoch, 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_CHOICES: Final = 1024
+_CHOICES: Final = 1 << 16
 """How many of its newest choices a root has. Those of ended micro-batches are not asked for."""
 
 _SILENCE: Final = 10.0
 """Seconds after which a connection that sends nothing is closed."""
+
+
+_STARTING: Final = Lock()
 
 
 def chosen_epoch(
@@ -39,11 +42,19 @@ def chosen_epoch(
     master = context.master or ""
     if master == "local" or master.startswith("local["):
         host = bind = "localhost"
-    return _chooser(getpid(), host, bind).choice(root, storage_options)
+    # The numbers of executions begin again in another application.
+    key = (getpid(), context.applicationId)
+    with _STARTING:
+        chooser = _chooser(key, host, bind)
+    return chooser.choice(root, storage_options)
 
 
 @lru_cache(maxsize=1)
-def _chooser(process: int, host: str, bind: str) -> "_EpochChooser":  # noqa: ARG001 - as a key
+def _chooser(
+    key: tuple[int, str],  # noqa: ARG001 - a forked process, or another application, has its own
+    host: str,
+    bind: str,
+) -> "_EpochChooser":
     chooser = _EpochChooser(host, bind)
     Thread(target=chooser.serve_forever, name="holdfast-epochs", daemon=True).start()
     return chooser
@@ -53,6 +64,8 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
     """Answers tasks. They prove with a secret that they are of this driver."""
 
     daemon_threads = True
+    # All tasks of a micro-batch connect at the same time.
+    request_queue_size = 4096
 
     def __init__(self, host: str, bind: str) -> None:
         # An IPv6 address may be in brackets.
@@ -80,8 +93,9 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
         nonce = request["nonce"]
         try:
             epoch = self._roots[request["root"]].of(request["micro_batch"])
-        except HoldfastError as error:
-            return {"nonce": nonce, "error": type(error).__name__, "message": str(error)}
+        except Exception as error:  # noqa: BLE001 - the task raises it
+            kind = type(error).__name__ if isinstance(error, HoldfastError) else "HoldfastError"
+            return {"nonce": nonce, "error": kind, "message": str(error)}
         return {"nonce": nonce, "epoch": epoch}
 
 

@@ -49,21 +49,22 @@ impl StateReader {
                     Some(epoch) => views.epoch() == epoch,
                     None => views.epoch() >= least && self.is_newest_seen(views.epoch())?,
                 };
-                if fits && let Some(decision) = self.epochs.find(views.epoch())? {
+                let at_hosts = views.epoch();
+                if fits && let Some(decision) = self.epochs.find(at_hosts)? {
                     return Ok(ReadSource {
-                        state: at(views.epoch(), 0),
+                        state: at(at_hosts, 0),
                         decision,
                         views: Some(views),
                         timeout: from.timeout,
                     });
                 }
+                views.release();
                 if from.offline == Offline::Never
-                    && let Some(epoch) = from.exactly.filter(|epoch| *epoch < views.epoch())
+                    && let Some(epoch) = from.exactly.filter(|epoch| *epoch < at_hosts)
                 {
                     let text = format!(
-                        "state hosts have epoch {}, and no longer epoch {epoch}: \
-                         offline=\"auto\" reads it from snapshots and log",
-                        views.epoch()
+                        "state hosts have epoch {at_hosts}, and no longer epoch {epoch}: \
+                         offline=\"auto\" reads it from snapshots and log"
                     );
                     return Err(Error::new(ErrorKind::InvalidValue, text));
                 }

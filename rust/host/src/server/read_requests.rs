@@ -66,10 +66,15 @@ fn admit(bytes: usize, memory: &Arc<Budget>) -> Result<Option<Share>> {
     }
     let mut share = memory.share();
     if share.add(HELD * bytes) {
+        let limit = share.limit();
+        let advice = if HELD * bytes > limit {
+            "Give State(memory=...) more, or ask for smaller keys"
+        } else {
+            "Read again later, or give State(memory=...) more"
+        };
         let text = format!(
-            "the state host has no memory for a request of {bytes} bytes now: readers may take {} \
-             bytes. Read again later, or give State(memory=...) more",
-            share.limit()
+            "the state host has no memory for a request of {bytes} bytes: readers may take {limit} \
+             bytes. {advice}"
         );
         return Err(Error::new(ErrorKind::InvalidState, text));
     }

@@ -37,7 +37,8 @@ def test_small_batches_become_large_ones_in_their_order():
         return batch
 
     assert values(LargeBatches(work).results(stream(1000, 100))) == list(range(100_000))
-    assert sizes == [25_000] * 4
+    # The first batch shows how large results are, and the second is put together meanwhile.
+    assert sizes == [1000, 1000, 4000, 4000, 16_000, 16_000, 25_000, 25_000, 8000]
 
 
 def test_batches_of_large_results_stay_small():
@@ -47,12 +48,20 @@ def test_batches_of_large_results_stay_small():
         sizes.append(batch.num_rows)
         return wide(batch)
 
-    # The first batch shows how large results are; the second is put together meanwhile.
-    work_on = LargeBatches(work)
-    assert values(work_on.results(stream(1000, 1))) == list(range(1000))
-    sizes.clear()
-    assert values(work_on.results(stream(2, 40))) == list(range(80))
-    assert max(sizes) == 16
+    assert values(LargeBatches(work).results(stream(2, 40))) == list(range(80))
+    assert max(sizes) <= 16
+
+
+def test_large_rows_of_the_frame_are_not_put_together():
+    sizes: list[int] = []
+
+    def work(batch: pa.RecordBatch) -> pa.RecordBatch:
+        sizes.append(batch.num_rows)
+        return batch.select(["n"])
+
+    wide_batches = (wide(batch) for batch in stream(4, 20))
+    assert values(LargeBatches(work).results(wide_batches)) == list(range(80))
+    assert max(sizes) <= 16
 
 
 def test_the_next_batch_is_read_during_the_work():

@@ -5,7 +5,7 @@ import hmac
 import json
 import secrets
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark import TaskContext
@@ -28,7 +28,7 @@ class ChosenEpoch:
 
     host: str
     port: int
-    secret: str
+    secret: str = field(repr=False)
     root: int
     """The number of the root in the driver."""
 
@@ -44,7 +44,10 @@ class ChosenEpoch:
             with socket.create_connection((self.host, self.port), _TIMEOUT) as connection:
                 connection.sendall(sealed(self.secret, request))
                 with connection.makefile("rb") as stream:
-                    answer = opened(self.secret, stream.readline(MAX_MESSAGE))
+                    line = stream.readline(MAX_MESSAGE)
+            if not line:
+                raise ValueError("it closes the connection without an answer")
+            answer = opened(self.secret, line)
             if answer.get("nonce") != nonce:
                 raise ValueError("the answer is to another request")
         except (OSError, ValueError) as error:

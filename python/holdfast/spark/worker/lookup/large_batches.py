@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 25_000
 _BYTES: Final = 16 << 20
+_GROWTH: Final = 4
+"""How many times as many rows the next batch may have: later results may be larger."""
 
 Work = Callable[["pyarrow.RecordBatch"], "pyarrow.RecordBatch"]
 
@@ -17,13 +19,14 @@ class LargeBatches:
     """Puts batches of Spark's together, and works on them one after the other.
 
     A host finds many keys at once faster than few: neighbours are in one block of a file. A batch
-    has about 25,000 rows, or 16 MiB of results, by the sizes of the results so far. Batches of
-    Spark's are not split.
+    has about 25,000 rows, or 16 MiB of rows or of results, by the sizes of the results so far.
+    Batches of Spark's are not split.
     """
 
     def __init__(self, work: Work) -> None:
         self._work: Final = work
-        self._most_rows = _ROWS
+        # The first batch of Spark's shows how large results are.
+        self._most_rows = 1
 
     def results(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
         """Returns the results in order. The next batch is read from Spark during the work."""
@@ -42,23 +45,23 @@ class LargeBatches:
         waiting: list[pyarrow.RecordBatch] = []
         for batch in batches:
             waiting.append(batch)
-            if sum(one.num_rows for one in waiting) >= self._most_rows:
-                yield _one(waiting)
+            rows = sum(one.num_rows for one in waiting)
+            if rows >= self._most_rows or sum(one.nbytes for one in waiting) >= _BYTES:
+                yield from _together(waiting)
                 waiting = []
-        if waiting:
-            yield _one(waiting)
+        yield from _together(waiting)
 
     def _learned(self, result: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
         if result.num_rows:
             fitting = _BYTES * result.num_rows // max(1, result.nbytes)
-            self._most_rows = min(_ROWS, max(1, fitting))
+            self._most_rows = min(_ROWS, max(1, fitting), _GROWTH * result.num_rows)
         return result
 
 
-def _one(batches: "list[pyarrow.RecordBatch]") -> "pyarrow.RecordBatch":
-    if len(batches) == 1:
-        return batches[0]
+def _together(batches: "list[pyarrow.RecordBatch]") -> "list[pyarrow.RecordBatch]":
+    """Returns the rows as one batch, or as several if a column cannot hold all of them."""
+    if len(batches) < 2:
+        return batches
     import pyarrow as pa
 
-    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or batches[:1]
-    return batch
+    return pa.Table.from_batches(batches).combine_chunks().to_batches() or batches[:1]

@@ -4,14 +4,14 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-/// The most hosts that one call asks at the same time.
-const HOSTS: usize = 64;
+/// The most connections on which one call asks at the same time.
+const CONNECTIONS: usize = 128;
 
 /// Asks hosts, each by a thread of its own, and returns their answers in the order of the jobs.
 ///
 /// The calling thread asks, too: one job needs no other thread.
 pub fn at_once<J: Send, T: Send>(jobs: Vec<J>, ask: impl Fn(J) -> T + Sync) -> Vec<T> {
-    let threads = jobs.len().min(HOSTS);
+    let threads = jobs.len().min(CONNECTIONS);
     let (jobs, answers) = (
         Mutex::new(jobs.into_iter().enumerate()),
         Mutex::new(Vec::new()),

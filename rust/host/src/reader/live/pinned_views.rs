@@ -73,6 +73,22 @@ impl LiveHosts {
         (partitions, lanes): (&[PartitionId], usize),
         level: IsolationLevel,
     ) -> Result<Option<PinnedViews>> {
+        match self.pin_on(operator, (partitions, lanes), level) {
+            // A host that takes no second connection of this reader may have one already.
+            Err(error) if lanes > 1 => {
+                log::debug!("a read has one connection to each host: {error}");
+                self.pin_on(operator, (partitions, 1), level)
+            }
+            pinned => pinned,
+        }
+    }
+
+    fn pin_on(
+        self: &Arc<Self>,
+        operator: &OperatorName,
+        (partitions, lanes): (&[PartitionId], usize),
+        level: IsolationLevel,
+    ) -> Result<Option<PinnedViews>> {
         let mut pinned = PinnedViews {
             live: Arc::clone(self),
             epoch: Epoch(0),
@@ -97,19 +113,19 @@ impl LiveHosts {
         (partitions, lanes): (&[PartitionId], usize),
         level: IsolationLevel,
     ) -> Result<bool> {
-        let missing: Vec<PartitionId> = partitions
-            .iter()
-            .copied()
-            .filter(|partition| pinned.find(*partition).is_none())
-            .collect();
-        self.find_addresses(operator, &missing);
+        self.find_addresses(operator, partitions);
         let mut jobs: BTreeMap<Lane, PinJob> = BTreeMap::new();
-        for partition in missing {
+        let mut of_host: HashMap<String, usize> = HashMap::new();
+        for partition in partitions.iter().copied() {
             let Some(address) = self.address(operator, partition) else {
                 return Ok(false);
             };
-            let number = usize::try_from(partition.0).unwrap_or(0) % lanes.max(1);
-            let lane = (address.token.clone(), number);
+            let count = of_host.entry(address.token.clone()).or_default();
+            let lane = (address.token.clone(), *count % lanes.max(1));
+            *count += 1;
+            if pinned.find(partition).is_some() {
+                continue;
+            }
             let job = jobs.entry(lane.clone()).or_insert_with(|| PinJob {
                 host: pinned.hosts.remove(&lane),
                 address,

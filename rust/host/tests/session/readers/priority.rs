@@ -61,7 +61,7 @@ fn long_reads_have_a_low_priority_and_the_next_read_of_a_key_has_not() {
     answers(&mut short, &get(&spark, 1));
     wait_for_slow_threads(&host, 0);
     let long = [
-        (&mut many, get(&spark, 500_000)),
+        (&mut many, get(&spark, 200_000)),
         (&mut scan, payload(&all_versions(&spark), None)),
     ];
     for (n, (stream, request)) in long.into_iter().enumerate() {
