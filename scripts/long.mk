@@ -6,7 +6,9 @@ SEED ?=
 SOAK_MINUTES ?= 30
 EXAMPLES ?= 20
 S3_TESTS := tests/spark/test_foreach_batch.py \
-  $(addprefix tests/spark/guarantees/,test_epochs.py test_survive.py test_cluster.py)
+  $(addprefix tests/spark/guarantees/,test_epochs.py test_survive.py test_cluster.py) \
+  tests/spark/reader/test_running.py \
+  $(addprefix tests/spark/reader/source/,test_lookup_epochs.py test_changes_stream.py)
 FRESH ?=
 # The whole workspace: with other features cargo would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace

@@ -90,11 +90,6 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
             return Err(Error::new(ErrorKind::InvalidValue, text));
         }
         let read: StoredRead<StoredKeys> = stored_read::decode(payload)?;
-        let keys = read.keys.keys.len();
-        if keys > FEW_KEYS {
-            let text = format!("a read of stored rows has {keys} keys, and may have {FEW_KEYS}");
-            return Err(Error::new(ErrorKind::InvalidValue, text));
-        }
         let Some(mut open) = self.view(&read.target)? else {
             return stored_read::encode(&StoredAnswer::<FoundRow>::Absent);
         };
