@@ -20,8 +20,10 @@ def test_modules_are_left_out_and_later_garbage_is_not(collector: None):
     leave_out_modules()
     left_out = gc.get_freeze_count()
     assert left_out > 10_000
+    later: list[list[object]] = [[] for _ in range(1000)]
     leave_out_modules()
-    assert gc.get_freeze_count() == left_out
+    # Other threads free some objects that were left out.
+    assert gc.get_freeze_count() < left_out + len(later)
     circle: list[object] = []
     circle.append(circle)
     del circle
