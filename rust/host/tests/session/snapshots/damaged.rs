@@ -116,7 +116,7 @@ fn damaged_snapshot_is_deleted_and_replaced_at_once() {
     let (spark, host) = (Spark::new(), Host::start());
     let next = run_until_forgotten(&spark, &host, 0, 5);
     host.stop();
-    let (retained, first) = (manifests(&spark), log(&spark)[0]);
+    let retained = manifests(&spark);
     let [good, damaged] = retained.as_slice() else {
         panic!("{retained:?}")
     };
@@ -134,9 +134,9 @@ fn damaged_snapshot_is_deleted_and_replaced_at_once() {
     assert!(!damaged.exists(), "the restore deletes it");
     spark.run_epochs_until(next + 1, || manifests(&spark).len() == 2, run);
     assert_eq!(manifests(&spark)[0], *good);
-    assert_eq!(
-        log(&spark)[0],
-        first,
+    // Hosts remove the log in intervals, so older epochs may remain, too.
+    assert!(
+        log(&spark)[0] <= epoch_of(good),
         "the log after the one good snapshot remains"
     );
 }
