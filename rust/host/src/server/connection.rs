@@ -43,11 +43,15 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
     let _connection = OpenCount::of(&counters.connections);
     let session = Cell::new(None);
     let drain = Cell::new(DRAIN_UNKNOWN);
+    let is_reader = Cell::new(false);
     let admit = |right: &Right| {
         admit(right)?;
         drain.set(DRAIN);
-        if !matches!(right, Right::Read(_)) {
-            session.set(Some(OpenCount::of(&counters.sessions)));
+        match right {
+            Right::Read(_) => is_reader.set(true),
+            Right::WriteAny | Right::Write(_) => {
+                session.set(Some(OpenCount::of(&counters.sessions)));
+            }
         }
         Ok(())
     };
@@ -73,11 +77,14 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
             ),
         ),
     };
-    if drain.get() == DRAIN {
-        log::warn!("a session failed: {error}");
-    } else {
-        // Anybody may cause this.
+    if drain.get() != DRAIN {
+        // Any peer may cause this.
         log::debug!("a peer is refused: {error}");
+    } else if is_reader.get() {
+        // The reader gets the error; nothing is wrong with the host.
+        log::info!("a reader's request failed: {error}");
+    } else {
+        log::warn!("a session failed: {error}");
     }
     if let Err(error) = send_failure(&stream, &error, drain.get()) {
         log::debug!("the error of a session was not delivered: {error}");
