@@ -51,16 +51,16 @@ impl RootLocation {
         }
         let path = match root.split_once(':') {
             Some(("file", rest)) => rest.strip_prefix("//").unwrap_or(rest),
-            // A scheme is followed by "//"; "C:" or "a:b" may be a folder's name.
-            Some((scheme, rest)) if rest.starts_with("//") => {
-                let service = match scheme {
-                    "s3" | "s3a" => Service::S3,
-                    "gs" => Service::Google,
-                    "az" => Service::Azure,
+            // A scheme is followed by a slash, as in dbfs:/x; "a:b" may be a folder's name.
+            Some((scheme, rest)) if rest.starts_with('/') && !scheme.contains('/') => {
+                let service = match (scheme, rest.starts_with("//")) {
+                    ("s3" | "s3a", true) => Service::S3,
+                    ("gs", true) => Service::Google,
+                    ("az", true) => Service::Azure,
                     _ => {
                         let text = format!(
-                            "root {root}: {scheme}:// is not supported. Give a path, s3://, gs:// \
-                             or az://"
+                            "root {root}: such an address is not supported. Give a path, s3://, \
+                             gs:// or az://"
                         );
                         return Err(Error::new(ErrorKind::UnsupportedOperation, text));
                     }
@@ -143,8 +143,10 @@ mod tests {
         }
         assert!(matches!(RootLocation::parse("relative").expect("local"),
                 RootLocation::Local(path) if path.is_absolute()));
-        assert!(matches!(RootLocation::parse("a:b").expect("local"),
-                RootLocation::Local(path) if path.ends_with("a:b")));
+        for path in ["a:b", "/data/a:/b", "data/a://b"] {
+            assert!(matches!(RootLocation::parse(path).expect("local"),
+                    RootLocation::Local(found) if found.ends_with(path)));
+        }
     }
 
     #[test]
@@ -182,6 +184,8 @@ mod tests {
             ("s3://bucket/a b", ErrorKind::InvalidValue),
             ("s3://key:secret@bucket/a", ErrorKind::InvalidValue),
             ("hdfs://name/a", ErrorKind::UnsupportedOperation),
+            ("dbfs:/a", ErrorKind::UnsupportedOperation),
+            ("s3:/bucket/a", ErrorKind::UnsupportedOperation),
         ] {
             assert_eq!(
                 RootLocation::parse(root).expect_err("no root").kind(),
