@@ -31,9 +31,9 @@ def check_cpu(machine: str, cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
     missing = _missing_cpu_flags(cpuinfo)
     if missing:
         raise RequirementError(
-            f"this processor has no {', '.join(missing)}: holdfast needs x86-64-v2, which all "
-            "processors since 2009 have. In a virtual machine choose the processor model of the "
-            "machine itself (QEMU: -cpu host)"
+            f"this processor has no {', '.join(missing)}: holdfast needs x86-64-v2, which "
+            "processors of Intel have since 2009 and those of AMD since 2011. In a virtual machine "
+            "choose the processor model of the machine itself (QEMU: -cpu host)"
         )
 
 
