@@ -64,6 +64,11 @@ impl HostCounters {
         rows.far_future += counts.ahead;
     }
 
+    /// Forgets the rows of a root: another one is under its path.
+    pub fn forget(&self, root: &Path) {
+        self.unused.lock().retain(|(of, ..), _| of != root);
+    }
+
     /// The rows of a partition that had no result.
     pub fn unused_rows(
         &self,
@@ -108,5 +113,27 @@ mod tests {
         assert_eq!(reads.by_seconds.last(), Some(&1));
         assert_eq!(reads.rows, 6);
         assert!((reads.seconds - 11.000_201).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_root_that_is_forgotten_has_no_rows() {
+        let counters = HostCounters::default();
+        let name = OperatorName::new("join").expect("a name");
+        let counts = Counts {
+            late: 3,
+            ..Counts::default()
+        };
+        let roots = ["/a", "/b"].map(Path::new);
+        let late = || {
+            roots.map(|root| {
+                let rows = counters.unused_rows(root, &name, PartitionId(0));
+                rows.late
+            })
+        };
+        for root in roots {
+            counters.add_rows(root, &name, PartitionId(0), &counts);
+        }
+        counters.forget(roots[0]);
+        assert_eq!(late(), [0, 3]);
     }
 }

@@ -236,6 +236,7 @@ impl Host {
                 partition.close_until(deadline);
             }
             self.calls.forget(root.path());
+            self.reads.forget(root);
             self.others.placement.forget(root.path());
             if let Some(root) = WritableRoot::of(root) {
                 self.others.writers.forget(&root);

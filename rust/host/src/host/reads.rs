@@ -64,6 +64,15 @@ impl Reads {
         Some(digits.collect())
     }
 
+    /// Forgets a root: another one is under its path, or a backup whose next run has the number of
+    /// an earlier one.
+    pub fn forget(&self, root: &Root) {
+        self.counters.forget(root.path());
+        if let Some(id) = root.identity.first_id() {
+            self.tables.lock().retain(|(of, _), _| *of != id);
+        }
+    }
+
     /// Returns the tables of an operator in a run.
     ///
     /// # Errors
@@ -84,5 +93,33 @@ impl Reads {
         let tables = Arc::new(operator_tables(&recorded)?);
         self.tables.lock().insert(key, (run, Arc::clone(&tables)));
         Ok(tables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::protocol::Epoch;
+
+    #[test]
+    fn the_tables_of_a_root_that_is_forgotten_are_read_again() {
+        let root = Root::over(Arc::new(InMemory::new()), Path::new("memory"));
+        let checked = root.identity.check_query("query", "run", 1, Epoch(0));
+        checked.expect("a new root");
+        let id = root.identity.first_id().expect("checked");
+        let reads = Reads::default();
+        let operator = OperatorName::new("join").expect("a name");
+        for root in [id, "another".to_owned()] {
+            let tables = (RunNumber(1), Arc::default());
+            reads.tables.lock().insert((root, operator.clone()), tables);
+        }
+        reads.forget(&root);
+        let tables = reads.tables.lock();
+        let remaining: Vec<_> = tables.keys().map(|(root, _)| root.as_str()).collect();
+        assert_eq!(remaining, ["another"]);
     }
 }
