@@ -46,7 +46,13 @@ fn to_result<T>(py: Python<'_>, result: std::result::Result<Result<T>, String>) 
 /// Drops a Python object's contents without the GIL: the drop may wait for a thread or the disk.
 pub fn drop_without_gil(work: impl FnOnce() + Send) {
     // Python drops the object, so the thread is attached already; this only returns its token.
-    Python::try_attach(|py| with_messages_after(|| py.detach(work)));
+    Python::try_attach(|py| {
+        with_messages_after(|| {
+            if let Err(panic) = catch(|| py.detach(work)) {
+                log::error!("{panic}");
+            }
+        });
+    });
 }
 
 /// Returns a panic as a message for the user. A panic must not unwind into an interpreter.
