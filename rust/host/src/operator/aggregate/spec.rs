@@ -179,10 +179,16 @@ impl AggregateSpec {
                     AggregateFunction::Count | AggregateFunction::User
                 ),
             }) {
-            Some(aggregate) => wrong(format!(
-                "result column {:?} is computed from input column {:?}, which does not exist",
-                aggregate.name, aggregate.column
-            )),
+            Some(aggregate) => {
+                let name = &aggregate.name;
+                wrong(match aggregate.column {
+                    Some(column) => format!(
+                        "result column {name:?} is computed from input column {column}, which does \
+                         not exist"
+                    ),
+                    None => format!("result column {name:?} needs an input column"),
+                })
+            }
             None => Ok(()),
         }
     }

@@ -56,7 +56,7 @@ impl<'a> CallArguments<'a> {
         let times = column
             .as_primitive_opt::<Int64Type>()
             .filter(|times| times.null_count() == 0);
-        let times = times.ok_or_else(|| wrong(name, "is not of integers"))?;
+        let times = times.ok_or_else(|| wrong(name, "is not of integers, or has nulls"))?;
         Ok(Some(
             times.values().iter().map(|time| Timestamp(*time)).collect(),
         ))
@@ -69,7 +69,7 @@ impl<'a> CallArguments<'a> {
             .as_boolean_opt()
             .filter(|flags| flags.null_count() == 0);
         Ok(flags
-            .ok_or_else(|| wrong(name, "is not of booleans"))?
+            .ok_or_else(|| wrong(name, "is not of booleans, or has nulls"))?
             .values()
             .iter()
             .collect())
