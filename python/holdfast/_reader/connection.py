@@ -34,7 +34,7 @@ class Connection:
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = tuple(self._storage_options.items())
-        return _shared, (self.root, options, self._offline, self._cache)
+        return _shared, (self.root, self.core.root_id(), options, self._offline, self._cache)
 
     def source(self, source: ReadSource) -> "_core._ReadSource":
         """Returns the options of a read as the extension takes them."""
@@ -56,20 +56,22 @@ class Connection:
 
 def _shared(
     root: str,
+    root_id: str,
     storage_options: tuple[tuple[str, str], ...],
     offline: Offline,
     cache: Cache,
 ) -> "Connection":
     """Returns the reader that all unpickled ones of this process share.
 
-    A Python worker of Spark unpickles a function for each task, and lives longer.
+    A Python worker of Spark unpickles a function for each task, and lives longer. A root that was
+    made again under its path has another id, and so another reader.
     """
-    return _connected(getpid(), root, storage_options, offline, cache)
+    return _connected((getpid(), root_id), root, storage_options, offline, cache)
 
 
 @lru_cache(maxsize=16)
 def _connected(
-    process: int,  # noqa: ARG001 - a forked process must not use its parent's readers
+    key: tuple[int, str],  # noqa: ARG001 - a forked process, or another root, has its own reader
     root: str,
     storage_options: tuple[tuple[str, str], ...],
     offline: Offline,

@@ -112,6 +112,11 @@ class StateReader(AbstractContextManager["StateReader"]):
         return self._connection.root
 
     @property
+    def root_id(self) -> str:
+        """The random id of the root. A root that is deleted and made again has another one."""
+        return self._connection.core.root_id()
+
+    @property
     def epoch(self) -> int | None:
         """The newest final epoch: the newest micro-batch that Spark has committed; None before."""
         return self._connection.core.epoch()

@@ -174,6 +174,10 @@ impl StateReader {
         })
     }
 
+    fn root_id(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |reader| Ok(reader.root_id().to_owned()))
+    }
+
     fn partitions(&self, py: Python<'_>) -> PyResult<u32> {
         self.with(py, |reader| Ok(reader.partitions()))
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from streams import KEYS, Stream, at, kill_hosts
 import holdfast as hf
 import holdfast.spark as hfs
 from holdfast.cli import main
-from holdfast.errors import HoldfastError, NotUpToBoundError
+from holdfast.errors import HoldfastError, NotUpToBoundError, StateMismatchError
 
 DAY = "1 day"
 
@@ -217,6 +218,33 @@ def test_readers_of_one_process_are_shared_when_unpickled(stream: Stream):
     first, second = (pickle.loads(pickle.dumps(table)) for _ in range(2))
     assert first.get("a") == second.get("a") == {"t": at(0), "x": 0}
     assert first._connection is second._connection
+
+
+def test_a_root_that_was_made_again_needs_another_reader(stream: Stream):
+    """As in a notebook, which deletes the root of a query and starts the query again."""
+    if "storage_options" in stream.options:
+        pytest.skip("the test deletes a folder")
+    same_value(stream, 0)
+    stream.run(stored(stream))
+    tables = [connect(stream)["table"], pickle.loads(pickle.dumps(connect(stream)["table"]))]
+    for table in tables:
+        assert table.get("a") == {"t": at(0), "x": 0}
+    shutil.rmtree(stream.root)
+    time.sleep(0.6)  # a reader believes what it has read for half a second
+    with pytest.raises(StateMismatchError, match="there is no state here"):
+        tables[0].get("a")
+    # The epoch has the number of the first root's.
+    stream.batches.clear()
+    for file in (stream.base / "left").iterdir():
+        file.unlink()
+    same_value(stream, 7)
+    stream.run(stored(stream))
+    for table in tables:
+        with pytest.raises(StateMismatchError, match="made again since the reader connected"):
+            table.get("a")
+    again = connect(stream)["table"]
+    for table in (again, pickle.loads(pickle.dumps(again))):
+        assert table.get("a")["x"] == 7
 
 
 def test_a_processors_store_is_found_in_whatever_partition_it_is(stream: Stream):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as sql
@@ -69,7 +69,7 @@ def lookup(
         session = df.sparkSession
         if pinned is None and offline != "never" and df.isStreaming and not is_connect(session):
             # A broadcast would cost a Spark job in each micro-batch.
-            pinned = chosen_epoch(session.sparkContext, fspath(root), options)
+            pinned = chosen_epoch(session.sparkContext, reader, options)
         look_up = _LookUp(
             df, found, keys=_keys(on, found), as_of=as_of, columns=columns, epoch=pinned
         )

@@ -28,9 +28,9 @@ _STARTING: Final = Lock()
 
 
 def chosen_epoch(
-    context: "SparkContext", root: str, storage_options: Mapping[str, str]
+    context: "SparkContext", reader: StateReader, storage_options: Mapping[str, str]
 ) -> ChosenEpoch:
-    """Returns what a task asks for the epoch of its micro-batch.
+    """Returns what a task asks for the epoch of its micro-batch, of the root of a reader.
 
     The driver chooses the newest final epoch when the first task of a micro-batch asks. All tasks
     of the micro-batch get the same one, also those of a second evaluation.
@@ -46,7 +46,7 @@ def chosen_epoch(
     key = (getpid(), context.applicationId)
     with _STARTING:
         chooser = _chooser(key, host, bind)
-    return chooser.choice(root, storage_options)
+    return chooser.choice(reader, storage_options)
 
 
 @lru_cache(maxsize=1)
@@ -75,17 +75,20 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
         self._host: Final = host.strip("[]")
         self.secret: Final = secrets.token_hex(32)
         self._roots: Final[list[_RootEpochs]] = []
+        self._numbers: Final[dict[object, int]] = {}
         self._lock: Final = Lock()
 
-    def choice(self, root: str, storage_options: Mapping[str, str]) -> ChosenEpoch:
-        """Returns what a task asks for the epochs of a root."""
-        options = dict(storage_options)
+    def choice(self, reader: StateReader, storage_options: Mapping[str, str]) -> ChosenEpoch:
+        """Returns what a task asks for the epochs of the root of a reader."""
+        # A root that was made again under its path has another id.
+        key = (reader.root, reader.root_id, frozenset(storage_options.items()))
         with self._lock:
-            known = [(found.reader.root, found.options) for found in self._roots]
-            if (root, options) not in known:
-                self._roots.append(_RootEpochs(root, options))
-                known.append((root, options))
-            number = known.index((root, options))
+            number = self._numbers.get(key)
+            if number is None:
+                # The caller closes its reader.
+                own = connect(reader.root, storage_options=dict(storage_options))
+                self._roots.append(_RootEpochs(own))
+                number = self._numbers[key] = len(self._roots) - 1
         return ChosenEpoch(self._host, self.server_address[1], self.secret, number)
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,9 +105,8 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
 class _RootEpochs:
     """The epochs that were chosen for a root, by micro-batch."""
 
-    def __init__(self, root: str, options: dict[str, str]) -> None:
-        self.options: Final = options
-        self.reader: Final[StateReader] = connect(root, storage_options=options)
+    def __init__(self, reader: StateReader) -> None:
+        self._reader: Final = reader
         self._chosen: Final[OrderedDict[str, int]] = OrderedDict()
         self._lock: Final = Lock()
 
@@ -112,7 +114,7 @@ class _RootEpochs:
         with self._lock:
             epoch = self._chosen.get(micro_batch)
             if epoch is None:
-                epoch = self._chosen[micro_batch] = self.reader.final_epoch()
+                epoch = self._chosen[micro_batch] = self._reader.final_epoch()
             self._chosen.move_to_end(micro_batch)
             if len(self._chosen) > _CHOICES:
                 self._chosen.popitem(last=False)

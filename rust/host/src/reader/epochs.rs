@@ -13,7 +13,7 @@ use crate::root::Root;
 
 /// How many decisions are held in memory.
 const CACHED: usize = 256;
-/// How long a decision is believed before the rewinds are looked at again.
+/// How long a decision is believed before the root's id and the rewinds are read again.
 const BELIEVED: Duration = Duration::from_millis(500);
 /// How often Spark's commits are looked at while a reader waits for an epoch.
 const POLL: Duration = Duration::from_millis(20);
@@ -23,6 +23,8 @@ const REMOTE_POLL: Duration = Duration::from_millis(500);
 /// The final epochs of a root.
 pub struct FinalEpochs {
     root: Arc<Root>,
+    /// The root's id when the reader connected.
+    root_id: String,
     partitions: u32,
     known: Mutex<KnownDecisions>,
 }
@@ -35,8 +37,8 @@ struct KnownDecisions {
 }
 
 impl FinalEpochs {
-    /// The epochs of a root with so many partitions.
-    pub fn new(root: Arc<Root>, partitions: u32) -> Self {
+    /// The epochs of a root with this id and so many partitions.
+    pub fn new(root: Arc<Root>, root_id: String, partitions: u32) -> Self {
         let known = KnownDecisions {
             decisions: BTreeMap::new(),
             rewind: RunNumber(0),
@@ -44,9 +46,15 @@ impl FinalEpochs {
         };
         Self {
             root,
+            root_id,
             partitions,
             known: Mutex::new(known),
         }
+    }
+
+    /// The root's id when the reader connected.
+    pub fn root_id(&self) -> &str {
+        &self.root_id
     }
 
     /// Looks for rewinds again at the next call.
@@ -61,7 +69,8 @@ impl FinalEpochs {
     /// different results, of which the next session chooses.
     ///
     /// # Errors
-    /// `Restore` for an object that is damaged, `Io` if the disk fails.
+    /// `StateMismatch` if the root was deleted, or deleted and made again; `Restore` for an object
+    /// that is damaged, `Io` if the disk fails.
     pub fn newest(&self) -> Result<Option<Epoch>> {
         let mut next = self.root.spark.latest_commit()?;
         while let Some(epoch) = next {
@@ -144,6 +153,7 @@ impl FinalEpochs {
             .checked
             .is_none_or(|checked| checked.elapsed() > BELIEVED);
         if is_old {
+            self.check_same_root()?;
             let rewind = self.root.log.newest_rewind()?;
             if rewind != known.rewind {
                 known.decisions.clear();
@@ -181,6 +191,15 @@ impl FinalEpochs {
             return Ok(None);
         }
         self.root.decisions.seen(epoch, self.partitions)
+    }
+
+    /// What was read of a root does not fit the next root under its path.
+    fn check_same_root(&self) -> Result<()> {
+        if self.root.identity.id()? == self.root_id {
+            return Ok(());
+        }
+        let text = "this root was deleted and made again since the reader connected: connect again";
+        Err(Error::new(ErrorKind::StateMismatch, text).path(self.root.path()))
     }
 
     fn is_before_log(&self, epoch: Epoch) -> Result<bool> {

@@ -29,7 +29,6 @@ const IDLE_TIME: Duration = Duration::from_secs(50);
 /// The hosts of a root.
 pub struct LiveHosts {
     root: Arc<Root>,
-    root_id: String,
     epochs: Arc<FinalEpochs>,
     addresses: Mutex<HashMap<(OperatorName, PartitionId), KnownAddress>>,
     /// By the host's token, each with the time since which it is idle.
@@ -45,11 +44,10 @@ struct KnownAddress {
 }
 
 impl LiveHosts {
-    /// The hosts of a root with this id.
-    pub fn new(root: Arc<Root>, root_id: String, epochs: Arc<FinalEpochs>) -> Self {
+    /// The hosts of a root.
+    pub fn new(root: Arc<Root>, epochs: Arc<FinalEpochs>) -> Self {
         Self {
             root,
-            root_id,
             epochs,
             addresses: Mutex::default(),
             idle: Mutex::default(),
@@ -86,7 +84,7 @@ impl LiveHosts {
             if found.contains_key(&address.token) || self.is_silent(&operator, partition) {
                 continue;
             }
-            let ask = |connection: &mut HostConnection| connection.metrics(&self.root_id);
+            let ask = |connection: &mut HostConnection| connection.metrics(self.epochs.root_id());
             let answer = self.exchange(&address, None, ask).unwrap_or_else(|error| {
                 log::debug!("a state host gives no figures: {error}");
                 None
@@ -174,7 +172,7 @@ impl LiveHosts {
         isolation_level: IsolationLevel,
     ) -> ReadTarget {
         ReadTarget {
-            root: self.root_id.clone(),
+            root: self.epochs.root_id().to_owned(),
             operator: operator.clone(),
             partition,
             isolation_level,
@@ -299,8 +297,8 @@ mod tests {
                 .publish(&operator, *partition, term, &address, Instant::now())
                 .expect("published");
         }
-        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), 20));
-        let hosts = LiveHosts::new(root, "id".to_owned(), epochs);
+        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 20));
+        let hosts = LiveHosts::new(root, epochs);
         let before = store.requests();
         hosts.find_addresses(&operator, &partitions);
         let found = partitions

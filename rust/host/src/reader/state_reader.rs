@@ -51,8 +51,9 @@ impl StateReader {
     ) -> Result<Arc<Self>> {
         let root = Arc::new(Root::existing(root, options)?);
         let (query_id, partitions) = root.identity.query()?;
-        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), partitions));
-        let hosts = LiveHosts::new(Arc::clone(&root), root.identity.id()?, Arc::clone(&epochs));
+        let id = root.identity.id()?;
+        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), id, partitions));
+        let hosts = LiveHosts::new(Arc::clone(&root), Arc::clone(&epochs));
         Ok(Arc::new(Self {
             epochs,
             hosts: Arc::new(hosts),
@@ -63,6 +64,11 @@ impl StateReader {
             query_id,
             routing: Routing { partitions },
         }))
+    }
+
+    /// The random id of the root to which the reader connected.
+    pub fn root_id(&self) -> &str {
+        self.epochs.root_id()
     }
 
     /// How many partitions the state has.
@@ -232,7 +238,9 @@ impl StateReader {
         }
         let is_newest = self.epochs.newest()?.is_none_or(|newest| newest <= epoch);
         if is_newest {
-            self.seen.store(epoch.0, Ordering::Relaxed);
+            // Unless another read has found a newer epoch meanwhile.
+            let (relaxed, now) = (Ordering::Relaxed, epoch.0);
+            let _ = self.seen.compare_exchange(seen, now, relaxed, relaxed);
         }
         Ok(is_newest)
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import threading
 from collections.abc import Callable
@@ -11,8 +12,9 @@ import pytest
 from pyspark import TaskContext
 from streams import KEYS, Stream
 
+import holdfast as hf
 import holdfast.spark as hfs
-from holdfast.errors import HoldfastError, NotUpToBoundError
+from holdfast.errors import HoldfastError, NotUpToBoundError, StateMismatchError
 from holdfast.spark.plan.epoch_chooser import chosen_epoch
 from holdfast.spark.worker.lookup.chosen_epoch import MAX_MESSAGE, ChosenEpoch, sealed
 
@@ -60,8 +62,32 @@ def step(stream: Stream, value: int) -> None:
 @pytest.fixture
 def chosen(stream: Stream, spark) -> ChosenEpoch:
     step(stream, 0)
+    return choice(stream, spark)
+
+
+def choice(stream: Stream, spark) -> ChosenEpoch:
     options = stream.options.get("storage_options", {})
-    return chosen_epoch(spark.sparkContext, stream.address, options)
+    with hf.connect(stream.address, storage_options=options) as reader:
+        return chosen_epoch(spark.sparkContext, reader, options)
+
+
+def test_a_root_that_was_made_again_has_epochs_of_its_own(
+    stream: Stream, spark, task: Task, chosen
+):
+    if "storage_options" in stream.options:
+        pytest.skip("the test deletes a folder")
+    step(stream, 1)
+    micro_batch(task, 0)
+    assert chosen.of_task() == 1
+    shutil.rmtree(stream.root)
+    for file in (stream.base / "left").iterdir():
+        file.unlink()
+    step(stream, 0)
+    assert choice(stream, spark).of_task() == 0
+    assert choice(stream, spark) == choice(stream, spark) != chosen
+    micro_batch(task, 1)
+    with pytest.raises(StateMismatchError, match="made again"):
+        chosen.of_task()
 
 
 def test_the_first_task_of_a_micro_batch_chooses_for_all(stream: Stream, task: Task, chosen):
