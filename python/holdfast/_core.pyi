@@ -46,8 +46,11 @@ __all__ = [
     "drop_epoch",
     "host_main",
     "open_database",
+    "put_follower",
     "read_epochs",
+    "read_followers",
     "read_offsets",
+    "remove_follower",
     "remove_offsets",
     "rewind",
     "verify_root",
@@ -574,6 +577,25 @@ def rewind(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[i
     not go back that far, `HoldfastError` if Spark's checkpoint does not; otherwise as `drop_epoch`.
     """
 
+def put_follower(root: str, storage_options: Mapping[str, str], name: str, first: int) -> None:
+    """Records that a follower needs the changes of the epoch `first` and of all later ones.
+
+    Raises `ValueError` for a name that is not 1 to 100 ASCII letters, digits, `_` or `-`,
+    `StateMismatchError` for a missing folder; otherwise as `check_root`.
+    """
+
+def read_followers(root: str, storage_options: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Returns the followers by name, each with the first epoch that it needs.
+
+    Raises `StateMismatchError` for a missing folder; otherwise as `check_root`.
+    """
+
+def remove_follower(root: str, storage_options: Mapping[str, str], name: str) -> bool:
+    """Removes a follower; returns false if there is none of this name.
+
+    Raises as `put_follower`.
+    """
+
 def verify_root(
     root: str, storage_options: Mapping[str, str], progress: Callable[[int, int, int], object]
 ) -> str:
@@ -652,6 +674,8 @@ class StateReader:
     @staticmethod
     def connect(root: str, storage_options: dict[str, str], cache: _Cache) -> StateReader:
         """Raises `StateMismatchError` if the root holds no state."""
+    def root_id(self) -> str:
+        """Returns the random id of the root to which the reader connected."""
     def partitions(self) -> int:
         """Returns how many partitions the state has."""
     def epoch(self) -> int | None:

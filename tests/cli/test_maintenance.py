@@ -32,6 +32,7 @@ def test_a_folder_without_state_is_left_alone(tmp_path: Path, capsys: pytest.Cap
     for command in (
         ["rewind", str(tmp_path), "--epoch", "3"],
         ["epoch", "drop", str(tmp_path), "3"],
+        ["followers", "remove", str(tmp_path), "billing"],
     ):
         assert main(command) == 1
         assert "there is no state here" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import click
 
 from holdfast._cli import export, reading
 from holdfast._cli.doctor import command as doctor
-from holdfast._cli.operating import maintenance, serve, top, verify
+from holdfast._cli.operating import followers, maintenance, serve, top, verify
 from holdfast._core import __version__
 
 
@@ -54,5 +54,6 @@ for _command in (
     doctor.doctor,
     maintenance.rewind,
     maintenance.epoch,
+    followers.followers,
 ):
     holdfast.add_command(_command)

@@ -54,7 +54,9 @@ class State:
     Every `snapshot_interval` the new files of a partition's database are copied into the root. A
     new machine restores the newest snapshot and replays the changelog after it. `retain_epochs` is
     the least number of epochs in the changelog; older ones are deleted after every partition has
-    two later snapshots.
+    two later snapshots. A named follower (option `follower` of the stream of changes) holds the
+    changelog back from the epoch that it needs next, if that is at most `max_follower_lag` epochs
+    behind the newest one.
 
     `processing_guarantee="at_least_once"` is for jobs whose micro-batches cannot be repeated: a
     second computation of a micro-batch may give other results than the first, and the state keeps
@@ -81,6 +83,7 @@ class State:
         processing_guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once",
         default_isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         retain_epochs: int = 100,
+        max_follower_lag: int = 10_000,
         snapshot_interval: Duration = "5 minutes",
         flush_interval: Duration = "30 seconds",
         flush_bytes: int = 32 << 20,
@@ -102,6 +105,10 @@ class State:
             )
         if _is_no_int(retain_epochs) or retain_epochs < 1:
             raise ValueError(f"retain_epochs={retain_epochs!r}: give a whole number of 1 or more")
+        if _is_no_int(max_follower_lag) or not 0 <= max_follower_lag < 1 << 63:
+            raise ValueError(
+                f"max_follower_lag={max_follower_lag!r}: give a whole number of 0 or more"
+            )
         if _is_no_int(flush_bytes) or not 0 < flush_bytes < 1 << 63:
             raise ValueError(f"flush_bytes={flush_bytes!r}: give a number of bytes above zero")
         options = rocksdb_option_rows(rocksdb_options)
@@ -112,6 +119,7 @@ class State:
             # Capped at a quarter of the memory, as the docstring says.
             "uncommitted_max_bytes": min(uncommitted_max_bytes, _bytes(memory) // 4),
             "retain_epochs": retain_epochs,
+            "max_follower_lag": max_follower_lag,
             "snapshot_interval": duration_micros(snapshot_interval, "snapshot_interval"),
             "processing_guarantee": processing_guarantee,
             "flush_interval": duration_micros(flush_interval, "flush_interval"),

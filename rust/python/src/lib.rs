@@ -51,8 +51,8 @@ mod _core {
     use crate::host::main::host_main;
     #[pymodule_export]
     use crate::host::root::{
-        check_evaluated, check_root, check_store, checkpoint_query, drop_epoch, read_epochs,
-        rewind, verify_root,
+        check_evaluated, check_root, check_store, checkpoint_query, drop_epoch, put_follower,
+        read_epochs, read_followers, remove_follower, rewind, verify_root,
     };
     #[pymodule_export]
     use crate::reader::StateReader;

@@ -47,6 +47,8 @@ class HoldfastDataSource(DataSource):
                     f"option startingEpoch is {options.starting_epoch!r}, which is for streams: "
                     "give earliest or a number"
                 )
+            if options.follower is not None:
+                raise ValueError("option follower is for streams")
             return ChangesBatchReader(self._changes(options, schema))
         reader = options.connect()
         table = options.find_table(reader)

@@ -1,6 +1,7 @@
 """The options of the data source."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -31,6 +32,7 @@ class SourceOptions:
     starting_epoch: str | None = None
     ending_epoch: int | None = None
     max_epochs: int | None = None
+    follower: str | None = None
     offline: Offline = "auto"
     timeout: float = 30.0
     cache_dir: str | None = None
@@ -79,6 +81,7 @@ class SourceOptions:
             starting_epoch=_start(given.get("startingepoch")),
             ending_epoch=_number("endingEpoch", given),
             max_epochs=_number("maxEpochsPerTrigger", given, least=1),
+            follower=_follower(given.get("follower")),
             offline=cast("Offline", offline),
             timeout=_seconds(given.get("timeout", "30")),
             cache_dir=given.get("cache_dir"),
@@ -135,7 +138,7 @@ class SourceOptions:
 
 
 _OF_TABLE: Final = ("key", "as_of", "versions", "epoch")
-_OF_CHANGES: Final = ("startingEpoch", "endingEpoch", "maxEpochsPerTrigger")
+_OF_CHANGES: Final = ("startingEpoch", "endingEpoch", "maxEpochsPerTrigger", "follower")
 _NAMES: Final = (
     "path",
     "table",
@@ -203,6 +206,14 @@ def _start(text: str | None) -> str | None:
         return text
     raise ValueError(
         f"option startingEpoch is {text!r}; give snapshot, earliest, latest or a number"
+    )
+
+
+def _follower(name: str | None) -> str | None:
+    if name is None or re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
+        return name
+    raise ValueError(
+        f"option follower is {name!r}; give 1 to 100 ASCII letters, digits, '_' or '-'"
     )
 
 

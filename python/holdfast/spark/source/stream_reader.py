@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from holdfast import _core
 from holdfast.errors import StateMismatchError
 from holdfast.spark.source.changes_reader import TableChanges
 from holdfast.spark.source.changes_span import BEGIN, ChangesSpan, Offset
@@ -28,13 +29,15 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
     """Reads final epochs, each once.
 
     What a micro-batch reads depends on its two offsets only, so that a repeated one has the same
-    rows.
+    rows. A stream with a name (option `follower`) records in the root which epoch it needs next;
+    hosts retain the log from there on.
     """
 
     def __init__(self, changes: TableChanges) -> None:
         self._changes: Final = changes
         self._start: Offset | None = None
         self._target: int | None = None
+        self._is_recorded = False
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Returns the offset before all rows."""
@@ -65,11 +68,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         newest = self._changes.reader.epoch
         if newest is None or self._target == _NOTHING:
             return start or BEGIN
-        if start is not None and start["epoch"] is not None and newest < start["epoch"]:
-            raise StateMismatchError(
-                f"{self._changes.options.root}: epoch {start['epoch']} was read, and the newest is "
-                f"{newest}: later epochs were taken back. Start with another checkpoint"
-            )
+        self._check_taken_back(start, newest)
         if self._target is not None:
             newest = min(newest, self._target)
         most = self._changes.options.max_epochs
@@ -85,12 +84,44 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Returns a task for each partition of the state; none if there are no rows.
 
-        Raises `ChangesLostError` if the log no longer has the first epoch.
+        Raises `ChangesLostError` if the log no longer has the first epoch, `StateMismatchError` if
+        epochs that were read have been taken back, `HoldfastError` if the name of the stream cannot
+        be recorded.
         """
         self._start = end
         if start == end:
             return []
-        return self._changes.partitions(ChangesSpan.between(start, end))
+        # PySpark 4.0 and 4.1 name the start only here.
+        self._check_taken_back(start, end["epoch"])
+        span = ChangesSpan.between(start, end)
+        if not self._is_recorded:
+            # Later micro-batches begin where `commit` has recorded it.
+            self._record(span.first)
+        return self._changes.partitions(span)
+
+    def commit(self, end: Offset) -> None:
+        """Records that Spark has committed all rows up to an offset.
+
+        Raises `HoldfastError` if it cannot be recorded.
+        """
+        if end["epoch"] is not None:
+            self._record(end["epoch"] + 1)
+
+    def _check_taken_back(self, start: Offset | None, newest: int | None) -> None:
+        """Checks that the newest epoch is not before the last one that was read."""
+        read = None if start is None else start["epoch"]
+        if read is not None and (newest is None or newest < read):
+            raise StateMismatchError(
+                f"{self._changes.options.root}: epoch {read} was read, and the newest is {newest}: "
+                "later epochs were taken back. Start with another checkpoint"
+            )
+
+    def _record(self, epoch: int) -> None:
+        """Records the first epoch that the stream still needs."""
+        options = self._changes.options
+        if options.follower is not None:
+            _core.put_follower(options.root, options.storage_options, options.follower, epoch)
+        self._is_recorded = True
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Reads the rows of a task."""

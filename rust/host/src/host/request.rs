@@ -82,6 +82,8 @@ pub struct Settings {
     pub snapshot_interval: u64,
     /// The number of newest epochs whose log is retained despite snapshots.
     pub retain_epochs: i64,
+    /// How many epochs a named follower may be behind and still hold the log back.
+    pub max_follower_lag: i64,
     /// Whether a recomputed epoch must have the same results.
     pub processing_guarantee: ProcessingGuarantee,
     /// The time since a database's last flush after which an epoch flushes it, in microseconds.
@@ -101,6 +103,7 @@ impl Default for Settings {
             memory: 512 << 20,
             snapshot_interval: 300_000_000,
             retain_epochs: 100,
+            max_follower_lag: 10_000,
             processing_guarantee: ProcessingGuarantee::default(),
             flush_interval: 30_000_000,
             flush_bytes: 32 << 20,
@@ -116,6 +119,7 @@ impl Settings {
         SnapshotPolicy {
             interval: Duration::from_micros(self.snapshot_interval),
             retain_epochs: self.retain_epochs,
+            max_follower_lag: self.max_follower_lag,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Two snapshots are retained, so that a restore can use the older one if the newer one is damaged.
 //! An epoch of the log is removed if it is older than the retained snapshots of every partition of
-//! every operator, and is not one of the last `retain_epochs`.
+//! every operator, is not one of the last `retain_epochs`, and no named follower needs it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use super::snapshot_history::{SnapshotHistory, SnapshotTerms, is_log_long};
 use super::state::{PartitionInner, PartitionState};
 use super::view_request::ViewRequest;
 use crate::protocol::Epoch;
-use crate::root::SnapshotId;
+use crate::root::{LogRetention, SnapshotId};
 
 /// How many snapshots of a partition are retained.
 const RETAINED: usize = 2;
@@ -221,7 +221,11 @@ impl PartitionState {
                 id.epoch,
                 run,
                 partitions,
-                (RETAINED, policy.retain_epochs),
+                LogRetention {
+                    epochs: policy.retain_epochs,
+                    snapshots: RETAINED,
+                    follower_lag: policy.max_follower_lag,
+                },
             )?,
             false => 0,
         };

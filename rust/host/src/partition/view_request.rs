@@ -71,6 +71,8 @@ pub struct SnapshotPolicy {
     pub interval: Duration,
     /// The minimum number of retained epochs of the log, regardless of snapshots.
     pub retain_epochs: i64,
+    /// How many epochs a named follower may be behind and still hold the log back.
+    pub max_follower_lag: i64,
 }
 
 /// The request of a partition's last session. A reader applies its epoch once it is final.

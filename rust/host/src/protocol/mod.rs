@@ -43,7 +43,7 @@ pub use isolation_level::IsolationLevel;
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};
 pub use object::ObjectId;
 pub use offsets_difference::OffsetsDifference;
-pub use operator::OperatorName;
+pub use operator::{OperatorName, is_name_part};
 pub use owner::{
     HostId, KeyFingerprint, NEWEST_OWNERS, Owner, OwnerStep, TcpEndpoint, Term, owner_step,
 };

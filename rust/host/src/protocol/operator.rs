@@ -19,8 +19,7 @@ impl OperatorName {
     /// `InvalidValue` for a name that cannot be part of an object's name.
     pub fn new(name: impl Into<String>) -> Result<Self> {
         let name = name.into();
-        let fits = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
-        if (1..=100).contains(&name.len()) && name.bytes().all(fits) {
+        if is_name_part(&name) {
             return Ok(Self(name));
         }
         Err(Error::new(
@@ -37,6 +36,13 @@ impl OperatorName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Returns whether a name can be part of an object's name, in which a dot separates the parts: 1 to
+/// 100 ASCII letters, digits, `_` or `-`.
+pub fn is_name_part(name: &str) -> bool {
+    let fits = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+    (1..=100).contains(&name.len()) && name.bytes().all(fits)
 }
 
 impl TryFrom<String> for OperatorName {

@@ -14,12 +14,25 @@ use holdfast_core::Result;
 use parking_lot::Mutex;
 
 use super::epoch_log::EpochLog;
+use super::followers::Followers;
 use super::names::{self, SnapshotId};
 use super::objects::Objects;
 use super::owners::OwnerClaims;
 use super::run_claims::RunClaims;
 use super::snapshot_repository::SnapshotRepository;
 use crate::protocol::{Epoch, OperatorName, PartitionId, RunNumber};
+
+/// How much of the log remains, each a minimum.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRetention {
+    /// The number of newest epochs.
+    pub epochs: i64,
+    /// The number of newest snapshots of each partition; all later epochs remain, too.
+    pub snapshots: usize,
+    /// How many epochs a named follower may be behind the newest one; an epoch that it needs and
+    /// that is older is removed.
+    pub follower_lag: i64,
+}
 
 /// Removes what a root no longer needs.
 #[derive(Debug)]
@@ -28,6 +41,7 @@ pub struct GarbageCollection {
     runs: Arc<RunClaims>,
     owners: Arc<OwnerClaims>,
     log: Arc<EpochLog>,
+    followers: Arc<Followers>,
     snapshots: Arc<SnapshotRepository>,
     /// When the log was last searched for epochs to remove.
     trimmed: Mutex<Option<Instant>>,
@@ -38,7 +52,7 @@ impl GarbageCollection {
     pub(super) fn new(
         objects: Arc<Objects>,
         (runs, owners): (Arc<RunClaims>, Arc<OwnerClaims>),
-        log: Arc<EpochLog>,
+        (log, followers): (Arc<EpochLog>, Arc<Followers>),
         snapshots: Arc<SnapshotRepository>,
     ) -> Self {
         Self {
@@ -46,6 +60,7 @@ impl GarbageCollection {
             runs,
             owners,
             log,
+            followers,
             snapshots,
             trimmed: Mutex::default(),
         }
@@ -140,9 +155,8 @@ impl GarbageCollection {
     /// Removes the log that no restore can need after a snapshot of the epoch `newest`. Returns the
     /// number of removed epochs.
     ///
-    /// An epoch stays if it is one of the last `retain_epochs`. It also stays if it is not older
-    /// than the `retained`th newest snapshot of some partition of an operator. If a partition has
-    /// fewer snapshots, nothing is removed.
+    /// An epoch remains if [`LogRetention`] says so, or if a named follower needs it. If a
+    /// partition of an operator has too few snapshots, nothing is removed.
     ///
     /// # Errors
     /// `Fenced` if `run` is not the newest, `Io` if the disk fails.
@@ -151,11 +165,14 @@ impl GarbageCollection {
         newest: Epoch,
         run: RunNumber,
         partitions: u32,
-        (retained, retain_epochs): (usize, i64),
+        retention: LogRetention,
     ) -> Result<usize> {
-        let mut before = Epoch(newest.0.saturating_sub(retain_epochs));
+        let mut before = Epoch(newest.0.saturating_sub(retention.epochs));
         // Usually nothing can be removed, and one request shows it.
-        if self.log.epochs()?.iter().all(|epoch| *epoch >= before) {
+        let Some(oldest) = self.log.epochs()?.into_iter().min() else {
+            return Ok(0);
+        };
+        if oldest >= before {
             return Ok(0);
         }
         let operators: BTreeSet<_> = self
@@ -171,15 +188,39 @@ impl GarbageCollection {
             for number in 0..partitions {
                 let partition = PartitionId(number.cast_signed());
                 let found = self.snapshots.of_partition(operator, partition)?;
-                match found.oldest_retained(retained, newest) {
+                match found.oldest_retained(retention.snapshots, newest) {
                     Some(oldest) => before = before.min(oldest),
                     None => return Ok(0),
                 }
             }
         }
+        // As late as possible: a follower may record an epoch now, then read the marks.
+        before = before.min(self.needed_by_followers(newest, retention.follower_lag)?);
+        if oldest >= before {
+            return Ok(0);
+        }
         self.log.mark_trim(before, run)?;
         self.runs.fence(run)?;
         self.log.remove_before(before, run)
+    }
+
+    /// Returns the first epoch that a follower needs, at most `lag` epochs before `newest`.
+    fn needed_by_followers(&self, newest: Epoch, lag: i64) -> Result<Epoch> {
+        let oldest = Epoch(newest.0.saturating_sub(lag));
+        let mut needed = Epoch(i64::MAX);
+        for (name, first) in self.followers.list()? {
+            if first < oldest {
+                log::warn!(
+                    "{}: the follower {name} needs epoch {first}, which is more than {lag} \
+                     epochs behind epoch {newest} (State(max_follower_lag=)). Its epochs before \
+                     {oldest} are removed when no restore needs them. If it is no longer in use, \
+                     remove it with `holdfast followers remove`",
+                    self.objects.path().display(),
+                );
+            }
+            needed = needed.min(first.max(oldest));
+        }
+        Ok(needed)
     }
 
     fn partition_files(

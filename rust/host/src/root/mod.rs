@@ -23,6 +23,8 @@
 //! snapshots/<operator>/<partition>/…   databases after some epoch (`snapshot_repository/`)
 //! ahead/<operator>/<epoch, 20 digits>.<partition>.arrow
 //!                                      far-future rows of the valid attempt, for inspection
+//! followers/<name>/<epoch, 20 digits>  the first epoch that a named follower needs
+//!                                      (`followers.rs`)
 //! rewinds/<run, 20 digits>             an epoch was taken back or dropped (`rewind_marks.rs`)
 //! removed/<run>/…                      what `holdfast rewind` and `epoch drop` removed (`rewind/`)
 //! query/                               Spark's checkpoint (`spark_checkpoint.rs`)
@@ -44,6 +46,7 @@ mod epoch_decisions;
 mod epoch_log;
 mod epochs;
 mod far_future_rows;
+mod followers;
 mod garbage_collection;
 mod identity;
 mod lookahead;
@@ -67,7 +70,8 @@ pub use epoch_decisions::{DecisionAsker, EpochDecisions, PreviousEpoch, RanSince
 pub use epoch_log::{EpochLog, Head};
 pub use epochs::{EpochProgress, EpochStatus, OperatorProgress, StageOutcome};
 pub use far_future_rows::{FarFutureRows, PublishedRows, StagedRows};
-pub use garbage_collection::GarbageCollection;
+pub use followers::{FollowerName, Followers};
+pub use garbage_collection::{GarbageCollection, LogRetention};
 pub use identity::{RootIdentity, RootPresence};
 pub use lookahead::Lookahead;
 pub use names::{ChunkName, SnapshotId};

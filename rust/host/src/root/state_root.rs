@@ -9,6 +9,7 @@ use object_store::ObjectStore;
 use super::epoch_decisions::EpochDecisions;
 use super::epoch_log::EpochLog;
 use super::far_future_rows::FarFutureRows;
+use super::followers::Followers;
 use super::garbage_collection::GarbageCollection;
 use super::identity::RootIdentity;
 use super::lookahead::Lookahead;
@@ -46,6 +47,8 @@ pub struct Root {
     pub operators: Arc<OperatorCatalog>,
     /// `ahead/`: far-future rows.
     pub far_future: FarFutureRows,
+    /// `followers/`: the named followers, which hold the log back.
+    pub followers: Arc<Followers>,
     /// Removes old snapshots and epochs.
     pub garbage: GarbageCollection,
 }
@@ -117,6 +120,7 @@ impl Root {
         let owners = Arc::new(OwnerClaims::new(share(), Arc::clone(&runs)));
         let log = Arc::new(EpochLog::new(share(), Arc::clone(&marks)));
         let snapshots = Arc::new(SnapshotRepository::new(share(), marks));
+        let followers = Arc::new(Followers::new(share()));
         let operators = Arc::new(OperatorCatalog::new(
             share(),
             Arc::clone(&runs),
@@ -137,9 +141,10 @@ impl Root {
             garbage: GarbageCollection::new(
                 share(),
                 (Arc::clone(&runs), Arc::clone(&owners)),
-                Arc::clone(&log),
+                (Arc::clone(&log), Arc::clone(&followers)),
                 Arc::clone(&snapshots),
             ),
+            followers,
             objects,
             spark,
             runs,

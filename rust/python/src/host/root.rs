@@ -4,7 +4,7 @@ use crate::process::Process;
 use crate::run::run;
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::protocol::{Epoch, OperatorName};
-use holdfast_host::root::{Root, StorageOptions, VerificationProgress};
+use holdfast_host::root::{FollowerName, Root, StorageOptions, VerificationProgress};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
@@ -117,6 +117,57 @@ pub fn rewind(
         let removed =
             Root::existing(root, &StorageOptions(storage_options))?.rewind(Epoch(epoch))?;
         Ok((removed.run.0, removed.objects))
+    })
+}
+
+/// Records that a follower of the changes needs those of `first` and of all later epochs.
+#[pyfunction]
+pub fn put_follower(
+    py: Python<'_>,
+    root: &str,
+    storage_options: BTreeMap<String, String>,
+    name: &str,
+    first: i64,
+) -> PyResult<()> {
+    run(py, Process::current(), || {
+        let name = FollowerName::new(name)?;
+        Root::existing(root, &StorageOptions(storage_options))?
+            .followers
+            .put(&name, Epoch(first))
+    })
+}
+
+/// Returns the followers by name, each with the first epoch that it needs.
+#[pyfunction]
+pub fn read_followers(
+    py: Python<'_>,
+    root: &str,
+    storage_options: BTreeMap<String, String>,
+) -> PyResult<Vec<(String, i64)>> {
+    run(py, Process::current(), || {
+        let followers = Root::existing(root, &StorageOptions(storage_options))?
+            .followers
+            .list()?;
+        let followers = followers.into_iter();
+        Ok(followers
+            .map(|(name, first)| (name.to_string(), first.0))
+            .collect())
+    })
+}
+
+/// Removes a follower; returns false if there is none of this name.
+#[pyfunction]
+pub fn remove_follower(
+    py: Python<'_>,
+    root: &str,
+    storage_options: BTreeMap<String, String>,
+    name: &str,
+) -> PyResult<bool> {
+    run(py, Process::current(), || {
+        let name = FollowerName::new(name)?;
+        Root::existing(root, &StorageOptions(storage_options))?
+            .followers
+            .remove(&name)
     })
 }
 

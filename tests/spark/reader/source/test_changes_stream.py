@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from pathlib import Path
@@ -15,6 +16,7 @@ from streams import KEYS, Stream, at
 
 import holdfast as hf
 import holdfast.spark as hfs
+from holdfast.errors import StateMismatchError
 from holdfast.spark.source.changes_reader import TableChanges
 from holdfast.spark.source.changes_span import ChangesSpan
 from holdfast.spark.source.source_options import SourceOptions
@@ -170,6 +172,40 @@ def test_changes_that_are_lost_end_the_stream(stream: Stream, tmp_path):
     assert [row[1:3] for row in table] == [("a", 9), ("c", 4), ("d", 5), ("z", 9)]
 
 
+def test_a_named_follower_holds_the_log_back(
+    stream: Stream, tmp_path, capsys: pytest.CaptureFixture[str]
+):
+    from holdfast.cli import main
+
+    options = {"snapshot_interval": "1 microsecond", "retain_epochs": 1, "max_follower_lag": 8}
+    epochs(stream, *THREE)
+    stream.run(latest(stream, **options))
+    follower = Follower(stream, tmp_path / "follower", follower="billing")
+    assert follower.run()
+
+    def run(*numbers: int) -> None:
+        for number in numbers:
+            epochs(stream, [("a", number)], first=number)
+            stream.run(latest(stream, **options))
+
+    def command(*arguments: str) -> str:
+        for name, value in stream.options.get("storage_options", {}).items():
+            arguments += ("--storage-option", f"{name}={value}")
+        assert main(["followers", *arguments]) == 0
+        return capsys.readouterr().out
+
+    run(*range(3, 10))
+    shown = json.loads(command("list", stream.address, "--json"))
+    assert shown == {"follower": "billing", "epoch": 3, "behind": 7}
+    assert sum(follower.run(), []) == [(number, "a", number, False) for number in range(3, 10)]
+    # Further behind than State(max_follower_lag=).
+    run(*range(10, 20))
+    with pytest.raises(Exception, match="no longer holds the changes of epoch 10"):
+        follower.run()
+    command("remove", stream.address, "billing")
+    assert command("list", stream.address, "--json") == ""
+
+
 def test_epochs_that_were_taken_back_end_the_stream(stream: Stream, tmp_path):
     from holdfast.cli import main
 
@@ -203,6 +239,7 @@ def test_changes_are_read_in_a_batch_query(stream: Stream):
         ({"key": "a"}, "option key is for the table; changes is true"),
         ({"changes": "false", "endingEpoch": "1"}, "option endingEpoch is for its changes"),
         ({"endingEpoch": "3"}, "epoch 3"),
+        ({"follower": "billing"}, "option follower is for streams"),
     ):
         with pytest.raises(Exception, match=message):
             read(**options)
@@ -214,6 +251,7 @@ def test_changes_are_read_in_a_batch_query(stream: Stream):
         ({"changes": "false"}, "set the option changes to true"),
         ({"endingEpoch": "1"}, "option endingEpoch is for batch queries"),
         ({"maxEpochsPerTrigger": "0"}, "give a number from 1"),
+        ({"follower": "a.b"}, "option follower is 'a.b'; give 1 to 100 ASCII letters"),
     ],
 )
 def test_options_that_do_not_fit_a_stream_are_named(
@@ -247,6 +285,8 @@ def test_a_pyspark_that_does_not_say_where_the_stream_is(stream: Stream):
     )
     assert restarted.partitions({"epoch": 2}, restarted.latestOffset()) == []
     assert restarted.partitions({"epoch": 0}, {"epoch": 0}) == []
+    with pytest.raises(StateMismatchError, match="epoch 3 was read, and the newest is 2"):
+        ChangesStreamReader(changes).partitions({"epoch": 3}, restarted.latestOffset())
     # From here on it knows.
     assert restarted.latestOffset() == {"epoch": 1}
 

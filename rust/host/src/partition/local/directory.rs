@@ -249,6 +249,7 @@ mod tests {
             snapshots: SnapshotPolicy {
                 interval: Duration::MAX,
                 retain_epochs: 100,
+                max_follower_lag: 0,
             },
             flushes: FlushPolicy::NEVER,
             memory: &MEMORY,

@@ -10,7 +10,7 @@ use object_store::ObjectStore;
 use super::*;
 use crate::protocol::{Digest, Generation, HostId, Owner, Term};
 use crate::root::testing::{ConcurrentChange, Fault, FaultyStore};
-use crate::root::{KnownDigests, Ownership, OwnershipRequest, Root};
+use crate::root::{FollowerName, KnownDigests, Ownership, OwnershipRequest, Root};
 
 fn root() -> (Arc<FaultyStore>, Root, RunNumber) {
     let objects = Arc::new(FaultyStore::new(Fault::None));
@@ -42,6 +42,14 @@ fn acquire(root: &Root, run: RunNumber) -> Term {
         panic!("no other host has it")
     };
     term
+}
+
+fn retention(epochs: i64) -> LogRetention {
+    LogRetention {
+        epochs,
+        snapshots: 2,
+        follower_lag: 12,
+    }
 }
 
 fn id(partition: i32, epoch: i64) -> SnapshotId {
@@ -173,7 +181,12 @@ fn a_log_that_cannot_be_trimmed_costs_one_request() {
         let before = objects.requests();
         let removed = root
             .garbage
-            .trim_log(Epoch(newest), run, PARTITIONS.cast_unsigned(), (2, retain))
+            .trim_log(
+                Epoch(newest),
+                run,
+                PARTITIONS.cast_unsigned(),
+                retention(retain),
+            )
             .expect("looks");
         (removed, objects.requests() - before)
     };
@@ -185,11 +198,11 @@ fn a_log_that_cannot_be_trimmed_costs_one_request() {
             .iter()
             .for_each(|epoch| drop(put(&root, partition, *epoch)));
     }
-    // Requests: the log, the operators, each partition, the mark, the next run, the log again, each
-    // removed epoch, and the marks.
+    // Requests: the log, the operators, each partition, the followers twice, the mark, the next run,
+    // the log again, each removed epoch, and the marks.
     assert_eq!(
         requests(19, 5),
-        (10, 6 + PARTITIONS as usize + 10),
+        (10, 8 + PARTITIONS as usize + 10),
         "the snapshot of epoch 99 does not count"
     );
     let now = Instant::now();
@@ -201,4 +214,37 @@ fn a_log_that_cannot_be_trimmed_costs_one_request() {
         [due(0), due(1), due(9), due(10), due(19)],
         [true, false, false, true, false]
     );
+}
+
+#[test]
+fn a_follower_holds_the_log_back_until_its_lag_is_too_long() {
+    let (_, root, run) = root();
+    for epoch in 0..20 {
+        let name = format!("{}/join.0.{run}", names::epoch(Epoch(epoch)));
+        root.objects.put_absent(&name, b"x").expect("puts");
+    }
+    [17, 18].iter().for_each(|at| drop(put(&root, 0, *at)));
+    let trim = || {
+        root.garbage
+            .trim_log(Epoch(19), run, 1, retention(5))
+            .expect("trims");
+        let epochs = root.log.epochs().expect("lists");
+        epochs.into_iter().min().map(|epoch| epoch.0)
+    };
+    let follower = |name: &str, first: i64| {
+        let name = FollowerName::new(name).expect("a good name");
+        root.followers.put(&name, Epoch(first)).expect("puts");
+    };
+    // At most 12 epochs behind epoch 19.
+    follower("dead", 0);
+    follower("slow", 9);
+    assert_eq!(trim(), Some(7));
+    let dead = FollowerName::new("dead").expect("a good name");
+    root.followers.remove(&dead).expect("removes");
+    assert_eq!(trim(), Some(9));
+    follower("slow", 12);
+    assert_eq!(trim(), Some(12));
+    // It is ahead of what remains in any case, for example after a rewind.
+    follower("slow", 30);
+    assert_eq!(trim(), Some(14));
 }

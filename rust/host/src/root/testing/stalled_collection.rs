@@ -12,10 +12,15 @@ use super::faults::{PARTITIONS, Trial, decided, run};
 use super::faulty_store::{ConcurrentChange, Fault};
 use crate::protocol::{Digest, Epoch, HostId, OperatorName, Owner, PartitionId, RunNumber, Term};
 use crate::root::names;
-use crate::root::{KnownDigests, Ownership, OwnershipRequest, Root, SnapshotId};
+use crate::root::{KnownDigests, LogRetention, Ownership, OwnershipRequest, Root, SnapshotId};
 
 const EPOCHS: i64 = 9;
 const RUN: RunNumber = RunNumber(1);
+const RETENTION: LogRetention = LogRetention {
+    epochs: 2,
+    snapshots: 2,
+    follower_lag: 0,
+};
 
 fn join() -> OperatorName {
     OperatorName::new("join").expect("a name")
@@ -204,7 +209,9 @@ fn a_rewind_does_not_use_a_log_that_a_stalled_host_removes() {
         let trial = query();
         put_all(&trial.root, [3, 6, 8], RUN);
         let trim = |root: &Root| {
-            let trimmed = root.garbage.trim_log(Epoch(8), RUN, PARTITIONS, (2, 2))?;
+            let trimmed = root
+                .garbage
+                .trim_log(Epoch(8), RUN, PARTITIONS, RETENTION)?;
             assert_eq!(trimmed, 6);
             Ok(())
         };
@@ -219,7 +226,7 @@ fn a_stalled_host_leaves_the_log_after_a_rewind_alone() {
     put_all(&trial.root, [6, 8], RUN);
     let trim = |root: &Root| {
         root.garbage
-            .trim_log(Epoch(8), RUN, PARTITIONS, (2, 2))
+            .trim_log(Epoch(8), RUN, PARTITIONS, RETENTION)
             .map(drop)
     };
     stall(&trial, &names::epoch(Epoch(0)), trim, |other| {
@@ -309,7 +316,7 @@ fn a_host_removes_nothing_if_a_rewind_came_before_its_marks() {
         ),
         (&names::trim(Epoch(6), RUN), &|root| {
             root.garbage
-                .trim_log(Epoch(8), RUN, PARTITIONS, (2, 2))
+                .trim_log(Epoch(8), RUN, PARTITIONS, RETENTION)
                 .map(drop)
         }),
     ];
@@ -343,7 +350,7 @@ fn marks_of_hosts_that_ended_are_removed_and_their_snapshots_are_not_counted() {
     });
     let trimmed = root
         .garbage
-        .trim_log(Epoch(8), RUN, PARTITIONS, (2, 2))
+        .trim_log(Epoch(8), RUN, PARTITIONS, RETENTION)
         .expect("trims");
     assert_eq!(trimmed, 3, "the snapshot of epoch 6 does not count");
     root.garbage
