@@ -1,4 +1,5 @@
-//! The groups of an epoch: each is a key with a window's start, numbered as they are first seen.
+//! The groups of an epoch. Each group is a key with a window's start. Groups are numbered in the
+//! order in which they are first seen.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -30,7 +31,7 @@ impl Groups {
         &self.bytes[self.groups[group].0.clone()]
     }
 
-    /// A group's window's start.
+    /// The start of a group's window.
     #[inline]
     pub fn start(&self, group: usize) -> i64 {
         self.groups[group].1

@@ -12,7 +12,7 @@ use crate::operator::batch_size::{BATCH_BYTES, BATCH_ROWS};
 /// If a changed grace closes windows between two epochs, only this sweep deletes their items.
 ///
 /// # Errors
-/// The store's.
+/// Those of the store.
 pub fn sweep_items(
     items: &KeyValueStore,
     windows: &dyn Windows,

@@ -3,8 +3,8 @@
 //! `spec.rs` settings (`window_spec.rs` those of windows) · `aggregation.rs` the work of a session
 //! · `groups.rs` the groups of an epoch · `windows/` which groups a row is in, and which of them
 //! make a row of the result · `functions/` the state of each function · `item_sweep.rs` deletes
-//! items of closed windows · `result_output.rs` the rows of the result on their way to the worker
-//! · `stored_groups.rs` the groups as readers see them.
+//! items of closed windows · `result_output.rs` sends the rows of the result to the worker ·
+//! `stored_groups.rs` the groups as readers see them.
 
 mod aggregation;
 mod functions;

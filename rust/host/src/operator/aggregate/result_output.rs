@@ -1,4 +1,4 @@
-//! The rows of the result on their way to the worker.
+//! Sends the rows of the result to the worker.
 
 use std::sync::Arc;
 

@@ -23,21 +23,21 @@ pub struct AggregateSpec {
     pub rows: RowsSpec,
     /// What is computed for each group, in the order of the result's columns.
     pub aggregates: Vec<AggregateColumn>,
-    /// The windows; none: one group for each key.
+    /// The windows. Without windows, there is one group for each key.
     #[serde(default)]
     pub window: Option<Window>,
     /// Whether rows have a time.
     #[serde(default)]
     pub timed: bool,
-    /// How far behind the stream time a row (or a window's end) may be, in microseconds; none: any
-    /// distance.
+    /// How far behind the stream time a row (or a window's end) may be, in microseconds. `None`
+    /// allows any distance.
     #[serde(default)]
     pub grace: Option<i64>,
     /// When a group's result is emitted.
     #[serde(default)]
     pub emit: Emit,
-    /// How far behind the stream time windows are stored, in microseconds; none: as long as they
-    /// accept rows.
+    /// How far behind the stream time windows are stored, in microseconds. If it is `None`, windows
+    /// are stored as long as they accept rows.
     #[serde(default)]
     pub retention: Option<i64>,
     /// Whether no epoch follows this one, as for a static frame.
@@ -55,7 +55,7 @@ pub struct AggregateColumn {
     pub name: String,
     /// The function that computes it.
     pub function: AggregateFunction,
-    /// The payload column that the function takes; none: the row itself (`count`, the user's
+    /// The payload column that the function takes. `None` means the row itself (`count`, the user's
     /// functions).
     #[serde(default)]
     pub column: Option<usize>,
@@ -86,7 +86,7 @@ pub enum AggregateFunction {
 }
 
 impl AggregateFunction {
-    /// All but the user's.
+    /// All functions except the user's.
     pub const BUILT_IN: [Self; 10] = [
         Self::Count,
         Self::Sum,
@@ -119,8 +119,8 @@ impl AggregateFunction {
 }
 
 impl AggregateSpec {
-    /// How late a row may be, in microseconds. Windows with a retention accept rows only for that
-    /// time.
+    /// How late a row may be, in microseconds. If windows have a retention and no grace, the grace
+    /// follows from the retention.
     pub fn grace(&self) -> Option<i64> {
         let from_retention = self
             .window
@@ -164,7 +164,7 @@ impl AggregateSpec {
             _ => {}
         }
         if self.window.is_none() && self.emit == Emit::Close {
-            return wrong("emit is close, but without windows nothing closes".to_owned());
+            return wrong("emit is close, but without windows no group closes".to_owned());
         }
         if self.window.is_some() && !self.timed {
             return wrong("windows need a time column".to_owned());

@@ -1,4 +1,4 @@
-//! The groups of an aggregation as readers see them: results made of stored states.
+//! The groups of an aggregation as readers see them: results computed from stored states.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::codec::row::RowCodec;
 use crate::operator::input::{InputLayout, RowsSpec};
 use crate::root::OperatorMeta;
 
-/// How many groups with collected values are read at once at most.
+/// The maximum number of groups with collected values that are read at once.
 const COLLECTED_GROUPS: usize = 1_024;
 
-/// The functions of an aggregation, from what the root records of it.
+/// The functions of an aggregation, as the root records them.
 pub struct StoredGroups {
     spec: AggregateSpec,
     layout: InputLayout,
@@ -40,8 +40,8 @@ pub struct StoredGroup<'a> {
 }
 
 impl StoredGroups {
-    /// The groups of an aggregation; none if one of its functions is the user's, whose results only
-    /// the user's code can make.
+    /// Returns the groups of an aggregation; none if one of its functions is the user's. Only the
+    /// user's code can compute the results of such a function.
     ///
     /// # Errors
     /// `Restore` for a recorded column that cannot be read.
@@ -111,8 +111,8 @@ impl StoredGroups {
         &self.fields
     }
 
-    /// Returns an empty database in memory for [`StoredGroups::results`] of groups whose states are
-    /// not read from a partition's database.
+    /// Returns an empty database in memory. [`StoredGroups::results`] takes it for groups whose
+    /// states do not come from a partition's database.
     ///
     /// # Errors
     /// `UnsupportedOperation` if the results need single values, which are not in the states.
@@ -130,7 +130,7 @@ impl StoredGroups {
         Database::open_in_memory(&[items], DatabaseOptions::default())
     }
 
-    /// A function whose values are not in the groups' states; none if there is none.
+    /// Returns the first function whose values are not in the groups' states.
     fn collecting(&self) -> Option<&AggregateColumn> {
         let collects = |aggregate: &&AggregateColumn| {
             let function = aggregate.function;
@@ -142,12 +142,14 @@ impl StoredGroups {
         self.spec.aggregates.iter().find(collects)
     }
 
-    /// Returns the results of groups: a row for each, nulls for a group that does not exist. If the
-    /// values that they collect exceed `most` bytes, they are those of the first groups, at least
-    /// of one; also returns of how many.
+    /// Returns the results of the first groups, and the number of these groups. A result is a row;
+    /// a group that does not exist has a row of nulls.
+    ///
+    /// The number of groups is limited only if they collect values: to `COLLECTED_GROUPS`, and to
+    /// `most` bytes of values. It is at least one.
     ///
     /// # Errors
-    /// `Serialization` for a state that cannot be read; the store's.
+    /// `Serialization` for a state that cannot be read; those of the store.
     pub fn results(
         &self,
         db: &Database,
@@ -162,7 +164,7 @@ impl StoredGroups {
             .enumerate()
             .map(|(number, aggregate)| accumulator(number, aggregate, &self.spec, &self.layout))
             .collect::<Result<Vec<_>>>()?;
-        // The states of those that do not fit are loaded again.
+        // The states of groups that do not fit are loaded again in a later call.
         let part = self.collecting().map_or(usize::MAX, |_| COLLECTED_GROUPS);
         let stored = &stored[..stored.len().min(part)];
         let (mut groups, mut states) = (Groups::default(), Vec::new());
@@ -170,7 +172,7 @@ impl StoredGroups {
         for group in stored {
             places.push(group.state.map(|state| {
                 let number = groups.enter(group.key, group.start);
-                // A key may be asked for twice.
+                // A key may be in the list twice.
                 if number as usize == states.len() {
                     states.push(Some(state));
                 }
@@ -232,7 +234,7 @@ fn load(accumulators: &mut [Box<dyn Accumulator>], states: &[Option<&[u8]>]) -> 
     })
 }
 
-/// A function with the type of its argument; no type: it takes the row.
+/// A function and the type of its argument. A function that takes the row has no such type.
 type ParsedFunction = (AggregateFunction, Option<DataType>);
 
 /// Parses a recorded column, such as `max(Int64)`; none for a function of the user.

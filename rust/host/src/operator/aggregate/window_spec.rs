@@ -10,10 +10,10 @@ pub enum Window {
     Hopping(HoppingWindow),
     /// Windows of one length that begin and end at rows.
     Sliding {
-        /// From a window's first moment to its last one, both of which are in it.
+        /// The time from a window's first moment to its last. Both moments are in the window.
         length: i64,
     },
-    /// Windows between pauses.
+    /// Windows separated by pauses.
     Session {
         /// The longest pause within a session.
         gap: i64,
@@ -59,9 +59,9 @@ pub enum Emit {
 /// Windows that start at multiples of `slide`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct HoppingWindow {
-    /// From a window's start to its end, which is not in it, in microseconds.
+    /// The time from a window's start to its end, in microseconds. The end is not in the window.
     pub length: i64,
-    /// From one window's start to the next one's, in microseconds; at most the length.
+    /// The time from one window's start to the next one's, in microseconds; at most the length.
     pub slide: i64,
 }
 

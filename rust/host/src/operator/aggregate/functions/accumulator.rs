@@ -1,4 +1,4 @@
-//! What every function of an aggregation provides: one accumulator for each column of the result.
+//! The interface of the functions of an aggregation. Each column of the result has one accumulator.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
@@ -43,7 +43,7 @@ pub trait Accumulator: Send {
     /// Adds rows, in order.
     ///
     /// # Errors
-    /// `InvalidValue` for a result that does not fit its type; the store's.
+    /// `InvalidValue` for a result that does not fit its type; those of the store.
     fn update(
         &mut self,
         input: &InputRows,
@@ -75,11 +75,11 @@ pub trait Accumulator: Send {
         digest: &mut Xxh3Default,
     ) -> Result<ArrayRef>;
 
-    /// About how many bytes of a result come from a group's items, which are stored beside its
-    /// state. The items are kept in memory for [`Self::result`], which does not read them again.
+    /// Returns about how many bytes of a result come from a group's items, which are stored beside
+    /// its state. The items stay in memory for [`Self::result`], which does not read them again.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     fn item_bytes(&mut self, _group: usize, _access: &mut Access<'_>) -> Result<usize> {
         Ok(0)
     }
@@ -92,18 +92,18 @@ pub trait Accumulator: Send {
     /// Deletes a group's items.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     fn delete_items(&self, _group: usize, _access: &mut Access<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// Whether the order of rows of one group changes the result.
+    /// Whether the result depends on the order of the rows of a group.
     fn needs_order(&self) -> bool {
         false
     }
 }
 
-/// The same column of every batch of the input.
+/// Returns a column of the input, batch by batch.
 pub fn column(input: &InputRows, column: usize) -> impl Iterator<Item = &ArrayRef> {
     input
         .inputs

@@ -9,8 +9,8 @@ use arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
 /// The greatest precision of a decimal.
 pub const MAX_PRECISION: u8 = 38;
 
-/// The type in which decimals of this type, or whole numbers, are added. No number of rows
-/// overflows it.
+/// Returns the type in which the values of a column of decimals or intervals are added. No number
+/// of rows overflows it.
 pub fn exact_state(column: &DataType) -> DataType {
     let scale = match column {
         DataType::Decimal128(_, scale) => *scale,
@@ -24,7 +24,7 @@ pub fn wider(precision: u8, digits: u8) -> u8 {
     precision.saturating_add(digits).min(MAX_PRECISION)
 }
 
-/// Whether a decimal has at most so many digits.
+/// Whether a decimal has at most `precision` digits.
 pub fn fits(value: i128, precision: u8) -> bool {
     value.unsigned_abs() < 10u128.pow(precision.into())
 }

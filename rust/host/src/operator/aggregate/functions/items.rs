@@ -21,7 +21,7 @@ use crate::net::frame::MAX_PAYLOAD;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::input::InputRows;
 
-/// The result that is made of the values. All functions ignore nulls.
+/// Which result is computed from the values. All functions ignore nulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemsFunction {
     /// The number of distinct values.
@@ -115,7 +115,8 @@ impl Items {
         Err(Error::new(ErrorKind::Serialization, text).key(key))
     }
 
-    /// How many bytes a result of items takes while it is built. A corrupt count may be any number.
+    /// Returns how many bytes the result of some items takes while it is built. The number
+    /// saturates: a corrupt count may be any number.
     fn size<'a>(&self, items: impl Iterator<Item = &'a StoredItem>) -> usize {
         let size = |item: &StoredItem| {
             let value = self.value(item).len().max(size_of::<&[u8]>());
@@ -161,8 +162,8 @@ impl Items {
         Ok(())
     }
 
-    /// Normalizes floats among the values: for a list so that they sort, otherwise so that equal
-    /// values have equal bytes.
+    /// Normalizes floats among the values. In a list, their bytes then sort as the values;
+    /// otherwise, equal values then have equal bytes.
     fn values(&self, values: &ArrayRef) -> ArrayRef {
         if self.kind == ItemsFunction::List {
             float::for_ordering(values)

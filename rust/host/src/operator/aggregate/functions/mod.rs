@@ -1,10 +1,10 @@
-//! The functions of an aggregation: the state of each for a group, and the result made of it.
+//! The functions of an aggregation: the state of each for a group, and the result computed from it.
 //!
-//! `accumulator.rs` what all functions provide · `registry.rs` the functions by name · `count.rs`,
-//! `sum.rs`, `avg.rs` (`decimal.rs` their decimals) · `pick.rs` one value of many (min, max, first,
-//! last) · `items.rs` single values in a store (distinct values, lists, sets; `stored_items.rs`
-//! their bytes) · `user_function.rs` the user's functions, which run in the worker
-//! (`user_worker.rs` the conversation with it).
+//! `accumulator.rs` the interface of all functions · `registry.rs` the functions by name ·
+//! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals) · `pick.rs` one value of many (min,
+//! max, first, last) · `items.rs` single values in a store (distinct values, lists, sets;
+//! `stored_items.rs` their bytes) · `user_function.rs` the user's functions, which run in the
+//! worker (`user_worker.rs` the conversation with it).
 
 mod accumulator;
 mod avg;

@@ -23,12 +23,12 @@ pub enum PickFunction {
     Min,
     /// The greatest value; nulls are ignored.
     Max,
-    /// The value at the least time; it may be null. If several rows have that time, the least of
-    /// their values. Without times, the first row's value. If the input has times, a row without
-    /// one is ignored, as in `min_by`.
+    /// The value at the least time; it may be null. If several rows have that time, it is the least
+    /// of their values. Without times, it is the first row's value. If the input has times, a row
+    /// without one is ignored, as in `min_by`.
     First,
-    /// The value at the greatest time; it may be null. If several rows have that time, the greatest
-    /// of their values. Without times, the last row's value.
+    /// The value at the greatest time; it may be null. If several rows have that time, it is the
+    /// greatest of their values. Without times, it is the last row's value.
     Last,
 }
 
@@ -84,8 +84,8 @@ impl Pick {
 
 impl Accumulator for Pick {
     fn state_types(&self) -> Vec<DataType> {
-        // Large binary, since the values of all groups of an epoch are one column; the bytes of a
-        // row are the same as those of binary.
+        // Large binary, because the values of all groups of an epoch are in one column. A stored
+        // row has the same bytes as with binary.
         vec![DataType::Boolean, DataType::Int64, DataType::LargeBinary]
     }
 

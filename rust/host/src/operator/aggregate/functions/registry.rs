@@ -47,7 +47,7 @@ pub fn result_type(function: AggregateFunction, argument: Option<&DataType>) -> 
 /// Returns the accumulator of the result's column `number`.
 ///
 /// # Errors
-/// `InvalidType` for a column that the function cannot take.
+/// `InvalidType` for a column that the function does not accept.
 pub fn accumulator(
     number: usize,
     aggregate: &AggregateColumn,
@@ -70,7 +70,7 @@ pub fn accumulator(
     let refused = || {
         let function = aggregate.function.name();
         let text = format!(
-            "{function}: column {:?} is {}, which it cannot take",
+            "{function}: column {:?} is {}, which the function does not accept",
             field.name(),
             field.data_type()
         );

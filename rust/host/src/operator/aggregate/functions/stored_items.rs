@@ -34,7 +34,7 @@ pub fn prefix(column: u16, group: usize, access: &Access<'_>) -> Vec<u8> {
 /// Reads the items whose keys start with a prefix, in the order of the keys.
 ///
 /// # Errors
-/// The store's.
+/// Those of the store.
 pub fn read(prefix: &[u8], access: &mut Access<'_>) -> Result<Vec<StoredItem>> {
     let mut items = Vec::new();
     access
@@ -50,7 +50,7 @@ pub fn read(prefix: &[u8], access: &mut Access<'_>) -> Result<Vec<StoredItem>> {
     Ok(items)
 }
 
-/// The count of an item.
+/// Decodes an item's count. Bytes that are too short for a count mean 1.
 pub fn decode_count(count: &[u8]) -> u64 {
     count
         .first_chunk()

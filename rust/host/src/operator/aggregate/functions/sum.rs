@@ -18,8 +18,8 @@ use crate::operator::input::InputRows;
 
 /// How numbers of one type are added.
 ///
-/// Whole numbers and decimals are added in a type that no number of rows overflows. Only a result
-/// is checked. So neither a sum nor its failure depends on the order of the rows.
+/// Whole numbers and decimals are added in a type that no number of rows overflows, and only the
+/// result is checked. So neither a sum nor its failure depends on the order of the rows.
 pub trait Addable: Send + 'static {
     /// The column's type.
     type Column: ArrowPrimitiveType;

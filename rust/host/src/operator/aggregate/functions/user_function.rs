@@ -26,8 +26,8 @@ pub fn check_state_size(bytes: usize) -> Result<()> {
         return Ok(());
     }
     let text = format!(
-        "aggregate: in one micro-batch, the groups that have rows in a partition have {bytes} \
-         bytes of state together. With an aggregator of your own, the limit is 2 GiB: take smaller \
+        "aggregate: in one micro-batch, the groups with rows in one partition have {bytes} bytes \
+         of state together. With an hfs.Aggregator, the limit is 2 GiB: take smaller \
          micro-batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or use smaller states"
     );
     Err(Error::new(ErrorKind::Serialization, text))
@@ -41,7 +41,8 @@ pub struct UserFunction {
     columns: OutputColumns,
     /// The columns of a state; none until the worker has sent them.
     state: Vec<Field>,
-    /// States in the order in which they came: from the store first, then from the worker.
+    /// The states in batches: first those from the store, then those from the worker, in the order
+    /// of their arrival.
     batches: Vec<Vec<ArrayRef>>,
     /// By group: the batch and the row of its current state.
     places: Vec<(usize, usize)>,
@@ -109,8 +110,8 @@ impl UserFunction {
         ask(access.worker, task, Some(self.number), batch)
     }
 
-    /// Sends states to the worker, and a task for them. The new states are added as a batch;
-    /// returns its number.
+    /// Sends states and a task for them to the worker, and adds the new states as a batch. Returns
+    /// the number of the batch.
     fn change(
         &mut self,
         places: &[(usize, usize)],
@@ -130,8 +131,8 @@ impl UserFunction {
         Ok(self.batches.len() - 1)
     }
 
-    /// Merges the states of each list, in pairs, until one state is left; returns the places of the
-    /// states that are left. No list is empty, and each list is in the order of time.
+    /// Merges the states of each list in pairs until one state is left, and returns the place of
+    /// that state for each list. No list is empty, and each list is in the order of time.
     fn union(
         &mut self,
         mut lists: Vec<Vec<(usize, usize)>>,
@@ -149,7 +150,7 @@ impl UserFunction {
                     .filter_map(|list| list.first().copied())
                     .collect());
             }
-            // The last state of an odd list follows the pairs unmerged.
+            // The last state of a list of odd length follows its merged pairs.
             let mut next: Vec<Vec<(usize, usize)>> = vec![Vec::new(); lists.len()];
             let bytes = |n: usize| {
                 self.state_bytes(pairs[n].1)
@@ -187,7 +188,7 @@ impl UserFunction {
 
     fn broken(&self, what: &str) -> Error {
         let text = format!(
-            "the worker sent other {what} of {:?} than it was asked for: worker and host are of \
+            "the worker sent {what} of {:?} that do not fit its task: worker and host are of \
              different versions",
             self.name
         );

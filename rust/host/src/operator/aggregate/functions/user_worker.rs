@@ -1,6 +1,6 @@
 //! The conversation with a worker in which the user's functions run.
 //!
-//! Once the worker's input has ended, the host gives it tasks. The first call of the worker has the
+//! Once the worker's input has ended, the host gives it tasks. The worker's first call has the
 //! state types of the functions: a column for each function, whose type is the struct of its state.
 //! Each later call has the result of the last task. The host answers each call with the next task:
 //!
@@ -24,7 +24,7 @@ use crate::protocol::Digest;
 /// Reads the state types of the user's functions: a column for each, by its name in the result.
 ///
 /// # Errors
-/// The worker's.
+/// Those of the worker.
 pub fn begin(worker: &mut dyn Worker) -> Result<RecordBatch> {
     worker.call().map(|call| call.batch)
 }
@@ -32,7 +32,7 @@ pub fn begin(worker: &mut dyn Worker) -> Result<RecordBatch> {
 /// Sends rows of the result.
 ///
 /// # Errors
-/// The worker's.
+/// Those of the worker.
 pub fn emit(worker: &mut dyn Worker, batch: RecordBatch) -> Result<()> {
     ask(worker, "emit", None, batch).map(|_| ())
 }
@@ -48,10 +48,11 @@ pub fn end(worker: &mut dyn Worker) -> Result<Digest> {
         .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the last call: {error}")))
 }
 
-/// Gives the worker a task, for the function of a column of the result; returns the task's result.
+/// Gives the worker a task and returns the task's result. `aggregate`: the column of the result
+/// whose function the task is for.
 ///
 /// # Errors
-/// The worker's.
+/// Those of the worker.
 pub fn ask(
     worker: &mut dyn Worker,
     task: &str,

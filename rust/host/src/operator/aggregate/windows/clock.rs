@@ -9,14 +9,14 @@ use crate::operator::aggregate::window_spec::Emit;
 /// stream time, 8 bytes big-endian | closed, 8 bytes | retained, 8 bytes | 1 if `is_swept`
 /// ```
 ///
-/// Older states have the first field only, or some of the first ones.
+/// An older state has only the first field, or only the first few fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeProgress {
     /// The greatest time so far.
     pub time: i64,
-    /// The last end that is closed; the least number if none is closed.
+    /// The last end of a window that is closed; the least number if no window is closed.
     closed: Option<i64>,
-    /// The earliest time of a group that every copy of the state still has, also if the settings
+    /// The earliest time of a group that every copy of the state still has, even if the settings
     /// have changed between epochs.
     retained: Option<i64>,
     /// Whether the store has no closed windows: they were emitted when they closed, and deleted.
@@ -49,12 +49,12 @@ impl TimeProgress {
     }
 }
 
-/// The stream time before and after an epoch, and what each of them closes.
+/// The stream time before and after an epoch, and the windows that each of them closes.
 ///
-/// Rows of one epoch are processed by time, so no row makes another row of its epoch late. What was
-/// closed before the epoch is taken from the epoch before it; what is closed after the epoch
-/// follows from its stream time. The grace may therefore change between two epochs: an open window
-/// stays open until an epoch closes it, and a closed window stays closed.
+/// Rows of one epoch are processed by time, so no row makes another row of its epoch late. The
+/// windows that were closed before the epoch come from the stored progress; the windows that are
+/// closed after the epoch follow from its stream time. The grace may therefore change between two
+/// epochs: an open window stays open until an epoch closes it, and a closed window stays closed.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowClock {
     before: Option<i64>,
@@ -81,8 +81,8 @@ impl WindowClock {
         let closed = |time: i64| grace.map_or(i64::MIN, |grace| time.saturating_sub(grace));
         let was_closed = before.map_or(i64::MIN, |before| match (before.closed, spec.emit) {
             (Some(was_closed), Emit::Close) => was_closed,
-            // Windows that have been emitted may close at once: the current grace and retention
-            // determine how long the store has them.
+            // The results of windows have been emitted already, so windows may close at once: the
+            // current grace and retention determine how long the store has them.
             (Some(was_closed), Emit::Update) => was_closed.max(closed(before.time)),
             (None, _) => closed(before.time),
         });
@@ -161,8 +161,8 @@ impl WindowClock {
         (from <= to).then_some((from, to))
     }
 
-    /// As [`Self::closing`], if the closing groups are needed: to emit them, or to delete their
-    /// items.
+    /// As [`Self::closing`], but none if the closing groups are not needed. They are needed to emit
+    /// them, or to delete their items.
     pub fn closing_groups(&self, has_items: bool) -> Option<(i64, i64)> {
         self.closing()
             .filter(|_| has_items || self.emit == Emit::Close)

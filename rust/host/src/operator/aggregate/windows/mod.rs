@@ -1,11 +1,12 @@
 //! Windows: how rows are put into groups, where the groups' states are stored, and which groups
 //! make a row of the result.
 //!
-//! `windowing.rs` what all kinds of windows provide · `by_key.rs` no windows, one group for each
-//! key · `hopping.rs` windows of one length at fixed places · `session.rs` windows between pauses
-//! (`row_runs.rs` an epoch's rows between pauses) · `sliding.rs` windows that begin and end at rows
-//! · `clock.rs` what is late and what is closed · `results.rs` the rows of the result ·
-//! `window_store.rs` groups in a window store · `open.rs` the windows of an aggregation.
+//! `windowing.rs` the interface of all kinds of windows · `by_key.rs` no windows, one group for
+//! each key · `hopping.rs` windows of one length at fixed places · `session.rs` windows separated
+//! by pauses (`row_runs.rs` an epoch's rows between pauses) · `sliding.rs` windows that begin and
+//! end at rows · `clock.rs` which rows are late and which windows are closed · `results.rs` the
+//! rows of the result · `window_store.rs` groups in a window store · `open.rs` the windows of an
+//! aggregation.
 
 mod by_key;
 mod clock;

@@ -1,5 +1,5 @@
-//! Windows between pauses: in a session, each row of a key is at most the gap later than the row
-//! before it.
+//! Windows separated by pauses. In a session, each row of a key is at most the gap later than the
+//! row before it.
 //!
 //! A session is stored under the times of its first and its last row. It ends one gap after the
 //! last row; as in Spark, a row at this very moment is in the session. All rows of an epoch and all
@@ -73,7 +73,7 @@ impl SessionWindows {
         self.end(last).saturating_add(1)
     }
 
-    /// The open sessions that row runs touch, each once.
+    /// Returns the open sessions that row runs touch, each once.
     fn touched(
         &self,
         tx: &mut Transaction,

@@ -1,10 +1,10 @@
 //! Windows that begin and end at rows (KIP-450). Both bounds are in the window; they are one length
 //! apart.
 //!
-//! A window that slides along a key's rows changes its content at two places: where a row enters,
-//! the window ends with the row's time; where a row leaves, it begins one microsecond after the
-//! row. Each such window that holds a row is a window of the result. The store has one group (a
-//! pane) for each time of a key; a window is the union of the panes in it.
+//! Each row of a key makes two windows, because a window that slides along the rows changes when a
+//! row enters and when it leaves. The first window ends at the row's time. The second one begins
+//! one microsecond after that time. Each such window that holds a row is in the result. The store
+//! has one group (a pane) for each time of a key; a window is the union of the panes in it.
 
 use holdfast_core::{Result, Timestamp, Transaction, WindowStore};
 
@@ -25,9 +25,9 @@ pub struct SlidingWindows {
     length: i64,
     clock: WindowClock,
     emit: Emit,
-    /// How many groups have new rows; they are the first ones.
+    /// The number of groups that have new rows. They are the first groups.
     touched: usize,
-    /// Which groups were not stored.
+    /// By group: whether it was not stored before this epoch.
     is_new: Vec<bool>,
 }
 
@@ -97,7 +97,7 @@ impl Windows for SlidingWindows {
     ) -> Result<Vec<Assigned>> {
         let mut assigned = Vec::with_capacity(places.len());
         for (place, key, time) in timed(input, places, &mut counts.dropped) {
-            // Every window that holds the row is closed.
+            // The row is late if every window that holds it is closed.
             if self
                 .clock
                 .was_closed(after(time.saturating_add(self.length)))
@@ -220,8 +220,8 @@ impl Windows for SlidingWindows {
     fn results(&self, groups: &Groups, _: &[usize]) -> ResultRows {
         let mut panes: Vec<usize> = (0..groups.count()).collect();
         panes.sort_unstable_by_key(|group| (groups.key(*group), groups.start(*group)));
-        // A key may have as many windows as panes, each with most of the panes, so windows are
-        // ranges of one list.
+        // A key may have as many windows as panes, and each window may hold most of the panes. So
+        // windows are ranges of one list.
         let (mut rows, mut first) = (Vec::new(), 0);
         for panes in panes.chunk_by(|a, b| groups.key(*a) == groups.key(*b)) {
             let time = |group: &usize| groups.start(*group);

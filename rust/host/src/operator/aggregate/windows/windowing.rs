@@ -1,4 +1,4 @@
-//! What all kinds of windows provide.
+//! The interface of all kinds of windows.
 
 use holdfast_core::{Result, Transaction};
 
@@ -10,11 +10,11 @@ use crate::protocol::Counts;
 
 /// The windows of one epoch.
 pub trait Windows {
-    /// Assigns rows to groups, in the order of the rows. Late rows, and rows without a time that
-    /// they need, are only counted.
+    /// Assigns rows to groups, in the order of the rows. Late rows are only counted, and so are
+    /// rows without a time if they need one.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     fn assign(
         &mut self,
         input: &InputRows,
@@ -27,7 +27,7 @@ pub trait Windows {
     /// Whether a key's window with this start was closed before the epoch.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     fn was_closed(&self, _key: &[u8], _start: i64, _tx: &mut Transaction) -> Result<bool> {
         Ok(false)
     }
@@ -35,16 +35,16 @@ pub trait Windows {
     /// Deletes the stored windows that were closed before the epoch.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     fn sweep(&self, _tx: &mut Transaction) -> Result<()> {
         Ok(())
     }
 
-    /// Adds the stored groups that the results need, after those of the rows. If groups have items,
-    /// also adds the groups that are no longer needed.
+    /// Adds the stored groups that the results need, after the groups of the rows. If groups have
+    /// items, also adds the groups that are no longer needed, so that their items are deleted.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     fn add_stored(
         &mut self,
         _has_items: bool,
@@ -57,7 +57,7 @@ pub trait Windows {
     /// Reads the groups' states; none for a new group.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>>;
 
     /// The groups that are merged into others.
@@ -67,10 +67,10 @@ pub trait Windows {
 
     /// Writes the states of the groups that have new rows, and deletes the windows that are emitted
     /// because they close. A retention of the store cannot delete them: the grace may have been
-    /// another one when their rows came.
+    /// different when their rows came.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     fn write(
         &self,
         tx: &mut Transaction,
