@@ -2,9 +2,9 @@
 //! time. So right rows that are late by less than `grace` are still matched.
 //!
 //! `T` is the greatest left time (or the heartbeat's). A left row goes out in the first epoch in
-//! which `T >= time + grace`. If this is the epoch in which it arrives, it does not wait. It is
-//! joined as of its own time: it and that epoch's right rows are processed in the order of their
-//! times.
+//! which `T >= time + grace`. If this is the epoch in which it arrives, it does not wait. A left
+//! row is joined as of its own time: it and the right rows of the epoch in which it goes out are
+//! processed in the order of their times.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::operator::waiting_rows::{CloseLimit, WaitingRow, WaitingRows};
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 
-/// What is done with one row, in order.
+/// What the join does with one row.
 enum JoinStep<'a> {
     /// Put a right row into the table.
     Put {
@@ -34,7 +34,7 @@ enum JoinStep<'a> {
         time: i64,
         payload: &'a [u8],
     },
-    /// Pass a left row without a key or a time, which matches nothing.
+    /// Pass on a left row without a key or a time. It matches nothing.
     Unmatchable {
         key: &'a [u8],
         time: Option<i64>,
@@ -61,7 +61,7 @@ impl<'r> GraceRun<'r> {
         Self { plan, rows }
     }
 
-    /// Joins the left rows that no longer wait. `ordered`: all rows in order.
+    /// Joins the left rows that no longer wait. `ordered` are all rows, in order.
     ///
     /// # Errors
     /// Those of the stores and of the worker.
@@ -114,7 +114,7 @@ impl<'r> GraceRun<'r> {
         Ok(writer.finish(self.rows, counts)?.at(stream_time))
     }
 
-    /// Key and time of a left row that may have to wait.
+    /// Returns the key and the time of a left row that may have to wait.
     fn waits(&self, place: RowPlace) -> Option<(&'r [u8], i64)> {
         if place.is_left() {
             Some((self.rows.key(place)?, self.rows.time(place)?))
@@ -123,8 +123,8 @@ impl<'r> GraceRun<'r> {
         }
     }
 
-    /// New and released rows in one order: by time, at equal times right rows first, then released
-    /// rows, then new left rows.
+    /// Returns the steps of new and released rows in the order of time. At equal times, right rows
+    /// come first, then released rows, then new left rows.
     fn steps<'a>(&self, now: &[RowPlace], released: &'a [Released]) -> Vec<JoinStep<'a>>
     where
         'r: 'a,
@@ -145,7 +145,7 @@ impl<'r> GraceRun<'r> {
         steps
     }
 
-    /// What is done with a new row.
+    /// Returns the step of a new row.
     fn step(&self, place: RowPlace) -> JoinStep<'r> {
         let (key, time) = (self.rows.key_with_nulls(place), self.rows.time(place));
         let payload = self.rows.payload(place);

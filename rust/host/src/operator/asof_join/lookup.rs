@@ -10,7 +10,7 @@ use crate::operator::input::{InputBatch, InputLayout, InputRows, RowPlace};
 use crate::operator::output::{MatchedRight, digest_matched_row};
 use crate::protocol::Counts;
 
-/// How many look-ups are made at first, before the size of the found versions is known.
+/// The number of look-ups that are made at first, before the size of found versions is known.
 const FIRST_ROWS: usize = 256;
 
 /// The versions that reads of the table have found, by number. Reused from batch to batch.
@@ -18,7 +18,7 @@ pub struct FoundVersions {
     /// A version's time, and where its value is in `bytes`.
     versions: Vec<Option<(i64, Range<usize>)>>,
     bytes: Vec<u8>,
-    /// How many look-ups to make next.
+    /// The number of look-ups to make next.
     room: usize,
 }
 
@@ -33,9 +33,9 @@ impl Default for FoundVersions {
 }
 
 impl FoundVersions {
-    /// How many of these rows to process next. The versions that they find should be about one
-    /// batch. The estimate comes from the last look-ups that found something. Results do not depend
-    /// on it.
+    /// Returns how many of these rows to process next. The versions that they find should fill
+    /// about one batch. The estimate comes from the last look-ups that found a version. Results do
+    /// not depend on it.
     pub fn next<T>(&self, rows: &[T], is_lookup: impl Fn(&T) -> bool) -> usize {
         let mut lookups = 0;
         let fits = |row: &&T| {
@@ -45,8 +45,8 @@ impl FoundVersions {
         rows.iter().take(BATCH_ROWS).take_while(fits).count()
     }
 
-    /// Applies puts and reads in order. Each read has a number below `count`, by which
-    /// [`Self::get`] returns the version that it has found.
+    /// Applies puts and reads in order. Each read has a number below `count`; [`Self::get`] returns
+    /// the version that the read of a number has found.
     pub fn run(
         &mut self,
         table: &VersionedStore,
@@ -102,7 +102,7 @@ pub struct Matches {
 }
 
 impl Matches {
-    /// How many of these rows to process next.
+    /// Returns how many of these rows to process next.
     pub fn next(&self, places: &[RowPlace]) -> usize {
         self.found.next(places, |place| place.is_left())
     }

@@ -11,7 +11,7 @@ use crate::operator::output::OutputColumns;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 
-/// What the join does, and its result's columns.
+/// The checked settings of the join, and its result's columns.
 pub struct AsofJoinPlan {
     /// Whether left rows without a match go out.
     pub how: AsofJoinKind,

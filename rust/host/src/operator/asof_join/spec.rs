@@ -24,7 +24,7 @@ pub struct AsofJoinSpec {
     /// How long left rows wait for late right rows, in microseconds; at most the retention.
     #[serde(default)]
     pub grace: i64,
-    /// Whether no epoch follows this one: a static frame.
+    /// Whether no epoch follows this one, as for a static frame.
     #[serde(default)]
     pub last: bool,
     /// The result's columns.

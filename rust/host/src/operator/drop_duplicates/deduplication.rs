@@ -5,8 +5,8 @@
 //! late. A row that is not late is therefore at most `within` older than the newest row of its key.
 //! If it is also at most `within` later than that row, it is a duplicate. If it is later by more,
 //! it is even further from all other rows of its key. The store therefore has the newest time of
-//! each key, as a window that starts there. The store drops that window once `T` is `2 * within`
-//! past its start: by then, every row that is within `within` of it is late.
+//! each key, as a window that starts there. The store drops that window once `T` is more than `2 *
+//! within` past its start: by then, every row that is at most `within` from it is late.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,8 @@ impl DropDuplicates {
         })
     }
 
-    /// The rows of a part that have a time no older than `oldest`, in order, each with its time.
+    /// Returns the rows of a part with a time that is not older than `oldest`, in order, each with
+    /// its time. Counts the others.
     fn in_time(&mut self, part: Vec<RowPlace>, oldest: i64) -> Vec<(RowPlace, i64)> {
         let timed = part
             .into_iter()
@@ -101,7 +102,7 @@ impl DropDuplicates {
         timed.collect()
     }
 
-    /// The rows of a part that are not duplicates.
+    /// Returns the rows of a part that are not duplicates.
     fn distinct(
         &self,
         seen: &WindowStore,

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use holdfast_core::{Result, Timestamp, Transaction, WindowPut, WindowStore};
 
-/// The keys of an epoch, numbered as they are first seen, each with its newest time.
+/// The keys of an epoch, each with its newest time. Keys are numbered in the order in which they
+/// are first seen.
 #[derive(Default)]
 pub struct NewestTimes {
     numbers: HashMap<Vec<u8>, usize>,
@@ -43,7 +44,7 @@ impl NewestTimes {
     /// Reads the stored times of the new keys.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn load(&mut self, seen: &WindowStore, tx: &mut Transaction) -> Result<()> {
         let Self { keys, times, .. } = self;
         let loaded = times.len();
@@ -74,7 +75,7 @@ impl NewestTimes {
     /// Stores the newest times.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn store(&self, seen: &WindowStore, tx: &mut Transaction) -> Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         let stream_time = seen.stream_time(tx).map_or(last, |time| time.0.max(last));

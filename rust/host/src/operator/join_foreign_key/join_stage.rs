@@ -133,7 +133,8 @@ impl ForeignJoin {
         self.rows.inputs.iter().map(encode).collect()
     }
 
-    /// Puts the input in the order in which it is processed; counts rows without a time.
+    /// Returns the input in the order in which it is processed. Counts rows without a time as
+    /// dropped.
     fn changes(&self, places: Vec<RowPlace>, counts: &mut Counts) -> Result<OrderedChanges> {
         let mut changes = OrderedChanges::default();
         for place in places {
@@ -149,7 +150,7 @@ impl ForeignJoin {
         Ok(changes)
     }
 
-    /// What to do with a left row.
+    /// Returns what to do with a left row.
     fn action(&self, place: RowPlace) -> Result<Action> {
         let column = self.rows.inputs[place.input()]
             .batch
@@ -206,7 +207,8 @@ impl ForeignJoin {
         if foreign.is_some() {
             self.subscribe(tx, &tables.left, place, time, value)?;
         }
-        // A delete goes out as a row whose values are all null.
+        // A row without a foreign key has no right side. A delete goes out as a row whose values
+        // are all null.
         let Some((foreign, value)) = foreign.zip(value) else {
             let ours = JoinedSide {
                 time: Some(time),
@@ -267,7 +269,7 @@ impl ForeignJoin {
             return Ok(Some(0));
         }
         let (mut matched, mut emitted) = (0, Ok(()));
-        // No encoded key begins with this byte, so the bound is behind all left keys of the foreign
+        // No encoded key begins with this byte, so the bound is after all left keys of the foreign
         // key.
         let end = [foreign, &[u8::MAX]].concat();
         let mut scan = tables.left.versions_range(

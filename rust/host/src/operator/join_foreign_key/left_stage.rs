@@ -1,5 +1,5 @@
-//! The first stage: the left table by its own key, and what a change of it means for the foreign
-//! keys.
+//! The first stage: stores the left table by its own key, and sends each change to the partitions
+//! of the foreign keys.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -37,11 +37,11 @@ const TABLE: &str = "table";
 /// The settings of the first stage.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ForeignLeftSpec {
-    /// The input's columns: all rows are left ones. The right columns are made by this stage: the
-    /// action, and its number.
+    /// The input's columns; all rows are left ones. This stage makes the right columns: the action,
+    /// and its number.
     #[serde(flatten)]
     pub rows: RowsSpec,
-    /// Which sides a row of the result must have: with `left`, rows without a foreign key are
+    /// Which sides a row of the result must have. With `left`, rows without a foreign key are
     /// forwarded, too.
     pub how: JoinTableKind,
     /// How far back the table reaches, in microseconds.
@@ -155,7 +155,8 @@ impl ForeignLeft {
         self.rows.inputs.iter().map(encode).collect()
     }
 
-    /// The rows that change the table, in order: of rows of one key and time only the last one.
+    /// Returns the rows that change the table, in order. Of several rows with the same key and
+    /// time, only the last one changes it.
     fn changes(&self, places: Vec<RowPlace>, counts: &mut Counts) -> Vec<LeftChange<'_>> {
         let mut held: HashMap<&[u8], i64> = HashMap::new();
         let mut changes = Vec::new();
@@ -172,7 +173,7 @@ impl ForeignLeft {
         changes
     }
 
-    /// The row to store; none if it deletes.
+    /// Returns the row to store; none if the row of the input deletes.
     fn value(&self, place: RowPlace) -> Option<StoredLeftRow<'_>> {
         let first = self.rows.layout.left.start;
         let deletes = self.rows.all_null(place, first, &self.spec.values);
@@ -182,7 +183,7 @@ impl ForeignLeft {
         })
     }
 
-    /// Puts a row into the table, and forwards what it changes.
+    /// Puts a row into the table, and forwards its actions to the second stage.
     fn apply<'a>(
         &'a self,
         tx: &mut Transaction,
@@ -229,8 +230,9 @@ impl ForeignLeft {
             (Some(before), None) => forward(Action::Withdraw, before),
             (None, Some(ours)) => forward(Action::Join, ours),
             (Some(before), Some(ours)) => {
-                // The new foreign key replaces the old result. Without a new foreign key, the old
-                // one withdraws the result.
+                // The row with the new foreign key replaces the old result. In an inner join, a row
+                // without a foreign key has no result, so the old foreign key withdraws the old
+                // one.
                 let withdraws = ours.foreign.is_none() && self.spec.how == JoinTableKind::Inner;
                 let action = if withdraws {
                     Action::Withdraw

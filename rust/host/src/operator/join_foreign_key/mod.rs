@@ -4,19 +4,19 @@
 //!
 //! ```text
 //! left rows ── by their own key ──▶ left_stage.rs: the left table, each row with its foreign key
-//!                                      │ actions: subscribe, unsubscribe (action.rs)
+//!                                      │ rows with an action (action.rs)
 //!                                      ▼ by foreign key
-//! right rows ────────────────────▶ join_stage.rs: subscriptions (foreign key, left key), the right
-//!                                                 table
+//! right rows ────────────────────▶ join_stage.rs: the left rows by (foreign key, left key), and
+//!                                                 the right table
 //! ```
 //!
 //! The current row of a left key in the result is the row with the greatest left time. Of rows with
 //! the same left time it is the last one; within an epoch, that is the one with the greatest right
-//! time. As of a moment, the same rule holds for the rows whose left time is at most that moment.
+//! time. As of a moment, the same rule applies to the rows whose left time is at most that moment.
 //! So a left row replaces all result rows of older left rows of its key, under any foreign key, and
 //! the two stages need not wait for each other.
 //!
-//! The first stage knows a row's old foreign key, so it can send the removal of the row to the
+//! The first stage stores a row's old foreign key, so it can send the removal of the row to the
 //! partition of that key. The second stage finds the left rows of a right key by their prefix. Both
 //! process rows in the order of time, and actions of one left key and time in the order in which
 //! the first stage made them.

@@ -30,7 +30,7 @@ impl<'a> StoredLeftRow<'a> {
         Ok([&[1], &length.to_be_bytes()[..], foreign, self.payload].concat())
     }
 
-    /// The row of such bytes; none for other bytes.
+    /// Decodes a row; none if the bytes are not those of a row.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (tag, rest) = bytes.split_first()?;
         if *tag == 0 {

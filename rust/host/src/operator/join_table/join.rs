@@ -36,7 +36,7 @@ struct TableChange<'a> {
     is_left: bool,
     key: &'a [u8],
     time: i64,
-    /// None deletes.
+    /// The row's value; none if the change is a delete.
     value: Option<&'a [u8]>,
 }
 

@@ -124,7 +124,8 @@ impl JoinWindow {
         input
     }
 
-    /// Writes the rows without a key or a time that the join keeps; returns how many it drops.
+    /// Sends the rows without a key or a time, if the join keeps unmatched rows of their side.
+    /// Returns how many rows it drops.
     fn emit_unmatchable(
         &self,
         places: &[RowPlace],
@@ -147,7 +148,7 @@ impl JoinWindow {
         Ok(dropped)
     }
 
-    /// Up to which time rows of a side are closed.
+    /// Returns the time before which the rows of a side are closed.
     fn close_limit(&self, is_left: bool, stream_time: Option<i64>) -> CloseLimit {
         match stream_time {
             _ if self.spec.last => CloseLimit::End,

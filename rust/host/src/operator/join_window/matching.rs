@@ -1,4 +1,4 @@
-//! The rows of some keys, new ones and waiting ones, and the pairs that they make.
+//! The new and the waiting rows of some keys, and the pairs that they make.
 
 use holdfast_core::{Result, Transaction};
 
@@ -32,7 +32,7 @@ pub struct Matching<'a> {
 }
 
 impl<'a> Matching<'a> {
-    /// Keys without rows yet.
+    /// Starts with keys that have no rows.
     pub fn new(spec: &'a JoinWindowSpec, keys: Vec<&'a [u8]>) -> Self {
         Self {
             spec,
@@ -93,7 +93,7 @@ impl<'a> Matching<'a> {
         Ok(())
     }
 
-    /// The times between which the waiting rows of a key's side are needed.
+    /// Returns the times between which the waiting rows of a key's side are needed.
     fn wanted(&self, rows: &KeyRows, is_left: bool) -> (i64, i64) {
         let (earlier, later, own, other) = if is_left {
             (self.spec.after, self.spec.before, &rows.left, &rows.right)
@@ -113,8 +113,8 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Sends all pairs with a new row, and hands the changed records to the waiting rows; returns
-    /// how many pairs there were.
+    /// Sends all pairs that have a new row, and puts the changed records into the waiting rows.
+    /// Returns the number of pairs.
     pub fn run(
         mut self,
         writer: &mut JoinedRowWriter<'_>,
@@ -191,14 +191,14 @@ impl KeyRows {
     }
 }
 
-/// The rows with times in `[from, to]`.
+/// Returns the rows with times in `[from, to]`.
 fn between(rows: &mut [Candidate], from: i64, to: i64) -> &mut [Candidate] {
     let first = rows.partition_point(|row| row.time < from);
     let end = rows.partition_point(|row| row.time <= to);
     &mut rows[first..end.max(first)]
 }
 
-/// Hands the changed records of a key to the waiting rows of its side.
+/// Puts the changed records of a key into the waiting rows of its side.
 fn put_changed(waiting: &mut WaitingRows, key: &[u8], rows: Vec<Candidate>) {
     let mut rows = rows.into_iter().peekable();
     while let Some(first) = rows.next() {

@@ -1,7 +1,7 @@
 //! The join of two streams within a window.
 //!
-//! `spec.rs` settings · `join.rs` the work of a session · `matching.rs` some keys' rows and their
-//! pairs.
+//! `spec.rs` settings · `join.rs` the work of a session · `matching.rs` the rows of some keys and
+//! their pairs.
 
 mod join;
 mod matching;

@@ -38,7 +38,7 @@ impl<'a> OutputWriter<'a> {
     /// Sends a batch whose rows have been added to the hasher.
     ///
     /// # Errors
-    /// The worker's.
+    /// Those of the worker.
     pub fn emit(&mut self, batch: RecordBatch) -> Result<()> {
         self.rows += batch.num_rows() as u64;
         self.worker.emit(batch)
@@ -47,7 +47,7 @@ impl<'a> OutputWriter<'a> {
     /// Sends rows of the input as they came in, in order.
     ///
     /// # Errors
-    /// `Serialization` for columns of other types; the worker's.
+    /// `Serialization` for columns of other types; those of the worker.
     pub fn emit_input_rows(
         &mut self,
         columns: &OutputColumns,

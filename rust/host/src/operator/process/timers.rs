@@ -12,7 +12,7 @@ const STREAM_TIME: &[u8] = b"";
 /// The stream times of the other stores are not the processor's: its code writes any times to them.
 ///
 /// # Errors
-/// The database's.
+/// Those of the database.
 pub fn stream_time(db: &Database, tx: &mut Transaction) -> Result<Option<i64>> {
     let is_timers = |name: &str, kind: &StoreKind| name == TIMERS && *kind == StoreKind::KeyValue;
     if !db.stores().any(|spec| is_timers(&spec.name, &spec.kind)) {

@@ -30,7 +30,7 @@ impl<'a> ProcessStores<'a> {
     /// Executes a call.
     ///
     /// # Errors
-    /// `InvalidState` for a call that only another version makes; the store's.
+    /// `InvalidState` for a call that only another version makes; those of the store.
     pub fn call(&mut self, tx: &mut Transaction, call: &CallMessage) -> Result<CallMessage> {
         for cursor in call
             .attribute("close")
