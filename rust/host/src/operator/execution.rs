@@ -16,10 +16,10 @@ pub trait Operator: Send {
     /// What the root records of the operator.
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta;
 
-    /// Its input rows, and its counts of them.
+    /// The operator's input rows, and its counts of them.
     fn input(&mut self) -> (&mut InputRows, &mut Counts);
 
-    /// Its input rows.
+    /// The operator's input rows.
     fn rows(&mut self) -> &mut InputRows {
         self.input().0
     }
@@ -27,8 +27,8 @@ pub trait Operator: Send {
     /// Takes a batch of input.
     ///
     /// # Errors
-    /// `InvalidState` names the rows of another partition; `Io` is a full disk when rows outgrow
-    /// their memory.
+    /// `InvalidState` names the rows of another partition; `Io` if the disk is full or fails when
+    /// rows have outgrown their memory.
     fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
         let (rows, counts) = self.input();
         rows.push(batch, intake, counts)

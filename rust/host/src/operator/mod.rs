@@ -1,10 +1,10 @@
 //! Operators: what a session does with its rows.
 //!
 //! Each operator is a folder with the settings that a request has for it (`spec.rs`) and the work
-//! of one session. `registry.rs` lists them by kind. What they share:
+//! of one session. `registry.rs` lists them by kind. They share:
 //!
 //! - `spec.rs`, `execution.rs`, `worker.rs`: the traits of an operator's settings, of its work and
-//!   of the worker at the other end; `outcome.rs` what a run returns.
+//!   of the worker at the other end. `outcome.rs`: what a run returns.
 //! - `input/`: the rows of an epoch in order. `output/`: the rows of the result.
 //! - `batch_size.rs`: how many rows a store call or an output batch has.
 //! - `waiting_rows.rs`: rows that wait for others, in a store. `table_timeline.rs`: the changes of

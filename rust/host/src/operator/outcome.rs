@@ -11,8 +11,8 @@ pub struct Outcome {
     pub output: Digest,
     /// The row counts.
     pub counts: Counts,
-    /// The stream time after the epoch, in microseconds, which idle partitions follow. None if the
-    /// operator waits for no time, or has had no row with one.
+    /// The stream time after the epoch, in microseconds. Idle partitions follow it. None for
+    /// operators without a stream time, and until a row has had a time.
     pub stream_time: Option<i64>,
 }
 

@@ -17,8 +17,8 @@ use crate::root::{OperatorMeta, StoredStore};
 pub struct OperatorRequest {
     /// Its name in the state.
     pub name: OperatorName,
-    /// How far past its micro-batch's timestamp a row may be dated, in microseconds; none: any
-    /// time is allowed.
+    /// How far past its micro-batch's timestamp a row may be dated, in microseconds. `None` allows
+    /// any time.
     #[serde(default)]
     pub max_ahead: Option<i64>,
     /// Whether its stores are in files; otherwise they are in memory, and a host that starts fills
@@ -46,7 +46,8 @@ impl OperatorRequest {
             .collect()
     }
 
-    /// What the root records of the operator. `isolation_level`: that of readers that name none.
+    /// Returns what the root records of the operator. `isolation_level` is for readers that do not
+    /// name a level.
     pub fn meta(
         &self,
         operator: &dyn Operator,
@@ -84,7 +85,7 @@ pub enum OperatorKind {
     Materialize(materialize::MaterializeSpec),
     /// An aggregation by key and window.
     Aggregate(aggregate::AggregateSpec),
-    /// The user's own code.
+    /// The user's code.
     Process(process::ProcessSpec),
 }
 

@@ -1,4 +1,4 @@
-//! What every operator's settings provide.
+//! The interface of the settings of all operators.
 
 use arrow_schema::Schema;
 use holdfast_core::{Result, StoreKind, StoreSpec};
@@ -17,7 +17,8 @@ pub trait OperatorSpec {
     /// The input's columns.
     fn rows(&self) -> &RowsSpec;
 
-    /// Whether only left rows advance the stream time: a partition with new right rows is idle.
+    /// Whether only left rows advance the stream time. If so, a partition that gets only right rows
+    /// is idle.
     fn follows_left_rows(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Rows of one side that wait: the rows of one key and one time are one record of a window store.
+//! Rows of one side that wait. The rows of one key and one time are one record of a window store.
 //!
 //! ```text
 //! record   row, row, …
@@ -44,7 +44,7 @@ impl WaitingRows {
         self.store.stream_time(tx).map(|time| time.0)
     }
 
-    /// Reads the stored rows of keys, for each key between two times; `f` takes the key's position,
+    /// Reads the stored rows of keys, for each key between two times. `f` takes the key's position,
     /// a time and the rows of that time.
     pub fn find(
         &self,
@@ -76,8 +76,8 @@ impl WaitingRows {
         self.changed.insert((time, key.to_vec()), rows);
     }
 
-    /// Passes all closed rows to `f`: stored ones first, then those that this epoch changes, each
-    /// by time and key. No row can match them any more.
+    /// Passes all closed rows to `f`. No row can match them any more. Stored rows come first, then
+    /// the rows of records that this epoch changes, both in the order of time and key.
     pub fn closed(&self, tx: &mut Transaction, limit: CloseLimit, f: &mut Visit<'_>) -> Result<()> {
         let Some(last) = limit.last() else {
             return Ok(());
@@ -113,7 +113,7 @@ impl WaitingRows {
     }
 
     /// Stages the changed records that are not closed, and raises the stream time. The store then
-    /// drops what is older than its retention.
+    /// drops the records that are older than its retention.
     pub fn stage(
         self,
         tx: &mut Transaction,
@@ -152,7 +152,7 @@ pub fn unreadable_row(store: &str, key: &[u8]) -> Error {
         .key(key)
 }
 
-/// Up to which time rows are closed.
+/// The time up to which rows are closed.
 #[derive(Debug, Clone, Copy)]
 pub enum CloseLimit {
     /// Rows before this time are closed.

@@ -35,7 +35,7 @@ pub trait Worker {
     /// Checks that the worker still waits for its acknowledgement.
     ///
     /// # Errors
-    /// `InvalidState` if it does not: its session must leave nothing behind.
+    /// `InvalidState` if it does not. The session must then leave no changes.
     fn check_alive(&mut self) -> Result<()>;
 }
 
@@ -48,7 +48,7 @@ impl<F: FnMut(RecordBatch) -> Result<()>> Worker for F {
     fn call(&mut self) -> Result<CallMessage> {
         Err(Error::new(
             ErrorKind::UnsupportedOperation,
-            "this worker has no code of its own",
+            "this worker runs no user code",
         ))
     }
 

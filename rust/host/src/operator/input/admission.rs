@@ -1,9 +1,9 @@
-//! What happens to rows before an operator sees them: heartbeats, and far-future rows.
+//! Removes heartbeats and far-future rows from the input before an operator processes it.
 //!
 //! A heartbeat is a row whose `side` is null, with a time and nothing else. Once the epoch's rows
 //! are processed, the stream time of its partition is at least that time. A far-future row is dated
-//! more than `max_ahead` past its micro-batch. It is set aside: otherwise it would raise the stream
-//! time so far that all history expires.
+//! more than `max_ahead` past its micro-batch. It is written to a file instead: otherwise it would
+//! raise the stream time so far that all history expires.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
@@ -40,7 +40,8 @@ impl Admission {
     /// (`layout.rs`).
     ///
     /// # Errors
-    /// `Serialization` if Arrow cannot filter a column; `Io` if rows cannot be set aside.
+    /// `Serialization` if Arrow cannot filter a column; `Io` if the file of far-future rows cannot
+    /// be written.
     pub fn admit(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let (sides, times) = (
             batch.column(SIDE).as_boolean(),
@@ -95,7 +96,7 @@ impl Admission {
         self.left_rows
     }
 
-    /// The greatest time of a heartbeat.
+    /// The greatest time of the heartbeats.
     #[must_use]
     pub fn heartbeat(&self) -> Option<i64> {
         self.heartbeat
@@ -107,14 +108,14 @@ impl Admission {
         self.limit.as_ref().map_or(0, |(_, file)| file.rows())
     }
 
-    /// Returns the file of far-future rows; no more rows can be set aside.
+    /// Takes the file of far-future rows. The limit ends with it: later rows are all admitted.
     #[must_use]
     pub fn take_file(&mut self) -> Option<FarFutureFile> {
         self.limit.take().map(|(_, file)| file)
     }
 
-    /// The input's digest, from that of the admitted rows. Heartbeats are part of it, since they
-    /// change the state, and so are far-future rows.
+    /// Returns the input's digest, from that of the admitted rows. It includes the heartbeats,
+    /// which change the state, and the far-future rows.
     #[must_use]
     pub fn digest(&self, rows: Digest) -> Digest {
         let rows = self.with_far_future_rows(rows);
@@ -124,8 +125,8 @@ impl Admission {
         }
     }
 
-    /// A digest with that of the far-future rows. They are a result of the epoch: two attempts that
-    /// differ in them are different.
+    /// Adds the digest of the far-future rows to a digest. These rows are a result of the epoch:
+    /// two attempts that differ in them are different.
     #[must_use]
     pub fn with_far_future_rows(&self, digest: Digest) -> Digest {
         let file = self.limit.as_ref().map(|(_, file)| file);

@@ -14,7 +14,7 @@ use crate::codec::row::EncodedRows;
 
 /// A batch of input rows.
 pub struct InputBatch {
-    /// The batch as it came.
+    /// The batch as it arrived.
     pub batch: RecordBatch,
     /// The rows' keys.
     pub keys: Keys,
@@ -30,7 +30,8 @@ pub struct InputBatch {
 }
 
 impl InputBatch {
-    /// Encodes a batch. `partition`: the partition that all rows must belong to; none: any.
+    /// Encodes a batch. `partition` is the partition that all rows must belong to; none allows any
+    /// partition.
     ///
     /// # Errors
     /// `InvalidState` for a row of another partition, `InvalidValue` for a row without a side,
@@ -66,10 +67,10 @@ impl InputBatch {
         })
     }
 
-    /// The same rows with their sides, keys and times only.
+    /// Returns the same rows with only their sides, keys and times.
     ///
     /// # Errors
-    /// `Serialization`, if Arrow cannot drop the columns.
+    /// `Serialization` if Arrow cannot drop the columns.
     pub fn without_columns(self) -> Result<Self> {
         let batch = self
             .batch
@@ -146,8 +147,8 @@ impl InputBatch {
     }
 }
 
-/// Checks that all rows belong to a partition: others would be joined with the wrong state, or with
-/// none.
+/// Checks that all rows belong to a partition. Rows of other partitions would be processed with the
+/// wrong state.
 fn check_partition(batch: &RecordBatch, partition: i32) -> Result<()> {
     let pids = batch.column(PID).as_primitive::<Int32Type>();
     let other = if pids.null_count() > 0 {

@@ -29,8 +29,8 @@ pub struct FarFutureFile {
 }
 
 impl FarFutureFile {
-    /// No rows yet. `schema`: the input's columns as the user names them. `folder`: where the file
-    /// is.
+    /// Starts without rows and without a file. `schema` has the input's columns as the user names
+    /// them. `folder` is where the file is created.
     #[must_use]
     pub fn new(schema: Schema, folder: PathBuf) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl FarFutureFile {
         (self.rows > 0).then(|| self.digest.digest())
     }
 
-    /// Finishes the file, and rewinds it to its start; none if there are no rows.
+    /// Finishes the file and rewinds it to its start; none if there are no rows.
     ///
     /// # Errors
     /// `Io` if the disk is full or fails.
@@ -110,7 +110,7 @@ fn failed(folder: &Path, error: ArrowError) -> Error {
         ArrowError::IoError(_, error) => refused(folder, &error),
         error => Error::new(
             ErrorKind::Serialization,
-            format!("rows that are set aside cannot be written: {error}"),
+            format!("far-future rows cannot be written: {error}"),
         ),
     }
 }
@@ -119,7 +119,8 @@ fn refused(folder: &Path, error: &io::Error) -> Error {
     let advice = open_files(error)
         .unwrap_or("Free some space there, or give State(local_dir=...) on a larger disk");
     let text = format!(
-        "rows that are dated too far ahead could not be set aside on disk ({error}). {advice}"
+        "rows dated more than max_ahead in the future could not be written to disk ({error}). \
+         {advice}"
     );
     Error::new(ErrorKind::Io, text).path(folder)
 }

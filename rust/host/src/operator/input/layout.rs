@@ -14,7 +14,7 @@ use crate::codec::key::KeyCodec;
 use crate::protocol::Epoch;
 use crate::root::{Column, OperatorMeta, PayloadSchema, StoredOperator};
 
-/// The sides whose rows an operator stores as they came.
+/// The sides whose rows an operator stores as they arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredSides {
     /// The left side, or the only one.
@@ -57,7 +57,7 @@ pub struct InputLayout {
     pub left_codec: PayloadCodec,
     /// The codec of the right payload.
     pub right_codec: PayloadCodec,
-    /// The whole row without `pid`, for ties and digests.
+    /// All columns of a row but `pid`, for ties and digests.
     pub(super) content: ContentColumns,
     /// The columns that order rows of equal times.
     pub(super) order: OrderColumns,
@@ -145,7 +145,7 @@ impl InputLayout {
         self.fields[columns].iter().map(Column::from).collect()
     }
 
-    /// What the root records of an operator that stores rows of these sides by key.
+    /// Returns what the root records of an operator that stores rows of these sides by key.
     pub fn meta(
         &self,
         kind: &str,
@@ -168,7 +168,7 @@ impl InputLayout {
             payload: PayloadSchema {
                 left: side(sides.left, &self.left),
                 right: side(sides.right, &self.right),
-                // The request knows the rest (`OperatorRequest::meta`).
+                // `OperatorRequest::meta` sets the rest.
                 ..PayloadSchema::default()
             },
             settings,

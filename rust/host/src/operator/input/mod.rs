@@ -3,7 +3,7 @@
 //! The rows of all operators have the same form, with one side or two.
 //!
 //! `columns.rs` the columns · `layout.rs` how they are encoded · `admission.rs` heartbeats and
-//! far-future rows, which never reach an operator (`far_future_file.rs`) · `batch.rs` one encoded
+//! far-future rows, which no operator processes (`far_future_file.rs`) · `batch.rs` one encoded
 //! batch · `order.rs` the order in which an epoch's rows are processed, independent of the
 //! shuffle's order · `rows.rs` the rows of a session, which spill to `sorted_run.rs` and are merged
 //! by `merge.rs` · `digest.rs` their digest.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::batch::InputBatch;
 use crate::protocol::Counts;
 
-/// Where a row is, as a small sortable number: the side in the top bit, then batch and row.
+/// Where a row is, as a number that sorts: the side in the top bit, then the batch and the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowPlace(u64);
 
@@ -44,12 +44,12 @@ impl RowPlace {
 /// Which rows are processed, and in which order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowOrder {
-    /// All rows as they came: for operators whose result does not depend on the order.
+    /// All rows as they arrived, for operators whose result does not depend on the order.
     Any,
     /// All rows in order, those without a time first.
     All,
-    /// All rows in order, except right rows without a key or a time, which can match nothing; they
-    /// are counted. Left rows without a time come first, since they match nothing in any place.
+    /// All rows in order, except right rows without a key or a time. Those can match nothing and
+    /// are only counted. Left rows without a time match nothing either; they come first.
     Matchable,
 }
 
@@ -72,7 +72,7 @@ impl RowOrder {
     }
 }
 
-/// All rows as they came.
+/// Returns all rows as they arrived.
 pub(super) fn unordered(inputs: &[InputBatch]) -> Vec<RowPlace> {
     let rows = inputs
         .iter()

@@ -1,4 +1,4 @@
-//! The columns that order rows of equal times: those of `order_by`, then all.
+//! The columns that order rows of equal times: those of `order_by`, then all columns.
 
 use std::ops::Range;
 
@@ -68,8 +68,9 @@ impl SideOrder {
 
 /// All columns but `pid`, in the order in which rows are compared.
 ///
-/// A floating key is payload, too, so that the result has its original bits. Such columns come
-/// last: otherwise the bits of equal keys, as of `0.0` and `-0.0`, would decide before the values.
+/// A key of floats is also in the payload, so that the result has its original bits. Such payload
+/// columns come last: otherwise the bits of equal keys, such as `0.0` and `-0.0`, would decide the
+/// order before the values.
 pub struct ContentColumns {
     columns: Vec<usize>,
     codec: RowCodec,

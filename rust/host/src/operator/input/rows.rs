@@ -20,27 +20,28 @@ use crate::protocol::Digest;
 
 /// How a session takes rows.
 pub struct Intake {
-    /// The partition that all rows must belong to; none: any.
+    /// The partition that all rows must belong to; none allows any partition.
     pub partition: Option<i32>,
     /// The memory for rows that are being sorted.
     pub memory: Arc<Budget>,
     /// The folder to which rows spill.
     pub folder: PathBuf,
-    /// Ends the sort.
+    /// Ends the sort early when the host must end.
     pub cancellation: Cancellation,
 }
 
 /// The rows of one session.
 ///
-/// They come in any order, and are returned in order, in parts. If all rows fit in memory, they are
-/// one part. Otherwise each part is one batch (`batch_size.rs`), so batches are the same in both
-/// cases.
+/// The rows arrive in any order, and are returned in order, in parts. If all rows fit in memory,
+/// they are one part. Otherwise each part is one batch (`batch_size.rs`), so batches are the same
+/// in both cases.
 pub struct InputRows {
     /// The columns and codecs.
     pub layout: Arc<InputLayout>,
-    /// The rows in memory, batch by batch: as they came, or the current part.
+    /// The rows in memory, batch by batch: as they arrived, or the current part.
     pub inputs: Vec<InputBatch>,
-    /// The stream time is at least this once the rows have been processed, even without rows.
+    /// Once the rows have been processed, the stream time is at least this, even if there are no
+    /// rows.
     pub heartbeat: Option<i64>,
     payloads: Payloads,
     fingerprint: InputDigest,
@@ -68,7 +69,7 @@ struct Payloads {
 }
 
 impl InputRows {
-    /// No rows yet.
+    /// Starts without rows.
     pub fn new(layout: InputLayout) -> Self {
         Self {
             layout: Arc::new(layout),
@@ -83,7 +84,7 @@ impl InputRows {
         }
     }
 
-    /// No rows yet; the payloads of these sides are encoded, for [`Self::payload`].
+    /// Starts without rows. The payloads of these sides are encoded, for [`Self::payload`].
     pub fn with_payloads(layout: InputLayout, left: bool, right: bool) -> Self {
         let payloads = Payloads {
             left: left.then(Vec::new),
@@ -95,7 +96,7 @@ impl InputRows {
         }
     }
 
-    /// The columns and codecs, to be changed before the first row comes.
+    /// Returns the columns and codecs, which may change until the first row arrives.
     ///
     /// # Errors
     /// `InvalidState` once rows are being processed.
@@ -185,7 +186,7 @@ impl InputRows {
         }
     }
 
-    /// Encodes a batch and adds it to those in memory; returns its bytes.
+    /// Encodes a batch and adds it to the batches in memory. Returns its size in bytes.
     fn take(&mut self, batch: RecordBatch, partition: Option<i32>) -> Result<usize> {
         let Self {
             layout, payloads, ..
@@ -229,8 +230,8 @@ impl InputRows {
         self.payloads.right.iter_mut().for_each(Vec::clear);
     }
 
-    /// Returns the next part of the rows, once all have come in; none at the end. Places belong to
-    /// this part, and are valid until the next call.
+    /// Returns the next part of the rows, once all rows have arrived; none at the end. The places
+    /// are valid until the next call.
     ///
     /// # Errors
     /// `Io` if the disk fails; `StoreClosed` if the host is ending.
@@ -262,8 +263,8 @@ impl InputRows {
         Ok(Some(unordered(&self.inputs)))
     }
 
-    /// Returns all rows at once, without a memory limit: for operators that need a key's rows
-    /// together.
+    /// Returns all rows at once, without a memory limit. It is for operators that need all rows of
+    /// a key together.
     ///
     /// # Errors
     /// As [`Self::next_part`].
@@ -286,9 +287,9 @@ impl InputRows {
         Ok(unordered(&self.inputs))
     }
 
-    /// Returns all rows at once, but only side, key and time of rows that have outgrown their
-    /// memory. Their columns come in parts, after [`Self::restart`]; a place's batch is the number
-    /// of its part.
+    /// Returns all rows at once. If the rows have outgrown their memory, they have only sides, keys
+    /// and times: [`Self::next_part`] returns their columns after [`Self::restart`], and a place's
+    /// batch is the number of its part.
     ///
     /// # Errors
     /// As [`Self::next_part`].
@@ -316,7 +317,8 @@ impl InputRows {
         Ok(unordered(&self.inputs))
     }
 
-    /// Whether all rows are in memory, with their columns, once they are being processed.
+    /// Whether all rows are in memory with their columns. It is known once they are being
+    /// processed.
     pub fn are_in_memory(&self) -> bool {
         matches!(self.parts, Parts::All)
     }

@@ -34,7 +34,7 @@ pub struct SortedRunReader {
 }
 
 impl SortedRun {
-    /// Writes rows in this order. `bytes`: about how much memory they take.
+    /// Writes rows in the order of their places. `bytes` is about how much memory they take.
     ///
     /// # Errors
     /// `Io` if the disk is full or fails.
@@ -78,7 +78,7 @@ impl SortedRun {
         })
     }
 
-    /// Reads the run from its start; only one reader at a time.
+    /// Reads the run from its start. A run may have only one reader at a time.
     ///
     /// # Errors
     /// `Io` if the disk fails.

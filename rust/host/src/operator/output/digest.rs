@@ -1,14 +1,14 @@
 //! The digest of a result: what each row adds to it.
 //!
-//! The root stores these digests, so the bytes that are hashed never change. Fields of a fixed
-//! width come first, with the lengths of what follows: two different results never hash the same
-//! bytes.
+//! The root stores these digests, so the bytes that are hashed must never change. Fields of a fixed
+//! width come first, with the lengths of the bytes that follow. So two different results never hash
+//! the same bytes.
 
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::operator::input::{InputBatch, InputRows, RowPlace};
 
-/// Adds left rows that go out as they came in.
+/// Adds left rows that go out unchanged.
 pub fn digest_input_rows(rows: &InputRows, places: &[RowPlace], hasher: &mut Xxh3Default) {
     for place in places {
         hasher.update(&rows.inputs[place.input()].hashes[place.row()].to_be_bytes());

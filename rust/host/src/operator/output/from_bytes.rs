@@ -16,7 +16,7 @@ use crate::operator::input::InputLayout;
 pub struct JoinedSide<'a> {
     /// The time of the row, or of its deletion, if that is known.
     pub time: Option<i64>,
-    /// The encoded payload columns; none: they are all null.
+    /// The encoded payload columns; none if they are all null.
     pub payload: Option<&'a [u8]>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> JoinedSide<'a> {
     }
 }
 
-/// Joined rows that become one batch. All their bytes are in one buffer.
+/// Joined rows that become one batch. All bytes of the rows are in one buffer.
 #[derive(Default)]
 pub struct JoinedRows {
     rows: Vec<JoinedRow>,
@@ -66,7 +66,7 @@ impl JoinedRows {
         self.rows.is_empty()
     }
 
-    /// Removes the rows; the buffer keeps its memory.
+    /// Removes the rows, but not the memory of the buffer.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.bytes.clear();

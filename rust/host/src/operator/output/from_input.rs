@@ -18,7 +18,7 @@ pub struct MatchedRight {
 }
 
 impl MatchedRight {
-    /// No columns: the right side of an operator of one side.
+    /// Returns no columns, for an operator that has only a left side.
     pub fn none() -> Self {
         Self {
             values: Vec::new(),

@@ -1,4 +1,4 @@
-//! Joined rows on their way to the worker.
+//! Sends joined rows to the worker.
 
 use holdfast_core::Result;
 
@@ -54,7 +54,7 @@ impl<'a> JoinedRowWriter<'a> {
         Ok(())
     }
 
-    /// Sends the remaining rows. `counts` has all counts but that of the output rows.
+    /// Sends the remaining rows. `counts` has all counts except that of the output rows.
     ///
     /// # Errors
     /// As [`Self::push`].

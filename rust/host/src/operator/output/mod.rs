@@ -1,8 +1,8 @@
 //! The rows of a result: their columns, their batches and their digest.
 //!
 //! `columns.rs` where each column comes from · `from_input.rs` batches of input rows ·
-//! `from_bytes.rs` batches of encoded rows · `joined_rows.rs` joined rows on their way to the
-//! worker · `digest.rs` what each row of a result adds to its digest.
+//! `from_bytes.rs` batches of encoded rows · `joined_rows.rs` joined rows in batches · `writer.rs`
+//! sends the batches to the worker · `digest.rs` what each row of a result adds to its digest.
 
 mod columns;
 mod digest;

@@ -13,7 +13,7 @@ use crate::protocol::Counts;
 use crate::protocol::Digest;
 use arrow_array::RecordBatch;
 
-/// A result on its way to the worker.
+/// Sends a result to the worker.
 pub struct OutputWriter<'a> {
     worker: &'a mut dyn Worker,
     hasher: Xxh3Default,
@@ -21,7 +21,7 @@ pub struct OutputWriter<'a> {
 }
 
 impl<'a> OutputWriter<'a> {
-    /// No rows yet.
+    /// Starts a result without rows.
     pub fn new(worker: &'a mut dyn Worker) -> Self {
         Self {
             worker,
@@ -44,7 +44,7 @@ impl<'a> OutputWriter<'a> {
         self.worker.emit(batch)
     }
 
-    /// Sends rows of the input as they came in, in order.
+    /// Sends rows of the input unchanged, in order.
     ///
     /// # Errors
     /// `Serialization` for columns of other types; those of the worker.
@@ -58,7 +58,8 @@ impl<'a> OutputWriter<'a> {
         self.emit(columns.batch_of_rows(rows, places, &MatchedRight::none())?)
     }
 
-    /// Ends the result, without a stream time. `counts`: all but the output's rows.
+    /// Ends the result, without a stream time. `counts` has all counts except that of the output
+    /// rows.
     pub fn finish(self, input: &InputRows, counts: Counts) -> Outcome {
         Outcome {
             input: input.digest(),

@@ -59,9 +59,9 @@ impl OperatorSpec for ProcessSpec {
 }
 
 impl Process {
-    /// The next rows in order, with the greatest time of all rows so far. At the end, the message
-    /// has no rows, and the time is the heartbeat's. `part`: the remaining places of the current
-    /// part, last first.
+    /// Returns the next rows in order, with the greatest time of all rows so far. At the end, the
+    /// message has no rows, and the time is the heartbeat's. `part` has the remaining places of the
+    /// current part, the last one first.
     fn next_rows(&mut self, part: &mut Vec<RowPlace>) -> Result<CallMessage> {
         while part.is_empty() {
             let Some(mut next) = self.rows.next_part(RowOrder::Matchable, &mut self.counts)? else {

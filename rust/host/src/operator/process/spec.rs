@@ -15,7 +15,7 @@ pub struct ProcessSpec {
     /// The input's columns.
     #[serde(flatten)]
     pub rows: RowsSpec,
-    /// The columns of the batches that the user's code receives: the host's output.
+    /// The columns of the batches that the host sends to the user's code.
     #[serde(rename = "output")]
     pub columns: Vec<OutputColumn>,
     /// The stores of the user's code.

@@ -1,4 +1,4 @@
-//! The store of a processor's timers, in which the worker keeps the stream time, too.
+//! The store of a processor's timers. The worker also stores the stream time in it.
 
 use holdfast_core::{Database, Result, StoreKind, Transaction};
 
@@ -9,7 +9,8 @@ const STREAM_TIME: &[u8] = b"";
 
 /// Returns the stream time as the worker has stored it; none if the processor's rows have no time.
 ///
-/// The stream times of the other stores are not the processor's: its code writes any times to them.
+/// The stream times of the other stores are not used: the processor's code may write any times to
+/// them.
 ///
 /// # Errors
 /// Those of the database.
@@ -22,7 +23,7 @@ pub fn stream_time(db: &Database, tx: &mut Transaction) -> Result<Option<i64>> {
         .get(tx, STREAM_TIME, |time| time.and_then(moment))
 }
 
-/// Decodes a time whose bytes are in its order.
+/// Decodes a time: 8 bytes, big-endian, with the sign bit flipped.
 fn moment(bytes: &[u8]) -> Option<i64> {
     let bytes = bytes.try_into().ok()?;
     Some((u64::from_be_bytes(bytes) ^ (1 << 63)).cast_signed())

@@ -5,8 +5,8 @@
 //! has more pages, which the method `next` (without a store) returns. A scan's pinned view lives
 //! until its end, or until a call names its cursor in the attribute `close`.
 //!
-//! `arguments.rs` a call's arguments · `reply.rs` its answer · `stores.rs` from a call to its store
-//! · `prefetch.rs` reads of many keys · a file for each kind of store.
+//! `arguments.rs` a call's arguments · `reply.rs` its answer · `stores.rs` finds the store of a
+//! call · `prefetch.rs` reads of many keys · a file for each kind of store.
 
 mod arguments;
 mod key_value;

@@ -1,7 +1,7 @@
 //! `get_ahead(keys)`: the values of as many leading keys as fit into one message.
 //!
 //! The size of the values is not known in advance. The answer ends when it has as many bytes as one
-//! message may have, and the worker asks for the remaining keys again.
+//! message may have. The worker then asks for the remaining keys in another call.
 
 use holdfast_core::column::Places;
 use holdfast_core::{Result, Stamped};
@@ -9,15 +9,15 @@ use holdfast_core::{Result, Stamped};
 use super::reply::Reply;
 use crate::operator::batch_size::BATCH_BYTES;
 
-/// How many keys are read at once at first: few, since a message may have room for a few large
-/// values only. The number doubles each time.
+/// The number of keys in the first read: few, because a message may have room for only a few large
+/// values. The number doubles with each read.
 const FEWEST: usize = 16;
 
-/// How many keys are read at once at most.
+/// The maximum number of keys in one read.
 const MOST: usize = 1024;
 
 /// Returns the values of the first keys, as many as fit into a message, but at least one. `get`
-/// reads some keys, and passes on the value of each, in any order.
+/// reads some keys and passes on the value of each, in any order.
 pub fn reply<'k>(
     keys: &[&'k [u8]],
     mut get: impl FnMut(&[&'k [u8]], &mut dyn FnMut(usize, Option<Stamped<'_>>)) -> Result<()>,

@@ -11,12 +11,13 @@ use holdfast_core::{NO_TIMESTAMP, Result, Stamped, Timestamp};
 pub struct Pages {
     /// The columns.
     pub schema: SchemaRef,
-    /// Makes the next page, of at most so many rows; none at the end.
+    /// Makes the next page, of at most this many rows; none at the end.
     pub next: Box<dyn FnMut(usize) -> Result<Option<RecordBatch>>>,
 }
 
 impl Pages {
-    /// Pages of these columns; `next` makes a page of at most so many rows, and none at the end.
+    /// Pages of these columns. `next` makes a page of at most the given number of rows; none at the
+    /// end.
     pub fn new(
         schema: SchemaRef,
         next: impl FnMut(usize) -> Result<Option<RecordBatch>> + 'static,
@@ -42,7 +43,7 @@ impl Reply {
         Self::Batch(RecordBatch::new_empty(Arc::new(Schema::empty())))
     }
 
-    /// One number, or none.
+    /// One number, or a null.
     pub fn number(number: Option<i64>) -> Result<Self> {
         let schema = Schema::new(vec![Field::new("number", DataType::Int64, true)]);
         batch(
