@@ -56,7 +56,8 @@ impl Column {
 const MAX_DEPTH: usize = 64;
 
 fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
-    // Brackets in quoted names do not count. Quotes and escapes are those that Arrow writes.
+    // Brackets in quoted names do not count. Quotes and escapes are read as Arrow's parser reads
+    // them.
     let (mut depth, mut deepest, mut quote, mut is_escaped) = (0_usize, 0, None, false);
     for byte in text.bytes() {
         match (quote, byte) {

@@ -11,13 +11,14 @@ use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, ListArray, MapArray, StructArray};
 use arrow_schema::{DataType, Field};
 
-/// Replaces every NaN by one positive NaN: the order of the bits is then SQL's order, with -0.0
+/// Replaces every NaN by one positive NaN. The order of the bits is then SQL's order, with -0.0
 /// directly before 0.0.
 pub fn for_ordering(values: &ArrayRef) -> ArrayRef {
     normalized(values, ZeroSigns::Preserved)
 }
 
-/// Replaces every NaN by one NaN and -0.0 by 0.0: values that SQL calls equal have equal bits.
+/// Replaces every NaN by one NaN, and -0.0 by 0.0. Values that SQL calls equal then have equal
+/// bits.
 pub fn for_equality(values: &ArrayRef) -> ArrayRef {
     normalized(values, ZeroSigns::Positive)
 }

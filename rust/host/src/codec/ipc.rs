@@ -1,10 +1,11 @@
-//! Reads Arrow IPC streams from files and objects, which may be damaged. Damage is an error,
-//! whatever lengths the stream claims.
+//! Reads Arrow IPC streams from files and objects, which may be damaged. Damage is an error, for
+//! any length that the stream claims.
 //!
 //! Arrow's reader reserves the memory that a length claims before it reads the bytes. A wrong
 //! length could exhaust memory and end the process with all sessions of the host.
 //!
-//! The messages of peers are in memory already; [`check_messages`] looks at them before Arrow does.
+//! The messages of peers are in memory already. [`check_messages`] checks them before Arrow reads
+//! them.
 
 use std::io::Read;
 
@@ -23,7 +24,7 @@ const PREFIX: usize = 8;
 /// The most memory that is reserved before the bytes are read.
 const MAX_RESERVED: u64 = 4 << 20;
 
-/// The most bytes that lz4 decompresses one byte to.
+/// The maximum number of bytes that lz4 decompresses one byte to.
 const EXPANSION: i64 = 255;
 
 /// Reads the batches of a stream in order.
@@ -70,8 +71,8 @@ impl<R: Read> IpcReader<R> {
         self.decoder.schema()
     }
 
-    /// Reads the next message whole: prefix, metadata, body. The last one marks the end and is a
-    /// prefix alone.
+    /// Reads the next message whole: prefix, metadata, body. The last message marks the end of the
+    /// stream and has only a prefix.
     fn message(&mut self) -> Result<Option<Vec<u8>>, ArrowError> {
         let mut bytes = Vec::new();
         if self.ended {
@@ -150,17 +151,18 @@ fn check_claims(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
     Ok(())
 }
 
-/// The least bytes of a message's metadata for each table in it: a field of a schema is two tables,
-/// and has 24 bytes.
+/// The minimum number of metadata bytes for each table in a message. A field of a schema is two
+/// tables, and has 24 bytes.
 const TABLE_BYTES: usize = 8;
-/// How much larger the metadata may be if all that it refers to more than once counts each time.
+/// The maximum ratio of the metadata's apparent size to its length. The apparent size counts a part
+/// of the metadata each time that it is referred to.
 const REPEATED: usize = 16;
 
-/// Checks whole messages of a peer: decoded, they must not take much more memory than they have
+/// Checks whole messages of a peer. Decoded messages must not take much more memory than their
 /// bytes.
 ///
-/// No peer compresses its messages. Metadata may refer to the same table more than once, and so
-/// describe a million columns in a few bytes.
+/// No peer compresses its messages. Metadata may refer to the same table more than once: a few
+/// bytes could describe a million columns.
 ///
 /// # Errors
 /// `IpcError` for bytes that are no such messages.
