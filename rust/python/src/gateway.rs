@@ -13,7 +13,7 @@ use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// More reads at the same time than any machine can run.
+/// The greatest `max_requests`: more reads at the same time than any machine can run.
 const MOST_REQUESTS: usize = 1 << 20;
 
 /// The settings of a gateway, as a dict.
@@ -74,7 +74,7 @@ impl Settings {
     }
 }
 
-/// A gateway that serves.
+/// A running gateway.
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct Gateway {
     process: Process,

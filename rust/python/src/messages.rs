@@ -46,7 +46,7 @@ impl Message {
     }
 }
 
-/// Holds messages back while a call runs.
+/// Holds the messages of a call until the call has ended.
 struct CallLogger(Logger);
 
 impl Log for CallLogger {
@@ -59,8 +59,8 @@ impl Log for CallLogger {
             let held = messages.as_mut();
             held.map(|held| held.push(Message::new(record))).is_some()
         });
-        // What Python has no use for must not wait for the GIL. Threads of a gateway may still log
-        // while the interpreter ends.
+        // A message that Python does not log must not wait for the GIL. Threads of a gateway may
+        // still log while the interpreter ends.
         if !is_held && self.0.enabled(record.metadata()) {
             Python::try_attach(|_| self.0.log(record));
         }
@@ -75,7 +75,7 @@ impl Log for CallLogger {
 ///
 /// This is called when the first database, reader or gateway is made and not at import: the state
 /// host logs to its own file, and makes none of these from Python. A logger that is installed
-/// already keeps its place and gets the messages.
+/// already stays, and gets the messages.
 pub fn log_to_python(py: Python<'_>) -> PyResult<()> {
     static ONCE: Once = Once::new();
     let logger = Logger::new(py, Caching::LoggersAndLevels)?;

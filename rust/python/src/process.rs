@@ -63,9 +63,9 @@ impl Process {
             format!(
                 "process {} has opened a database, and this is its forked child {}, where RocksDB \
                  has no threads; start the child with multiprocessing's \"spawn\", or fork before \
-                 the first database is opened; this child must end with os._exit, as \
-                 multiprocessing's do, since at an ordinary end RocksDB joins threads that are not \
-                 here and may crash",
+                 the first database is opened; this child must end with os._exit, as children of \
+                 multiprocessing do: at an ordinary exit, RocksDB joins threads that the child \
+                 does not have, and may crash",
                 self.pid,
                 std::process::id()
             ),

@@ -23,8 +23,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A table of a list: operator, its kind, store, its kind, columns of the key, and a batch without
-/// rows that has the columns.
+/// A table in a list of tables: operator, its kind, store, its kind, columns of the key, and a
+/// batch without rows that has all columns.
 type ListedTable = (String, String, String, String, Vec<String>, ArrowBatch);
 
 /// Which state to read, as a dict.
@@ -84,10 +84,10 @@ fn closed() -> Error {
     )
 }
 
-/// The folder of a reader's copies and their most bytes, or none of them for the default.
+/// The folder of a reader's copies, and the maximum of their bytes. Each is `None` for the default.
 pub type Cache = (Option<PathBuf>, Option<i64>);
 
-/// Where a reader's copies are, and how much of the disk they may take.
+/// Returns where a reader's copies are, and how many bytes of the disk they may take.
 pub fn cache_settings((directory, bytes): Cache) -> Result<CacheSettings> {
     let default = CacheSettings::default();
     let bytes = bytes.map_or(Ok(default.bytes), |bytes| {
@@ -99,7 +99,7 @@ pub fn cache_settings((directory, bytes): Cache) -> Result<CacheSettings> {
     Ok(CacheSettings { directory, bytes })
 }
 
-/// Whether reads use copies.
+/// Parses the setting that says whether reads use copies.
 pub fn offline(text: &str) -> Result<Offline> {
     match text {
         "auto" => Ok(Offline::Auto),
@@ -134,7 +134,7 @@ fn read_from(py: Python<'_>, source: &ReadSource) -> PyResult<ReadFrom> {
     })
 }
 
-/// Says in the metadata of a schema which state the rows are of.
+/// Adds to the metadata of a schema which state the rows are from.
 fn with_state(schema: &Schema, state: AnswerState) -> SchemaRef {
     let level = match state.isolation_level {
         IsolationLevel::ReadCommitted => "READ_COMMITTED",
@@ -191,12 +191,13 @@ impl StateReader {
         self.with(py, |reader| json(&reader.metrics()?))
     }
 
-    /// Returns what each partition does, and what ails it, as JSON.
+    /// Returns what each partition does, and what is wrong with it, as JSON.
     fn report(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |reader| json(&reader.report()?))
     }
 
-    /// Sends bytes to the host of a partition and returns what comes back; none if none answers.
+    /// Sends bytes to the host of a partition, and returns the bytes that it sends back; none if no
+    /// host answers.
     fn echo<'py>(
         &self,
         py: Python<'py>,
@@ -252,10 +253,10 @@ impl StateReader {
         })
     }
 
-    /// Returns the row of a key, by column; no dict if there is none. The outer `None`: only
-    /// pyarrow converts the key or a value, or there is no such column.
+    /// Returns the row of a key in a tuple: as a dict by column, or `None` if there is no row.
+    /// Without a tuple, only pyarrow can convert the key or a value, or a column does not exist.
     ///
-    /// `columns`: those of the result; by default all but the key's.
+    /// `columns` are the columns of the result; by default all columns except the key's.
     fn get_row<'py>(
         &self,
         py: Python<'py>,
@@ -312,7 +313,7 @@ impl StateReader {
         Ok(row.map(|row| (Some(row),)))
     }
 
-    /// Returns the partition of each key; none if the table's keys do not choose it.
+    /// Returns the partition of each key; none if the table's keys do not determine it.
     fn places(
         &self,
         py: Python<'_>,
@@ -386,7 +387,7 @@ impl StateReader {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         run(py, self.process, || {
-            // Without the lock, since others wait for it with the GIL.
+            // The reader is dropped without the lock: other threads wait for the lock with the GIL.
             let reader = self.reader.lock().take();
             drop(reader);
             Ok(())

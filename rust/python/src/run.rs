@@ -20,9 +20,10 @@ pub fn run<T: Send>(
     to_result(py, with_messages_after(|| py.detach(|| catch(work))))
 }
 
-/// Runs `work` as [`run`] does, but with the GIL.
+/// Runs `work` with the GIL. It maps errors and panics as [`run`] does, but does not check the
+/// process, and does not delay log messages.
 ///
-/// For work on one value in memory: releasing the GIL would cost more.
+/// It is for work on one value in memory, where releasing the GIL would cost more than the work.
 pub fn run_attached<T>(py: Python<'_>, work: impl FnOnce() -> Result<T>) -> PyResult<T> {
     to_result(py, catch(work))
 }

@@ -84,7 +84,7 @@ impl View {
                 return Ok(());
             }
             let message = "the store has lost its data, was added later, or was not opened while \
-                         the database read more input, so it lacks input up to that position; \
+                         the database read more input, so it lacks input that the query asks for; \
                          restore it from its changelog, or with no rows if it is to begin empty";
             return Err(Error::new(ErrorKind::NotUpToBound, message)
                 .store(store)

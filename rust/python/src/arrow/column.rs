@@ -81,7 +81,7 @@ impl<'a> Column<'a> {
         Err(Error::new(
             ErrorKind::InvalidValue,
             format!(
-                "{} has {} rows, {} has {}; a batch's columns are of one length",
+                "{} has {} rows, {} has {}; a batch's columns must have the same length",
                 self.what, self.rows, other.what, other.rows
             ),
         ))

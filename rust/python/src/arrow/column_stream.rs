@@ -1,7 +1,7 @@
 //! Import of a column from an Arrow stream.
 //!
-//! `__arrow_c_stream__` is called once per object: some producers return the rest of the same
-//! stream for a second call, and the rows that were read before would be missing without an error.
+//! `__arrow_c_stream__` is called once per object. Some producers return the rest of the same
+//! stream for a second call: the rows that were read before would be missing without an error.
 
 #![allow(
     unsafe_code,
@@ -47,7 +47,7 @@ pub fn read(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ArrayRef>> {
     let stream: PyArrayReader = match pyarrow {
         // polars exports a null column with a buffer. The format has none for this layout
         // (<https://arrow.apache.org/docs/format/Columnar.html#buffer-listing-for-each-layout>), so
-        // arrow-rs refuses it; pyarrow accepts it and exports it without the buffer.
+        // arrow-rs rejects it. pyarrow accepts it and exports it without the buffer.
         Some(pyarrow) => {
             let column = pyarrow.call_method1("chunked_array", (UnreadStream(capsule.unbind()),));
             run_attached(py, || column.map_err(|error| failed(error.to_string())))?.extract()?

@@ -61,7 +61,8 @@ impl ArrowArray {
     }
 }
 
-/// Returns keys that this binding has encoded, which errors can show; `None` for other objects.
+/// Returns the array in an [`ArrowArray`]: keys that this binding has encoded, and that errors can
+/// show. `None` for other objects.
 pub fn encoded_keys(keys: Option<&Bound<'_, PyAny>>) -> Option<ArrayRef> {
     let keys = keys?.cast::<ArrowArray>().ok()?;
     Some(Arc::clone(keys.get().array()))
@@ -187,7 +188,7 @@ impl Drop for ArrowReader {
 
 /// Returns the next batch, and drops the source and its pinned view at the end.
 ///
-/// An error or a panic is an end too: the source may have dropped rows that it had read.
+/// An error or a panic is also the end: the source may have dropped rows that it had read.
 fn next_batch(batches: &mut Batches) -> Option<Result<RecordBatch>> {
     let ended = Box::new(std::iter::repeat_with(|| Err(ended_by_error())));
     let mut source = std::mem::replace(batches, ended);

@@ -1,5 +1,7 @@
-//! Arrow columns into Rust and out of it: `column.rs`, `column_stream.rs` in, `export.rs` out;
-//! `row.rs`: one row as Python's own values.
+//! Arrow columns between Python and Rust.
+//!
+//! `column.rs`, `column_stream.rs` import · `export.rs` export · `row.rs` one row as Python's
+//! values.
 
 pub mod column;
 mod column_stream;

@@ -1,5 +1,5 @@
-//! One row between Python's own values and Arrow, without pyarrow: its objects cost more than the
-//! read of one key.
+//! Converts one row between Python's values and Arrow without pyarrow, whose objects cost more than
+//! the read of one key.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -18,7 +18,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use std::sync::Arc;
 
-/// Makes a batch of one row; `None` for a value that only pyarrow converts, or refuses.
+/// Makes a batch of one row. `None` if a value must go to pyarrow, which converts or rejects it.
 pub fn row_from_python(values: &[Bound<'_, PyAny>], fields: &[Field]) -> Option<RecordBatch> {
     if values.len() != fields.len() {
         return None;
@@ -85,8 +85,8 @@ pub fn is_plain(data_type: &DataType) -> bool {
     }
 }
 
-/// Returns columns of a batch's first row as a dict, with the values that pyarrow makes of them.
-/// `None` if a column is missing, or if only pyarrow converts its value.
+/// Returns columns of a batch's first row as a dict, with the same values as pyarrow. `None` if a
+/// column is missing, or if only pyarrow can convert its value.
 pub fn row_to_python<'py, 'a>(
     py: Python<'py>,
     batch: &RecordBatch,
@@ -149,14 +149,15 @@ where
     i128: From<T::Native>,
 {
     let value = i128::from(column.as_primitive::<T>().value(0));
-    // Almost all fit 64 bits, which is faster.
+    // Almost all numbers fit 64 bits, whose conversion is faster.
     Ok(match i64::try_from(value) {
         Ok(value) => value.into_pyobject(py)?.into_any(),
         Err(_) => value.into_pyobject(py)?.into_any(),
     })
 }
 
-/// Returns a datetime, in UTC or without a zone; `None` for a time that Python's cannot hold.
+/// Returns a datetime, in UTC or without a zone. `None` for a time that `datetime` cannot
+/// represent.
 fn timestamp(py: Python<'_>, micros: i64, is_utc: bool) -> PyResult<Option<Bound<'_, PyAny>>> {
     static EPOCHS: PyOnceLock<[Py<PyAny>; 3]> = PyOnceLock::new();
     let [naive, utc, timedelta] = EPOCHS.get_or_try_init(py, || {

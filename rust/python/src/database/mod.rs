@@ -41,7 +41,7 @@ type PyFigure = (String, Py<PyAny>, &'static str, String);
 /// The figures of the database, and those of each store by its name.
 type PyMetrics = (Vec<PyFigure>, Vec<(String, Vec<PyFigure>)>);
 
-/// Opens the database in a directory, or creates it; without a path it is in memory.
+/// Opens the database in a directory, or creates it. Without a path, the database is in memory.
 #[pyfunction]
 pub fn open_database(
     py: Python<'_>,
@@ -267,7 +267,7 @@ impl Database {
                     timestamp: time(row),
                 })
                 .collect();
-            // A restore without offsets changes none: it never removes offsets.
+            // A restore without offsets does not change offsets, and never removes them.
             let offsets = if changelog_offsets.is_empty() {
                 OffsetChange::Keep
             } else {

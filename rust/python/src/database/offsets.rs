@@ -7,7 +7,7 @@ use holdfast_core::{Offset, OffsetChange, TopicPartition};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// Topic, partition and offset; without an offset the partition's offset is removed.
+/// Topic, partition and offset. Without an offset, the partition's offset is removed.
 pub type ChangelogOffsets = Vec<(String, i32, Option<i64>)>;
 
 /// Converts offsets for Python.

@@ -1,5 +1,5 @@
-//! The arguments of a call that a processor's store sends to the state host: columns of the types
-//! that the host reads.
+//! The arguments of a call that a processor's store sends to the state host. They are columns of
+//! the types that the host reads.
 
 use crate::arrow::column::Column;
 use crate::process::Process;
@@ -35,7 +35,7 @@ pub fn call_batch(py: Python<'_>, arguments: &[CallArgument<'_>]) -> PyResult<Re
         let first = first.len();
         if let Some(other) = others.iter().position(|column| column.len() != first) {
             let message = format!(
-                "{} has {first} rows, {} has {}; a batch's columns are of one length",
+                "{} has {first} rows, {} has {}; a batch's columns must have the same length",
                 arguments[0].0,
                 arguments[other + 1].0,
                 others[other].len()

@@ -163,7 +163,7 @@ struct ScanPages {
     shared: Arc<SharedClient>,
     rows: usize,
     page: Option<RecordBatch>,
-    /// The host's name for the scan; `None` at its end.
+    /// The host's number of the scan; `None` at the scan's end.
     cursor: Option<String>,
 }
 

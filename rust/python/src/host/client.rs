@@ -93,7 +93,7 @@ impl HostClient {
     }
 }
 
-/// A session's output; it ends only after the host has acknowledged the stage.
+/// A session's output. It ends only after the host has acknowledged the stage.
 #[pyclass(frozen, module = "holdfast._core")]
 pub struct HostOutput {
     process: Process,

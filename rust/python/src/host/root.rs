@@ -23,8 +23,8 @@ pub fn check_root(
     })
 }
 
-/// Puts an object for a test, and removes it; returns whether a second create was refused, and when
-/// the store says that it was put, in epoch milliseconds.
+/// Puts a test object into a root, and removes it. Returns whether a second create was refused, and
+/// the time of the put by the store's clock, in epoch milliseconds.
 #[pyfunction]
 pub fn check_store(
     py: Python<'_>,
@@ -53,7 +53,7 @@ pub fn checkpoint_query(
 
 /// Returns the newest epochs of a root's log, oldest first: a JSON array of what happened in each.
 ///
-/// `epoch`: only this one. `last`: at most so many of the newest ones.
+/// `epoch` selects one epoch. `last` is the maximum number of epochs.
 #[pyfunction]
 pub fn read_epochs(
     py: Python<'_>,

@@ -52,7 +52,7 @@ impl BatchSerdes {
         ))
     }
 
-    /// Decodes a batch; errors show the row's key if `keys` has it.
+    /// Decodes a batch. Errors show the key of the row, from `keys` or from the batch.
     pub fn decode(&self, stored: &RecordBatch, keys: Option<&ArrayRef>) -> Result<RecordBatch> {
         self.decode_as(stored, &self.schema(stored.schema_ref()), keys)
     }
@@ -103,7 +103,8 @@ pub fn decode_batch(
     .map(ArrowBatch::new)
 }
 
-/// Decodes the columns `key` and `value` of a reader's batches; takes the batches out of `stored`.
+/// Decodes the columns `key` and `value` of a reader's batches, and takes the batches out of
+/// `stored`.
 #[pyfunction]
 pub fn decode_reader(
     py: Python<'_>,

@@ -1,7 +1,7 @@
 //! The stores, a file for each kind with its class and its iterator.
 //!
-//! `store_handle.rs` and `row_iterator.rs` are what all kinds share, `windowed.rs` what windows and
-//! sessions share, `put_columns.rs` a result of the versioned store.
+//! `store_handle.rs`, `row_iterator.rs` what all kinds share · `windowed.rs` what windows and
+//! sessions share · `put_columns.rs` the results of puts into the versioned store.
 
 pub mod key_value;
 mod put_columns;

@@ -142,8 +142,8 @@ impl<S: RowScan> RowIterator<S> {
     ) -> PyResult<Option<R>> {
         run_attached(py, || self.db.process().check())?;
         loop {
-            // Never waits for the lock with the GIL: another thread may hold the lock and wait for
-            // the GIL, to log.
+            // This never waits for the lock with the GIL: another thread may hold the lock and wait
+            // for the GIL, to log.
             if self.db.is_open()
                 && let Some(mut rows) = self.rows.try_lock()
                 && let Some((key, value, rest)) = rows.chunk.current()

@@ -10,8 +10,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-/// Which rows a scan returns, as Python passes it: first and last key, two times, backward. The
-/// times of windows are first and last start, those of sessions earliest end and latest start.
+/// Which rows a scan returns, as Python passes it: first and last key, two times, and whether the
+/// order is reversed. The times of windows are the first and the last start, those of sessions the
+/// earliest end and the latest start.
 pub type Selection = (Option<PyBackedBytes>, Option<PyBackedBytes>, i64, i64, bool);
 
 /// A key, a start and an end for Python.
