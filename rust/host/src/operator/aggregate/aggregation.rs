@@ -70,7 +70,8 @@ impl Aggregation {
         })
     }
 
-    /// The order in which the rows are processed: sorted only if the result depends on it.
+    /// Returns the order in which the rows are processed. They are sorted only if the result
+    /// depends on their order.
     fn order(&self) -> RowOrder {
         let is_ordered = self.spec.timed
             || self
@@ -130,8 +131,8 @@ impl Aggregation {
         Ok(())
     }
 
-    /// Passes the rows to the functions: all at once, or a part at a time if they have outgrown
-    /// their memory.
+    /// Passes the rows to the functions, all at once. If the rows have outgrown their memory, it
+    /// passes them a part at a time.
     fn update(&mut self, mut assigned: Vec<Assigned>, access: &mut Access<'_>) -> Result<()> {
         let order = self.order();
         let Self {
@@ -165,7 +166,7 @@ impl Aggregation {
     }
 }
 
-/// The groups that have new rows.
+/// Returns the groups that have new rows.
 fn touched_groups(assigned: &[Assigned], count: usize) -> Vec<usize> {
     let mut is_touched = vec![false; count];
     assigned
@@ -174,7 +175,7 @@ fn touched_groups(assigned: &[Assigned], count: usize) -> Vec<usize> {
     (0..count).filter(|group| is_touched[*group]).collect()
 }
 
-/// The codec of a group's state.
+/// Returns the codec of a group's state.
 fn codec(accumulators: &[Box<dyn Accumulator>]) -> Result<RowCodec> {
     let types = accumulators
         .iter()

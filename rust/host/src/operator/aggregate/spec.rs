@@ -100,7 +100,7 @@ impl AggregateFunction {
         Self::CollectSet,
     ];
 
-    /// Its name in Spark.
+    /// The function's name in Spark.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",

@@ -66,8 +66,8 @@ pub struct HoppingWindow {
 }
 
 impl HoppingWindow {
-    /// The starts of the windows that hold `time`, the earliest first. Windows that would start
-    /// before the least time are left out.
+    /// Returns the starts of the windows that hold `time`, the earliest first. Windows that would
+    /// start before the least time are left out.
     pub fn starts(self, time: i64) -> impl Iterator<Item = i64> {
         let into = time.rem_euclid(self.slide);
         let count = (self.length - into - 1) / self.slide + 1;

@@ -92,7 +92,7 @@ impl InputBatch {
         self.batch.num_rows()
     }
 
-    /// About how much memory the batch takes, in bytes.
+    /// Returns about how much memory the batch takes, in bytes.
     pub fn bytes(&self) -> usize {
         let columns: usize = self
             .batch
@@ -111,7 +111,7 @@ impl InputBatch {
             + self.hashes.len() * size_of::<u128>()
     }
 
-    /// About how many bytes a row's columns have.
+    /// Returns about how many bytes a row's columns have.
     #[inline]
     pub fn row_bytes(&self, row: usize) -> usize {
         self.content.get(row).len()

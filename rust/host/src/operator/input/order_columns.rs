@@ -25,7 +25,8 @@ pub struct SideOrder {
 }
 
 impl SideOrder {
-    /// The columns with these indices in a payload. `kind`: the operator's kind.
+    /// Selects the columns with these indices in a payload. Errors name `kind`, the operator's
+    /// kind.
     ///
     /// # Errors
     /// `InvalidValue` for an index out of range.

@@ -154,7 +154,7 @@ impl InputRows {
             .map_or(&[], |batches| batches[place.input()].get(place.row()))
     }
 
-    /// About how many bytes a row's columns have.
+    /// Returns about how many bytes a row's columns have.
     #[inline]
     pub fn row_bytes(&self, place: RowPlace) -> usize {
         self.inputs[place.input()].row_bytes(place.row())

@@ -57,7 +57,7 @@ impl OperatorSpec for ForeignJoinSpec {
         &self.rows
     }
 
-    /// The left rows by (foreign key, own key), and the right table.
+    /// Returns the stores of the left rows by (foreign key, left key), and of the right table.
     fn stores(&self) -> Vec<StoreSpec> {
         table_stores(self.history_retention)
     }

@@ -23,7 +23,8 @@ pub struct Access<'a> {
 
 /// One function over all groups of an epoch.
 pub trait Accumulator: Send {
-    /// Takes the state types of the user's functions from the worker: a column for each function.
+    /// Takes the state types of the user's functions, which the worker has sent: a column for each
+    /// function.
     ///
     /// # Errors
     /// `InvalidState` if the worker does not know this function.
@@ -57,7 +58,7 @@ pub trait Accumulator: Send {
     /// As [`Self::update`].
     fn merge(&mut self, merges: &[GroupMerge], access: &mut Access<'_>) -> Result<()>;
 
-    /// The states to store: a row for each group.
+    /// Returns the states to store, a row for each group.
     ///
     /// # Errors
     /// `Serialization` for columns that cannot be assembled.

@@ -48,7 +48,7 @@ struct Picked {
 }
 
 impl Pick {
-    /// A value of a column. `timed`: whether the rows have times.
+    /// Picks values of a column. `timed` is whether the rows have times.
     ///
     /// # Errors
     /// `InvalidType` for a column whose values cannot be stored.

@@ -22,7 +22,7 @@ pub struct StoredItem {
     pub count: u64,
 }
 
-/// The start of the keys of a group's items, for a column of the result.
+/// Returns the start of the keys of a group's items, for a column of the result.
 pub fn prefix(column: u16, group: usize, access: &Access<'_>) -> Vec<u8> {
     let mut prefix = Vec::with_capacity(access.groups.key(group).len() + 32);
     push_key_part(access.groups.key(group), &mut prefix);

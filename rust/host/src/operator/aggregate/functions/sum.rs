@@ -129,7 +129,7 @@ pub struct Sum<A: Addable> {
 }
 
 impl Sum<OfInt64> {
-    /// The sum of a column, if it can be summed.
+    /// Returns the sum of a column, if its type can be summed.
     pub fn accumulator(column: usize, field: &Field) -> Option<Box<dyn Accumulator>> {
         fn of<A: Addable>(
             column: usize,

@@ -83,7 +83,7 @@ impl UserFunction {
         (0..self.state.len()).map(column).collect()
     }
 
-    /// About how many bytes a state has.
+    /// Returns about how many bytes a state has.
     fn state_bytes(&self, (batch, row): (usize, usize)) -> usize {
         let sliced = |column: &ArrayRef| {
             column

@@ -48,8 +48,8 @@ pub fn end(worker: &mut dyn Worker) -> Result<Digest> {
         .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the last call: {error}")))
 }
 
-/// Gives the worker a task and returns the task's result. `aggregate`: the column of the result
-/// whose function the task is for.
+/// Gives the worker a task and returns the task's result. `aggregate` is the number of the function
+/// that the task is for.
 ///
 /// # Errors
 /// Those of the worker.

@@ -114,7 +114,7 @@ impl WindowClock {
             .is_some_and(|(grace, before)| time.saturating_add(grace) < before)
     }
 
-    /// Whether a window was closed before the epoch. `end`: the first moment after it.
+    /// Whether a window was closed before the epoch. `end` is the first moment after the window.
     pub fn was_closed(&self, end: i64) -> bool {
         end <= self.was_closed
     }
@@ -173,7 +173,7 @@ impl WindowClock {
         self.now
     }
 
-    /// The progress to store after the epoch. `retained`: the earliest time of a group that the
+    /// The progress to store after the epoch. `retained` is the earliest time of a group that the
     /// store retains after the epoch under the present settings.
     pub fn progress(&self, retained: i64) -> Option<TimeProgress> {
         self.now.map(|time| TimeProgress {

@@ -44,8 +44,8 @@ impl SlidingWindows {
         }
     }
 
-    /// The last moments of the two windows that a row makes: the window that ends with it, and the
-    /// window that begins after it.
+    /// Returns the last moments of the two windows that a row makes: the window that ends with it,
+    /// and the window that begins after it.
     fn ends(&self, time: i64) -> [i64; 2] {
         [time, time.saturating_add(self.length).saturating_add(1)]
     }
