@@ -115,8 +115,7 @@ impl Items {
         Err(Error::new(ErrorKind::Serialization, text).key(key))
     }
 
-    /// Returns how many bytes the result of some items takes while it is built. The number
-    /// saturates: a corrupt count may be any number.
+    /// Returns how many bytes a result takes while it is built; it saturates for a corrupt count.
     fn size<'a>(&self, items: impl Iterator<Item = &'a StoredItem>) -> usize {
         let size = |item: &StoredItem| {
             let value = self.value(item).len().max(size_of::<&[u8]>());
