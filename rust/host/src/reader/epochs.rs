@@ -1,4 +1,4 @@
-//! Which epochs of a root are final, and what they are.
+//! Finds the final epochs of a root, and their decisions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::root::Root;
 
 /// How many decisions are held in memory.
 const CACHED: usize = 256;
-/// How long a decision is believed before the root's id and the rewinds are read again.
+/// How long cached decisions are used before a read checks the root's id and the rewinds again.
 const BELIEVED: Duration = Duration::from_millis(500);
-/// How often Spark's commits are looked at while a reader waits for an epoch.
+/// How long a read that waits for an epoch pauses between two reads of Spark's commit log.
 const POLL: Duration = Duration::from_millis(20);
-/// The same in an object store, where each look is a request.
+/// The same pause for an object store, where each check is a request.
 const REMOTE_POLL: Duration = Duration::from_millis(500);
 
 /// The final epochs of a root.
@@ -29,7 +29,7 @@ pub struct FinalEpochs {
     known: Mutex<KnownDecisions>,
 }
 
-/// Decisions that were read since the last look at the rewinds.
+/// The cached decisions. A new rewind clears them.
 struct KnownDecisions {
     decisions: BTreeMap<Epoch, Arc<EpochDecision>>,
     rewind: RunNumber,
@@ -37,7 +37,7 @@ struct KnownDecisions {
 }
 
 impl FinalEpochs {
-    /// The epochs of a root with this id and so many partitions.
+    /// Makes the reader of a root's epochs; the root has this id and this many partitions.
     pub fn new(root: Arc<Root>, root_id: String, partitions: u32) -> Self {
         let known = KnownDecisions {
             decisions: BTreeMap::new(),
@@ -57,7 +57,7 @@ impl FinalEpochs {
         &self.root_id
     }
 
-    /// Looks for rewinds again at the next call.
+    /// Makes the next call check for rewinds.
     pub fn look_again(&self) {
         self.known.lock().checked = None;
     }
@@ -65,8 +65,8 @@ impl FinalEpochs {
     /// Returns the newest epoch that Spark has committed and that is decided; none before the
     /// first.
     ///
-    /// Newer committed epochs have no decision yet: no operator ran in them, or their runs have
-    /// different results, of which the next session chooses.
+    /// A newer committed epoch may have no decision yet: no operator ran in it, or its runs have
+    /// different results and the next session decides.
     ///
     /// # Errors
     /// `StateMismatch` if the root was deleted, or deleted and made again; `Restore` for an object
@@ -78,7 +78,7 @@ impl FinalEpochs {
                 return Ok(Some(epoch));
             }
             next = epoch.previous();
-            // The log does not reach further back.
+            // The log has no older epochs.
             if next.is_some_and(|next| self.is_before_log(next).unwrap_or(true)) {
                 return Ok(None);
             }
@@ -86,7 +86,7 @@ impl FinalEpochs {
         Ok(None)
     }
 
-    /// As [`FinalEpochs::newest`], and waits until it is at least `bound`.
+    /// Returns the newest final epoch. Waits until it is at least `bound`.
     ///
     /// # Errors
     /// `NotUpToBound` if it is not after `timeout`.
@@ -175,13 +175,14 @@ impl FinalEpochs {
         Ok(Some(decision))
     }
 
-    /// As [`FinalEpochs::find`], and not from memory: an epoch that was just taken back is none,
-    /// also if a new run has staged it again.
+    /// As [`FinalEpochs::find`], but without the cache. None for an epoch that a rewind has just
+    /// taken back, even if a new run has staged it again.
     ///
     /// # Errors
     /// As [`FinalEpochs::newest`].
     pub fn find_now(&self, epoch: Epoch) -> Result<Option<EpochDecision>> {
-        // Before the decision: what is staged now may have been committed later.
+        // The commit log is read first. In the other order, objects of an uncommitted epoch could
+        // count.
         if self
             .root
             .spark

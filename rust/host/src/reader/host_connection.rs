@@ -49,7 +49,8 @@ impl From<io::Error> for ReadFailure {
     }
 }
 
-/// A host that is slow is not asked again: it would do the same work again.
+/// Maps the error of a wait for rows. A slow host is not asked again, because it would repeat the
+/// work.
 fn slow(error: io::Error) -> ReadFailure {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -85,12 +86,12 @@ pub struct TableCall<'a> {
 }
 
 impl TableCall<'_> {
-    /// Whether a request is larger than usual, and its keys may be divided.
+    /// Whether a request is larger than usual, and its keys can be divided over several requests.
     fn may_divide(&self, request: &EncodedRequest, batch: &RecordBatch) -> bool {
         !request.is_usual() && self.call.rows == ReadRows::Get && batch.num_rows() > 1
     }
 
-    /// Checks that a host takes a request of so many bytes.
+    /// Checks that a request of this many bytes is not too large for a host.
     fn check_size(&self, bytes: usize) -> Result<()> {
         check_size(bytes, || {
             let Self {
@@ -115,7 +116,7 @@ fn check_size(bytes: usize, what: impl FnOnce() -> String) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidValue, text))
 }
 
-/// What a host has of a partition.
+/// The result of a request to a host.
 pub type FromHost<T> = std::result::Result<T, ReadFailure>;
 
 impl HostConnection {
@@ -123,6 +124,7 @@ impl HostConnection {
     ///
     /// # Errors
     /// `Elsewhere` if the host does not answer or rejects the token: another process listens there.
+    /// The host's if it serves too many readers.
     pub fn connect(address: &ReaderAddress) -> FromHost<Self> {
         let endpoint = match (&address.endpoint, address.machine == machine::name()) {
             (None, _) => Endpoint::Unix(address.socket.clone()),
@@ -140,8 +142,7 @@ impl HostConnection {
         message::send(&mut connection.writer, MessageKind::Hello, token)?;
         match message::receive(&mut connection.reader, MAX_GREETING)? {
             Some((MessageKind::Welcome, _)) => {}
-            // The host is there, and serves too many readers: copies for all of them would cost
-            // more.
+            // The host serves too many readers. Copies for all of them would cost more.
             Some((MessageKind::Refused, payload)) => {
                 return Err(ReadFailure::Failed(message::decode_error(&payload)));
             }
@@ -203,7 +204,7 @@ impl HostConnection {
         self.send(&ReadRequest::Unpin { view })
     }
 
-    /// Tells the host that its views are still needed: it ends connections that are idle.
+    /// Resets the host's limit for idle connections, so that the views of this one stay open.
     ///
     /// # Errors
     /// The connection's.
@@ -214,8 +215,8 @@ impl HostConnection {
 
     /// Reads rows of a view. Many keys need several requests.
     ///
-    /// # Errors
     /// `InvalidValue` for a key or a bound that is too large for a request, and nothing is sent;
+    /// otherwise the host's, the connection's, and those of `emit`.
     /// the host's, the connection's, and those of `emit`.
     pub fn rows(
         &mut self,
@@ -264,7 +265,7 @@ impl HostConnection {
         };
         let request = EncodedRequest::new(&request, Some(batch))?;
         if table.may_divide(&request, batch) {
-            // The answers to all of its requests are of one view.
+            // All requests read one view, so all answers are of one epoch.
             let Some((view, at)) = self.pin(target)? else {
                 return Ok(None);
             };
@@ -278,8 +279,8 @@ impl HostConnection {
     }
 
     /// Reads the rows of a few keys of the newest final epoch as they are stored, and returns the
-    /// epoch with them. No rows: they are too large for this. None: the host has no database of
-    /// the partition.
+    /// epoch with them. Returns no rows if they are too large for this, and no epoch if the host
+    /// has no database of the partition.
     ///
     /// # Errors
     /// The host's, and the connection's.
@@ -342,7 +343,7 @@ fn unexpected(answer: &ReadAnswer) -> ReadFailure {
     ReadFailure::Failed(Error::new(ErrorKind::InvalidState, text))
 }
 
-/// Whether a read may be sent again elsewhere.
+/// Maps a failure to none if the read may be sent elsewhere.
 pub fn failed<T>(result: FromHost<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -18,8 +18,8 @@ use crate::net::read::{ReadEpoch, ReadTarget};
 use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionDecision, PartitionId};
 use crate::root::{ReaderAddress, Root};
 
-/// How long the address of a partition's host is believed, and how long a host that does not answer
-/// is not asked again.
+/// How long an address of a partition's host is used before the root is read again. A host that
+/// does not answer is not asked again for as long.
 const BELIEVED: Duration = Duration::from_secs(1);
 /// The most idle connections to one host.
 const IDLE: usize = 8;
@@ -31,11 +31,11 @@ pub struct LiveHosts {
     root: Arc<Root>,
     epochs: Arc<FinalEpochs>,
     addresses: Mutex<HashMap<(OperatorName, PartitionId), KnownAddress>>,
-    /// By the host's token, each with the time since which it is idle.
+    /// By the host's token. Each connection has the time since which it is idle.
     idle: Mutex<HashMap<String, Vec<(Instant, HostConnection)>>>,
 }
 
-/// What was last found out about a partition's host.
+/// The last known address of a partition's host.
 #[derive(Clone)]
 struct KnownAddress {
     since: Instant,
@@ -137,7 +137,8 @@ impl LiveHosts {
             if let Some(answer) = failed(request(&mut connection))? {
                 return Ok(Some((connection, answer)));
             }
-            // The views of a held connection have ended with it. An idle one may have ended before.
+            // A held connection's views have ended with it. An idle connection may have ended
+            // earlier.
             if is_held {
                 return Ok(None);
             }
@@ -148,7 +149,7 @@ impl LiveHosts {
         }))
     }
 
-    /// Whether a view is of what the root says that the epoch is. A host that stalled during a
+    /// Whether the chain of a view is the one of the root's decision. A host that stalled during a
     /// rewind has another state.
     fn is_decided(
         &self,
@@ -188,7 +189,7 @@ impl LiveHosts {
         if let Some(known) = self.believed(&key) {
             return known.address;
         }
-        // Another user may read the root, and not the tokens of its hosts.
+        // The user may have the right to read the root, but not the tokens of its hosts.
         let newest = self.root.readers.newest(operator, partition);
         let newest = newest.unwrap_or_else(|error| {
             log::info!("operator {operator}, partition {partition}: no host is asked: {error}");
@@ -204,7 +205,7 @@ impl LiveHosts {
             .iter()
             .map(|partition| (operator.clone(), *partition));
         let unknown: Vec<_> = keys.filter(|key| self.believed(key).is_none()).collect();
-        // The address of a single one costs no more.
+        // A single address costs one request, too.
         if unknown.len() < 2 {
             return;
         }
@@ -223,20 +224,20 @@ impl LiveHosts {
         }
     }
 
-    /// What was found out about a partition's host a short while ago.
+    /// The last known address of a partition's host, if it is recent.
     fn believed(&self, key: &(OperatorName, PartitionId)) -> Option<KnownAddress> {
         let addresses = self.addresses.lock();
         let known = addresses.get(key)?;
         (known.since.elapsed() < BELIEVED).then(|| known.clone())
     }
 
-    /// Whether the host of a partition has just not answered.
+    /// Whether a recent request found no host of a partition, or got no answer.
     fn is_silent(&self, operator: &OperatorName, partition: PartitionId) -> bool {
         let known = self.believed(&(operator.clone(), partition));
         known.is_some_and(|known| known.address.is_none())
     }
 
-    /// Does not ask the host of a partition again for a while.
+    /// Records that a partition's host does not answer, so that it is not asked again for a while.
     fn forget(&self, operator: &OperatorName, partition: PartitionId) {
         self.remember((operator.clone(), partition), None);
     }
@@ -257,7 +258,7 @@ impl LiveHosts {
     /// Keeps a connection for the next read; `host` is the host's token.
     fn give_back(&self, host: &str, connection: HostConnection) {
         let mut idle = self.idle.lock();
-        // Also those to hosts that have ended.
+        // This also drops connections to hosts that have ended.
         idle.retain(|_, connections| {
             connections.retain(|(since, _)| since.elapsed() < IDLE_TIME);
             !connections.is_empty()

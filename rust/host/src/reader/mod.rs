@@ -1,10 +1,10 @@
 //! Reads the state of a query from outside: from any process that can read the root.
 //!
 //! A [`StateReader`] finds the newest final epoch (`epochs.rs`), the tables (`table_catalog.rs`)
-//! and the partition of each key (`routing/`). It asks the state hosts that serve the
-//! partitions (`live.rs`). If none answers, it reads from copies of its own that it makes from
-//! snapshots and log (`copies/`), and moves them on with each new epoch. The changes of a table are
-//! read from the log alone (`changes/`). `report/` says what ails each partition.
+//! and the partition of each key (`routing/`). It asks the state hosts that serve the partitions
+//! (`live.rs`). If they do not answer, it reads copies that it makes from snapshots and log
+//! (`copies/`), and moves them on with each new epoch. The changes of a table are read from the log
+//! alone (`changes/`). `report/` says what is wrong with each partition.
 
 mod changes;
 mod copies;

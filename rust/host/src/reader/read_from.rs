@@ -1,4 +1,4 @@
-//! What a read asks for, and what it gets.
+//! Which state a read asks for, and which one its rows are of.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ pub struct ReadFrom {
     pub exactly: Option<Epoch>,
     /// This epoch or a newer one.
     pub at_least: Option<Epoch>,
-    /// How long to wait for `at_least`, or for a host.
+    /// How long to wait for `at_least`, for a host, or for room for a copy.
     pub timeout: Duration,
     /// Whether copies of the partitions are read.
     pub offline: Offline,
-    /// What is seen of the next epoch; none: as the query's `State` says.
+    /// Whether staged changes of the next epoch are read; none: as the query's `State` says.
     pub isolation_level: Option<IsolationLevel>,
-    /// If no state host answers, the copies that the reader has are read at the epoch at which they
-    /// are.
+    /// Whether the reader's copies may be read at the epoch that they have, if no state host
+    /// answers.
     pub stale_ok: bool,
 }
 
@@ -30,13 +30,13 @@ impl ReadFrom {
     /// The isolation level of the read; `default` is that of reads that name none.
     ///
     /// # Errors
-    /// `InvalidValue` for `READ_UNCOMMITTED` at an exact epoch: only after the newest final one
-    /// another may be staged.
+    /// `InvalidValue` for `READ_UNCOMMITTED` at an exact epoch: only the epoch after the newest
+    /// final one may be staged.
     pub fn isolation_level(&self, default: IsolationLevel) -> Result<IsolationLevel> {
         match (self.exactly, self.isolation_level) {
             (Some(_), Some(IsolationLevel::ReadUncommitted)) => Err(Error::new(
                 ErrorKind::InvalidValue,
-                "READ_UNCOMMITTED is of the newest epochs: leave epoch out",
+                "READ_UNCOMMITTED reads the newest epochs only: leave epoch out",
             )),
             (Some(_), _) => Ok(IsolationLevel::ReadCommitted),
             (None, level) => Ok(level.unwrap_or(default)),
@@ -61,14 +61,14 @@ pub enum Offline {
 pub struct AnswerState {
     /// The final epoch, the same one in all partitions.
     pub epoch: Epoch,
-    /// What is seen of the next epoch.
+    /// Whether the rows contain staged changes of the next epoch.
     pub isolation_level: IsolationLevel,
     /// How many final epochs are newer, if the read allows this ([`ReadFrom::stale_ok`]); else 0.
     pub behind: u64,
 }
 
 impl AnswerState {
-    /// The state after a final epoch, and nothing of the next one.
+    /// The state after a final epoch, without changes of the next one.
     pub fn of_final(epoch: Epoch) -> Self {
         Self {
             epoch,
@@ -78,7 +78,7 @@ impl AnswerState {
     }
 }
 
-/// Rows of a read, with what they are of.
+/// Rows of a read, and the state that they are of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowsAtEpoch {
     /// The columns of all batches.

@@ -10,11 +10,12 @@ use crate::protocol::EpochDecision;
 /// Where the rows of a read come from, all of one epoch.
 pub(super) struct ReadSource {
     pub(super) state: AnswerState,
-    /// What the epoch was when the read began: after a rewind another one has its number.
+    /// The decision of the epoch when the read began. After a rewind, the epoch may have another
+    /// one.
     pub(super) decision: Arc<EpochDecision>,
-    /// None: the reader's own copies.
+    /// None: the reader reads its own copies.
     pub(super) views: Option<PinnedViews>,
-    /// How long to wait for a place for a copy.
+    /// How long to wait for room for a copy.
     pub(super) timeout: Duration,
 }
 

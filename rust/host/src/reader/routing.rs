@@ -1,4 +1,4 @@
-//! Which partitions a read asks.
+//! Finds the partitions that a read asks.
 
 mod partitioning;
 
@@ -46,8 +46,9 @@ impl Routing {
         Err(Error::new(ErrorKind::InvalidValue, text))
     }
 
-    /// The partitions that keys are asked of, each with the rows of its keys, at most [`MAX_KEYS`],
-    /// about in the order of the keys if there are many.
+    /// Returns the partitions that may have the keys, each with the numbers of its rows in `keys`.
+    /// A partition with more than [`MAX_KEYS`] rows comes several times. If there are many keys,
+    /// they are about in ascending order.
     ///
     /// # Errors
     /// As [`partitions_of`] and [`KeyForm::encode`](crate::tables::KeyForm::encode).

@@ -13,7 +13,7 @@ use super::table_catalog::NamedTable;
 use crate::partition::{STAGE_IDLE, StagedEpoch, StagedSource};
 use crate::protocol::{Digest, Epoch, PartitionDecision, PartitionId};
 
-/// How long a reader without copies waits before it asks the hosts again.
+/// How long a reader that may not use copies waits before it asks the hosts again.
 const RETRY: Duration = Duration::from_millis(50);
 
 impl StateReader {
@@ -37,7 +37,7 @@ impl StateReader {
             (None, Some(least)) => self.epochs.newest_at_least(least, from.timeout)?,
             (None, None) => Epoch(0),
         };
-        // Without keys there is nothing that a host could answer.
+        // Without partitions, there is nothing to ask a host for.
         let asks_hosts = from.offline != Offline::Only && !partitions.is_empty();
         loop {
             if asks_hosts
@@ -105,7 +105,7 @@ impl StateReader {
         } else {
             None
         };
-        // An epoch that was taken back since is not read.
+        // An epoch that a rewind has taken back is not read.
         let stale = held.filter(|held| (least..newest).contains(held));
         match stale {
             Some(held) if self.epochs.find(held)?.is_some() => {
@@ -135,7 +135,7 @@ impl StateReader {
             stores: known.entry.stores.clone(),
         };
         let (state, decision) = (from.state, &from.decision);
-        // The copies of all partitions are of the same decision.
+        // All partitions use the decision of the beginning of the read.
         let decide = |epoch| {
             if epoch == state.epoch {
                 return Ok(Arc::clone(decision));
@@ -162,7 +162,7 @@ impl StateReader {
             memory: self.replicas.staging(),
         };
         let (transaction, staged) = view.staged.view(&source, &view.db, view.transaction)?;
-        // The next read may be soon, or there is none.
+        // The next read may use it soon. Otherwise its memory is freed.
         view.staged.drop_when_unused(STAGE_IDLE);
         Ok(CopyView {
             db: view.db,
@@ -177,8 +177,8 @@ impl StateReader {
 pub(super) struct CopyView {
     pub(super) db: Arc<Database>,
     pub(super) transaction: Transaction,
-    /// Holds the memory of what is staged of the next epoch.
+    /// Holds the memory of the staged changes of the next epoch.
     _staged: Option<Arc<StagedEpoch>>,
-    /// Dropped last: the copy may be deleted then.
+    /// Dropped last, because the copy may then be deleted.
     _held: HeldCopy,
 }

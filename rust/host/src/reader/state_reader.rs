@@ -128,7 +128,7 @@ impl StateReader {
     /// Sends bytes to the host of a partition, and returns what comes back: the same. None if no
     /// host answers.
     ///
-    /// It takes as long as the least read could.
+    /// No read can be faster than this.
     ///
     /// # Errors
     /// `InvalidValue` for an invalid name of an operator; the host's.
@@ -144,8 +144,8 @@ impl StateReader {
         })
     }
 
-    /// The memory of what this reader has staged of epochs that are not final, in bytes. It is
-    /// returned some seconds after the last read.
+    /// The memory of this reader's staged changes of epochs that are not final, in bytes. It is
+    /// freed some seconds after the last read.
     pub fn staged_bytes(&self) -> usize {
         self.replicas.staging().held()
     }
@@ -174,8 +174,8 @@ impl StateReader {
     /// Scans rows of all partitions, one partition after the other: within one, rows come in the
     /// order of the keys, or in the order of time in a window or session table.
     ///
-    /// `batch`: the bounds that the call names. `partition`: the only one whose rows are read. The
-    /// epoch stays the same until the stream is dropped.
+    /// `batch` has the bounds that the call names. `partition` limits the scan to one partition.
+    /// The epoch stays the same until the stream is dropped.
     ///
     /// # Errors
     /// As `StateReader::get`; `InvalidValue` if there is no such partition.
@@ -193,7 +193,7 @@ impl StateReader {
             None => self.routing.of_bounds(&known.table, &call, &batch)?,
         };
         let mut source = self.source(&known, (&partitions, 1), from)?;
-        // Read after the epoch: it has all columns that the epoch's rows have.
+        // The table is read after the epoch is known, so it has all columns of the epoch's rows.
         let known = self.catalog.renewed(known)?;
         let call = known.explicit(&call, call.rows);
         let schema = known.table.schema_of(&call)?;
@@ -229,8 +229,9 @@ impl StateReader {
         })
     }
 
-    /// Whether no earlier read of this reader was of a newer epoch. A host that lags behind is not
-    /// believed. After a rewind the newest final epoch is an older one.
+    /// Whether an answer of this epoch may be used: no earlier read of this reader was of a newer
+    /// epoch. So a host that lags behind is not used. After a rewind, the newest final epoch is
+    /// accepted, although it is older.
     pub(super) fn is_newest_seen(&self, epoch: Epoch) -> Result<bool> {
         let seen = self.seen.fetch_max(epoch.0, Ordering::Relaxed);
         if epoch.0 >= seen {
@@ -265,7 +266,7 @@ impl StateReader {
             Err(ReadFailure::Failed(error)) => return Err(error),
             Err(ReadFailure::Elsewhere(why)) => why,
         };
-        // What is staged of the next epoch may have changed since.
+        // The staged changes of the next epoch may have changed since.
         let is_same = given == 0 || source.state.isolation_level.is_committed();
         if !may_copy || !is_same {
             let text = format!("the state host of a scan has ended ({why}): scan again");

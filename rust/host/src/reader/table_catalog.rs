@@ -63,8 +63,8 @@ impl NamedTable {
         }
     }
 
-    /// The call with explicit columns: a host may have read the table at another start of the
-    /// query, with others or in another order.
+    /// Returns the call with explicit columns. A host may have read the table at another start of
+    /// the query, with other columns or another order.
     pub fn explicit(&self, call: &ReadCall, rows: ReadRows) -> ReadCall {
         let names = || {
             let fields = self.table.schema().fields().iter();
@@ -168,7 +168,7 @@ impl TableCatalog {
         })
     }
 
-    /// Reads a table again: it may have more columns since.
+    /// Reads a table again, because it may have more columns now.
     ///
     /// # Errors
     /// As [`TableCatalog::named`].

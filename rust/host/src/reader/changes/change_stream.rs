@@ -10,18 +10,19 @@ use crate::reader::epochs::FinalEpochs;
 use crate::root::Root;
 use crate::tables::{EmitRows, TableChanges};
 
-/// The epochs of some partitions of an operator.
+/// Reads the changes of some partitions of an operator.
 pub struct ChangeStream {
     root: Arc<Root>,
     operator: OperatorName,
     partitions: Vec<PartitionId>,
     epochs: Arc<FinalEpochs>,
-    /// The chain of each partition after the epoch that was read last; none before the first.
+    /// The digest of each partition's chain after the last epoch that was read; none before the
+    /// first.
     chains: Vec<Option<Digest>>,
 }
 
 impl ChangeStream {
-    /// Reads nothing yet.
+    /// Makes a stream; [`ChangeStream::read`] reads.
     pub fn new(
         root: Arc<Root>,
         epochs: Arc<FinalEpochs>,
@@ -37,7 +38,7 @@ impl ChangeStream {
         }
     }
 
-    /// Reads epochs, both included, and passes their changes to `emit`.
+    /// Reads the epochs from `first` to `last`, both included, and passes their changes to `emit`.
     ///
     /// # Errors
     /// `ChangesLost` if an epoch is removed meanwhile, `Restore` for an object that is damaged or
@@ -75,12 +76,13 @@ impl ChangeStream {
         changes.flush(epoch, emit)
     }
 
-    /// Reads the object that decided an epoch, and checks that it follows the epoch before.
+    /// Reads a partition's object of a decided epoch, and checks that it continues the epoch
+    /// before.
     fn object(&mut self, place: usize, decision: &EpochDecision) -> Result<DecidedEpoch> {
         let partition = self.partitions[place];
         let read = DecidedEpoch::read(&self.root, &self.operator, partition, decision)?;
         match (read.decided(), self.chains[place]) {
-            // The operator begins later.
+            // The operator takes part from a later epoch on.
             (None, None) => {}
             (None, Some(_)) => {
                 return Err(not_evaluated(&self.root, &self.operator, decision.epoch));

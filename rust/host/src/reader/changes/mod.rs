@@ -1,5 +1,5 @@
-//! The changes of a table, from the log: which epochs a read is of (`read.rs`), and the objects
-//! that decided them (`change_stream.rs`).
+//! Reads the changes of a table from the log: `read.rs` finds the epochs, `change_stream.rs` reads
+//! their objects.
 
 mod change_stream;
 mod read;

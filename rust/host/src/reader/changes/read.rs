@@ -15,9 +15,9 @@ use crate::tables::TableChanges;
 /// The epochs of a read of changes, both included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EpochSpan {
-    /// The first; none: the oldest of the log.
+    /// The first epoch; none: the oldest one of the log.
     pub from: Option<Epoch>,
-    /// The last; none: the newest final one.
+    /// The last epoch; none: the newest final one.
     pub to: Option<Epoch>,
 }
 
@@ -47,8 +47,8 @@ impl StateReader {
         Ok(oldest.map(|oldest| oldest.max(known.entry.first_epoch)))
     }
 
-    /// Reads the changes of a table from the log: by epoch, then by partition, then in the order of
-    /// the log. `partition`: only of this one.
+    /// Reads the changes of a table from the log. They are ordered by epoch, then by partition,
+    /// then as in the log. `partition` limits them to one partition.
     ///
     /// # Errors
     /// `ChangesLost` if the log no longer holds an epoch of the span; it names the oldest one that
@@ -71,7 +71,8 @@ impl StateReader {
             Some(to) => Some(to),
             None => self.epochs.newest()?,
         };
-        // Read after the epoch: it has all columns that the epochs' rows have.
+        // The table is read after the last epoch is known, so it has all columns of the epochs'
+        // rows.
         let known = self.catalog.renewed(known)?;
         let changes = TableChanges::new(Arc::clone(&known.table))?;
         let schema = Arc::clone(changes.schema());

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 /// Where a reader's copies are, and how much of the disk they may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheSettings {
-    /// The reader makes a folder for its copies below this one; none: the temporary folder.
+    /// The folder in which the reader makes a folder for its copies; none: the temporary folder.
     pub directory: Option<PathBuf>,
-    /// The most bytes of all copies that are not being read.
+    /// The most bytes of all copies. A copy that is being read is not deleted, so they may exceed
+    /// this.
     pub bytes: u64,
 }
 

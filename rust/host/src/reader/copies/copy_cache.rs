@@ -1,4 +1,4 @@
-//! The copies of a reader: which there are, and which one is removed for another.
+//! The copies of a reader, and which of them is deleted to make room for another.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,43 +10,43 @@ use parking_lot::Mutex;
 use super::replica::Replica;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 
-/// How often a read looks for a copy that is no longer read.
+/// How long a read that needs a free copy waits before it checks again.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A replica that calls share.
 type SharedReplica = Arc<Mutex<Replica>>;
 
-/// What a copy is of.
+/// Identifies a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyKey {
     /// The operator.
     pub operator: OperatorName,
     /// The partition.
     pub partition: PartitionId,
-    /// The epoch at which it stays; none: it moves on to newer ones.
+    /// The epoch at which the copy stays; none: the copy moves on to newer epochs.
     pub epoch: Option<Epoch>,
 }
 
-/// How many copies there may be.
+/// The limits of a reader's copies.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyBounds {
     /// The most copies that stay at an epoch.
     pub old: usize,
-    /// The most bytes on the disk of all copies that are not being read.
+    /// The most bytes on the disk of all copies. Only copies that are not being read are deleted.
     pub bytes: u64,
 }
 
 /// The copies of a reader. Reads of the same partition and epoch share one.
 pub struct CopyCache {
     bounds: CopyBounds,
-    /// The one that was used last is the last.
+    /// The least recently used copy is the first.
     copies: Mutex<Vec<CachedCopy>>,
 }
 
 struct CachedCopy {
     key: CopyKey,
     replica: SharedReplica,
-    /// On the disk, when the copy last changed.
+    /// Its bytes on the disk after its last change.
     bytes: u64,
 }
 
@@ -62,21 +62,21 @@ struct FreedCopy(Arc<CopyCache>);
 /// Where a read finds its copy.
 enum Place {
     Found(SharedReplica),
-    /// The copy is new; another one has made room for it, if there was none.
+    /// The copy is new. If there was no room for it, it replaces the second one.
     Made(SharedReplica, Option<CachedCopy>),
     /// All copies are being read.
     None,
 }
 
 impl CachedCopy {
-    /// Calls find copies under the lock of the cache only, so no call can take this one meanwhile.
+    /// The caller holds the lock of the cache, so no other call can take this copy meanwhile.
     fn is_read(&self) -> bool {
         Arc::strong_count(&self.replica) > 1
     }
 }
 
 impl CopyCache {
-    /// No copies yet.
+    /// Makes a cache without copies.
     pub fn new(bounds: CopyBounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
@@ -84,9 +84,9 @@ impl CopyCache {
         })
     }
 
-    /// Returns the copy of a partition; `make` returns a new one.
+    /// Returns the copy with a key. If there is none, adds the one that `make` returns.
     ///
-    /// If there are too many old ones, the one that was not used for the longest time is deleted.
+    /// If there are too many copies of old epochs, the least recently used one is deleted.
     /// If all of them are being read, the call waits for up to `timeout`.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl CopyCache {
             match self.place(key, make)? {
                 Place::Found(replica) => break replica,
                 Place::Made(replica, removed) => {
-                    // Its folder is gone before the next one grows.
+                    // The removed copy's folder is deleted before the new copy grows.
                     drop(removed);
                     break replica;
                 }
@@ -116,7 +116,7 @@ impl CopyCache {
         })
     }
 
-    /// The copy of a partition that moves on, if there is one.
+    /// Returns the copy of a partition that moves on to newer epochs, if there is one.
     pub fn newest(
         self: &Arc<Self>,
         operator: &OperatorName,
@@ -165,8 +165,8 @@ impl CopyCache {
         Ok(Place::Made(replica, removed))
     }
 
-    /// Deletes copies that are not being read, the longest unused ones first, until the others are
-    /// within the bound.
+    /// Deletes copies that are not being read, the least recently used ones first, until the rest
+    /// is within the bound.
     fn make_room(&self) {
         let mut removed = Vec::new();
         {
@@ -206,7 +206,7 @@ impl CopyCache {
         let epoch = key.epoch.map(|epoch| epoch.to_string()).unwrap_or_default();
         let text = format!(
             "operator {}, partition {}: epoch {epoch} needs a copy, and all {} copies of old \
-             epochs are being read, also after {} s: close their scans, read fewer epochs at a \
+             epochs are still being read after {} s: close their scans, read fewer epochs at a \
              time, or give a longer timeout",
             key.operator,
             key.partition,
@@ -223,8 +223,8 @@ impl HeldCopy {
         &self.replica
     }
 
-    /// Notes how many bytes the copy takes on the disk, or is about to take, and deletes others
-    /// that exceed the bound with it.
+    /// Records how many bytes the copy takes on the disk, or will take soon. Then deletes other
+    /// copies if all together exceed the bound.
     pub fn set_bytes(&self, bytes: u64) {
         let cache = &self.freed.0;
         let mut copies = cache.copies.lock();
@@ -300,7 +300,7 @@ mod tests {
             self.cache.get_or_make(&key, Duration::ZERO, &make)
         }
 
-        /// The epochs of the copies, the longest unused one first.
+        /// The epochs of the copies, the least recently used one first.
         fn epochs(&self) -> Vec<Option<i64>> {
             let copies = self.cache.copies.lock();
             copies

@@ -12,7 +12,7 @@ use crate::partition::{DecidedEpoch, StagedEpochs, position};
 use crate::protocol::{Digest, Epoch, EpochDecision, OperatorName, PartitionDecision, PartitionId};
 use crate::root::{Root, SnapshotId, SnapshotTransfer};
 
-/// What a replica is a copy of.
+/// The partition that a replica is a copy of.
 #[derive(Clone)]
 pub struct ReplicaSource {
     /// The root.
@@ -32,7 +32,7 @@ pub struct ReplicaSource {
 /// Finds the decision of an epoch, and fails if there is none.
 pub type Decide<'a> = dyn Fn(Epoch) -> Result<Arc<EpochDecision>> + 'a;
 
-/// Notes how many bytes a copy takes on the disk, or is about to take.
+/// Records how many bytes a copy takes on the disk, or will take soon.
 pub type NoteBytes<'a> = dyn Fn(u64) + Sync + 'a;
 
 /// A copy of a partition's database in a directory of the reader.
@@ -54,7 +54,7 @@ pub struct ReplicaView {
 }
 
 impl Replica {
-    /// A replica in this directory, which is made with the first view.
+    /// Makes a replica. Its first view creates the directory.
     pub fn new(source: ReplicaSource, directory: PathBuf) -> Self {
         Self {
             source,
@@ -75,7 +75,7 @@ impl Replica {
         position::applied(db, self.source.partition)
     }
 
-    /// Brings the copy to an epoch, which is not before its last one, and returns a view of it.
+    /// Moves the copy to an epoch, which is not before its last one, and returns a view of it.
     ///
     /// # Errors
     /// `Restore` if the root no longer holds what the epoch's state is made of; `Io` if the disk
@@ -88,7 +88,7 @@ impl Replica {
     ) -> Result<ReplicaView> {
         let before = self.applied()?;
         let advanced = self.advance_or_restore(epoch, decide, note);
-        // A part of a copy takes space, too.
+        // After an error, an incomplete copy still takes space.
         if advanced.is_err() || self.applied()? != before {
             note(bytes_in(&self.directory));
         }
@@ -169,7 +169,7 @@ impl Drop for Replica {
     }
 }
 
-/// Makes a database from the newest good snapshot that is not after an epoch, or an empty one.
+/// Makes a database from the newest usable snapshot that is not after an epoch, or an empty one.
 fn restore(
     source: &ReplicaSource,
     directory: &Path,
@@ -236,8 +236,8 @@ fn bytes_in(directory: &Path) -> u64 {
     files.map(|file| file.len()).sum()
 }
 
-/// The error of an epoch that cannot be applied. If the log has been cut off behind it, nothing is
-/// damaged: the snapshot that was the base of `to` is gone, too.
+/// Returns the error of an epoch that cannot be applied. If the log begins after the epoch, nothing
+/// is damaged: the query has removed the snapshot and the log that `to` needs.
 fn explained(source: &ReplicaSource, (failed, to): (Epoch, Epoch), error: Error) -> Error {
     if error.kind() != ErrorKind::Restore {
         return error;

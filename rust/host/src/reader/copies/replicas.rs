@@ -16,17 +16,17 @@ use super::replica::{Decide, Replica, ReplicaSource, ReplicaView};
 use crate::memory::budget::Budget;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 
-/// The beginning of a folder's name; the process follows.
+/// The start of a folder's name. The id of the reader's process follows.
 const PREFIX: &str = "holdfast-reader-";
 
 /// The most copies of old epochs. One query over many tables reads each from a copy of its own.
 const OLD_COPIES: usize = 16;
-/// The memory of a reader for what is staged of the next epoch; more is in files.
+/// The memory of a reader for staged changes of the next epoch. What exceeds it is spilled.
 const STAGING_BYTES: usize = 64 << 20;
 
 /// The replicas of a reader.
 pub struct Replicas {
-    /// Dropped before the folder: each deletes its own copy.
+    /// Dropped before the folder, because each replica deletes its files in it.
     cache: Arc<CopyCache>,
     /// None until the first copy is made.
     folder: Mutex<Option<TempDir>>,
@@ -36,7 +36,7 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// No replicas yet.
+    /// Makes a reader's replicas; there are none yet.
     pub fn new(settings: CacheSettings) -> Self {
         Self {
             cache: CopyCache::new(CopyBounds {
@@ -50,15 +50,15 @@ impl Replicas {
         }
     }
 
-    /// The budget of what reads stage of the next epoch.
+    /// The memory budget of the staged changes that reads load.
     pub fn staging(&self) -> &Arc<Budget> {
         &self.staging
     }
 
-    /// Returns a view of a partition at an epoch, and what keeps it open.
+    /// Returns a view of a partition at an epoch, with the copy that it reads.
     ///
-    /// Calls share the newest copy of a partition, and a copy of each older epoch. If there are too
-    /// many older ones, the call waits for up to `timeout`.
+    /// Calls share the newest copy of a partition, and one copy for each older epoch. If there are
+    /// too many copies of older epochs, the call waits for up to `timeout`.
     ///
     /// # Errors
     /// Those of [`Replica::view`] and [`CopyCache::get_or_make`].
@@ -94,8 +94,8 @@ impl Replicas {
         Ok((view, old))
     }
 
-    /// Returns the newest epoch at which the shared copies of these partitions are; none if one of
-    /// them has no copy, or if it is in use.
+    /// Returns the newest epoch of the shared copies of these partitions; none if a partition has
+    /// no copy, or if its copy is in use.
     ///
     /// # Errors
     /// Those of the databases.
@@ -145,8 +145,8 @@ impl Replicas {
         })
     }
 
-    /// Removes the folders of readers whose process has ended without closing them, as Spark's
-    /// Python workers do.
+    /// Removes the folders of readers that were not closed before their process ended, as in
+    /// Spark's Python workers.
     fn remove_left_behind(&self) {
         let entries = std::fs::read_dir(&self.parent).into_iter().flatten();
         for entry in entries.flatten() {

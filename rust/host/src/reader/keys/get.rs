@@ -19,26 +19,26 @@ use crate::reader::state_reader::StateReader;
 use crate::reader::table_catalog::NamedTable;
 use crate::tables::{FEW_KEYS, ReadCall, ReadRows, not_assembled};
 
-/// A read of so many keys asks each host on [`LANES`] connections. With fewer, a second request
-/// costs as much as it saves.
+/// A read of this many keys or more has [`LANES`] connections to each host. With fewer keys, a
+/// second request costs as much as it saves.
 const MANY_KEYS: usize = 4096;
 
 /// The connections to a host that answer one read at the same time. A task of Spark has one core:
 /// more would only compete with other tasks.
 const LANES: usize = 2;
 
-/// How often keys are read if hosts end meanwhile.
+/// How many times keys are read if hosts end meanwhile.
 const ATTEMPTS: usize = 3;
 
 impl StateReader {
-    /// Reads one row for each row of `keys`, in their order: nulls where there is none. The last
-    /// column, [`FOUND`](crate::tables::FOUND), says where there is one. There are as many batches
-    /// as the rows need.
+    /// Reads one row for each row of `keys`, in their order. A key that is not found gives nulls,
+    /// and the last column, [`FOUND`](crate::tables::FOUND), says whether it was found. A large
+    /// result has several batches.
     ///
     /// # Errors
     /// `StateMismatch` or `InvalidValue` for an operator, a table or a column that does not exist;
-    /// `InvalidType` for keys of other types than the table's; `NotUpToBound` if the epoch is not
-    /// reached in time; `Restore` if the root does not hold the epoch's state.
+    /// `InvalidType` for keys of other types than the table's; `NotUpToBound` if the state does not
+    /// get to the epoch in time; `Restore` if the root does not hold the epoch's state.
     pub fn get(
         &self,
         (operator, store): (&str, &str),
@@ -49,7 +49,7 @@ impl StateReader {
         self.get_named(self.catalog.named(operator, store)?, call, keys, from)
     }
 
-    /// As [`StateReader::get`], of a table that [`StateReader::table`] has found.
+    /// As [`StateReader::get`], for a table that [`StateReader::table`] has found.
     ///
     /// # Errors
     /// As [`StateReader::get`].
@@ -112,7 +112,8 @@ impl StateReader {
                     return Ok(found);
                 }
                 Err(ReadFailure::Failed(error)) => return Err(error),
-                // A host has ended during the read. All rows are read again, of one epoch.
+                // A host has ended during the read. All rows are read again, so that they are of
+                // one epoch.
                 Err(ReadFailure::Elsewhere(why)) => log::debug!("a reader reads again: {why}"),
             }
         }
@@ -194,7 +195,7 @@ impl StateReader {
             Ok(batches) => Ok(Some((epoch, batches))),
             Err(error) if error.kind() == ErrorKind::Serialization => {
                 // The query was started with other columns since the table was last read. The host
-                // decodes all rows; the next read here does.
+                // decodes the rows of this read, and the reader those of the next one.
                 log::debug!("operator {operator}: the host decodes the rows: {error}");
                 self.catalog.read(operator)?;
                 Ok(None)

@@ -11,19 +11,19 @@ use holdfast_core::{Error, ErrorKind, Result};
 use crate::reader::read_from::{AnswerState, RowsAtEpoch};
 use crate::tables::{FOUND, not_assembled};
 
-/// The most bytes of a batch that is put together, by the average size of the rows.
+/// The most bytes of an assembled batch, estimated from the average size of the rows.
 const BATCH_BYTES: usize = 64 << 20;
 
 /// The answers to keys, from one partition or several.
 pub struct KeyAnswers {
     batches: Vec<RecordBatch>,
-    /// Where the answer to each key is: which batch, which row of it. Empty if the answers are in
-    /// the order of the keys.
+    /// The place of each key's answer: the number of the batch, and of the row in it. Empty if the
+    /// answers are in the order of the keys.
     places: Vec<(usize, usize)>,
 }
 
 impl KeyAnswers {
-    /// No answers yet to this many keys.
+    /// Makes a collection for the answers to this many keys.
     pub fn of(keys: usize) -> Self {
         Self {
             batches: Vec::new(),
@@ -53,7 +53,8 @@ impl KeyAnswers {
         for batch in batches {
             for (row, key) in (0..batch.num_rows()).zip(&mut keys) {
                 let place = &mut self.places[usize::try_from(*key).unwrap_or(usize::MAX)];
-                // A table whose keys do not choose the partition: another one may have it.
+                // If the keys of a table do not choose the partition, another partition may have
+                // the row.
                 if *place == NOWHERE || is_found(&batch, row) {
                     *place = (self.batches.len(), row);
                 }
@@ -95,7 +96,7 @@ impl KeyAnswers {
     }
 }
 
-/// The place of a key that was not answered yet.
+/// The place of a key that has no answer yet.
 const NOWHERE: (usize, usize) = (usize::MAX, usize::MAX);
 
 /// Cuts rows into parts of at most about [`BATCH_BYTES`].

@@ -1,4 +1,4 @@
-//! Reads of keys: which partitions are asked, and the order of the answers.
+//! Reads keys from the partitions that may have them, and puts the answers into the keys' order.
 
 mod get;
 mod key_answers;

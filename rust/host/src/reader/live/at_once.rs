@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 /// The most connections on which one call asks at the same time.
 const CONNECTIONS: usize = 128;
 
-/// Asks hosts, each by a thread of its own, and returns their answers in the order of the jobs.
+/// Runs `ask` for each job in several threads, and returns the answers in the order of the jobs.
 ///
-/// The calling thread asks, too: one job needs no other thread.
+/// The calling thread is one of them, so one job needs no other thread.
 pub fn at_once<J: Send, T: Send>(jobs: Vec<J>, ask: impl Fn(J) -> T + Sync) -> Vec<T> {
     let threads = jobs.len().min(CONNECTIONS);
     let (jobs, answers) = (

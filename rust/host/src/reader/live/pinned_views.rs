@@ -14,9 +14,10 @@ use crate::reader::host_connection::{HostConnection, ReadFailure, TableCall};
 use crate::root::ReaderAddress;
 use crate::tables::EmitRows;
 
-/// How often partitions are pinned, if their epochs differ.
+/// How many times partitions are pinned while their epochs differ.
 const PINS: usize = 4;
-/// How often a host whose views wait for those of other hosts is told that they are still needed.
+/// After this time, a read of one host sends a message to the others, so that their views stay
+/// open.
 const TOUCHED: Duration = Duration::from_secs(20);
 
 /// Views of several partitions, all of one epoch.
@@ -74,7 +75,7 @@ impl LiveHosts {
         level: IsolationLevel,
     ) -> Result<Option<PinnedViews>> {
         match self.pin_on(operator, (partitions, lanes), level) {
-            // A host that takes no second connection of this reader may have one already.
+            // A host that refuses a second connection may still have an idle one of this reader.
             Err(error) if lanes > 1 => {
                 log::debug!("a read has one connection to each host: {error}");
                 self.pin_on(operator, (partitions, 1), level)
@@ -218,7 +219,7 @@ impl PinnedViews {
             if touched.elapsed() > TOUCHED {
                 touched = Instant::now();
                 for other in self.hosts.values_mut() {
-                    // The read of its views says what has failed.
+                    // If this fails, the next read of the host's views returns the error.
                     other.connection.touch().unwrap_or_else(|failure| {
                         log::debug!("a waiting host does not answer: {failure:?}");
                     });

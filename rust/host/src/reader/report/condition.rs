@@ -1,11 +1,11 @@
-//! What ails a partition.
+//! What is wrong with a partition.
 
 use serde::Serialize;
 
 use crate::net::metrics::{DatabaseAccess, PartitionMetrics};
 use crate::protocol::Epoch;
 
-/// What ails a partition, or that nothing does.
+/// What is wrong with a partition, if anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PartitionCondition {
     /// For programs.
@@ -23,7 +23,7 @@ pub struct PartitionCondition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditionName {
-    /// Nothing ails it.
+    /// Nothing is wrong.
     InOrder,
     /// Its host uploads a snapshot, as it does regularly.
     Uploading,
@@ -33,7 +33,7 @@ pub enum ConditionName {
     Opening,
     /// Its database is not open: hosts do not answer for it until its next session.
     Closed,
-    /// Its database was damaged and made anew since the host's start.
+    /// Its database was damaged and rebuilt since the host's start.
     Rebuilt,
     /// No host answers for it.
     Unserved,
@@ -45,15 +45,15 @@ pub enum ConditionName {
 pub enum Severity {
     /// Nothing is to be done.
     Good,
-    /// It passes, or it grows worse.
+    /// It may end by itself, or get worse.
     Warn,
     /// A person has to act.
     Bad,
 }
 
 impl PartitionCondition {
-    /// The condition of a partition beside the newest final epoch; `figures`: its host's, none if
-    /// no host answers.
+    /// Returns the condition of a partition. `newest` is the newest final epoch; `figures` are the
+    /// host's, none if no host answers.
     pub fn of(newest: Option<Epoch>, figures: Option<&PartitionMetrics>) -> Self {
         let Some(figures) = figures else {
             return Self::new(ConditionName::Unserved, "no host answers", 0);
@@ -164,7 +164,7 @@ mod tests {
         (figures.access, figures.epoch) = (DatabaseAccess::Closed, None);
         let closed = (Severity::Warn, "its database is not open".to_owned());
         assert_eq!(text_of(7, &figures), closed);
-        // Before its first epoch an open one has no epoch, too.
+        // Before its first epoch, an open database has no epoch, too.
         figures.access = DatabaseAccess::Open;
         assert_eq!(text_of(0, &figures).1, "in order");
     }

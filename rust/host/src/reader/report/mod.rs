@@ -1,4 +1,4 @@
-//! What the partitions of a root do, and what ails them: `condition.rs` decides it for one.
+//! Reports what the partitions of a root do, and what is wrong with them (`condition.rs`).
 
 mod condition;
 mod state_report;

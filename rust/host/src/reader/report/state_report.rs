@@ -13,8 +13,8 @@ use crate::reader::state_reader::StateReader;
 pub struct StateReport {
     /// The newest final epoch; none before the first.
     pub epoch: Option<Epoch>,
-    /// The partitions of all operators, by operator and number. One that two hosts have open, as
-    /// while it moves, comes twice.
+    /// The partitions of all operators, by operator and number. A partition that two hosts have
+    /// open, for example while it moves, comes twice.
     pub partitions: Vec<PartitionReport>,
 }
 
@@ -27,14 +27,14 @@ pub struct PartitionReport {
     pub partition: PartitionId,
     /// The id of its host; none if no host answers.
     pub host: Option<String>,
-    /// What ails it.
+    /// What is wrong with it.
     pub condition: PartitionCondition,
     /// The host's figures of it; none if no host answers.
     pub figures: Option<PartitionMetrics>,
 }
 
 impl StateReader {
-    /// Reports what each partition does, and what ails it.
+    /// Reports what each partition does, and what is wrong with it.
     ///
     /// # Errors
     /// As [`StateReader::tables`].

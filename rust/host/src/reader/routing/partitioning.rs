@@ -92,7 +92,7 @@ fn hash_value(column: &ArrayRef, row: usize, seed: u64) -> Result<u64> {
                 .try_fold(seed, |hash, row| hash_value(&elements, row, hash))?
         }
         other => {
-            let text = format!("a key column is {other}, which is no type of a key");
+            let text = format!("a key column has type {other}, which no key may have");
             return Err(Error::new(ErrorKind::InvalidType, text));
         }
     })
