@@ -1,4 +1,4 @@
-//! Maintenance in a thread beside the accepting of connections.
+//! Runs maintenance in a thread, so that the host continues to accept connections.
 
 use std::thread::{self, JoinHandle};
 

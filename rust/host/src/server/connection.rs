@@ -26,14 +26,14 @@ use crate::session::{Routed, Session};
 
 /// The buffers of a worker's connection, in each direction.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Those of a reader's: a host may serve thousands, and most of them wait. Longer messages pass by
-/// the buffers.
+/// The buffers of a reader's connection. A host may serve thousands of readers, most of which wait.
+/// Longer messages bypass the buffers.
 const READER_BUFFER_BYTES: usize = 4 << 10;
 /// How long a new peer may take for its handshake, and then to send its token.
 const GREETING: Duration = Duration::from_secs(10);
 /// How long a worker that is still sending may take to read the error of its session.
 const DRAIN: Duration = Duration::from_secs(30);
-/// How long a peer without a right may take: it has sent its greeting only.
+/// The same for a peer without a right, which has sent only its greeting.
 const DRAIN_UNKNOWN: Duration = Duration::from_secs(1);
 
 /// Serves one connection to its end. `admit` counts the peer once its right is known, or refuses
@@ -78,7 +78,7 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
         ),
     };
     if drain.get() != DRAIN {
-        // Any peer may cause this.
+        // Every process that can connect may cause this.
         log::debug!("a peer is refused: {error}");
     } else if is_reader.get() {
         // The reader gets the error; nothing is wrong with the host.
@@ -121,7 +121,8 @@ fn serve_peer(
 /// gets no information and can send only a few bytes.
 fn receive_greeting(stream: &Stream, host: &Host, token: &str) -> Result<Right, SessionError> {
     let deadline = Instant::now() + GREETING;
-    // Without a buffer: what follows is for the buffer of the connection.
+    // The greeting is read without a buffer, because the bytes after it are for the connection's
+    // buffer.
     let mut greeting = ReadUntil::new(stream, deadline, Stream::set_read_timeout);
     let received = match message::receive(&mut greeting, MAX_GREETING)? {
         Some((MessageKind::Hello, received)) => received,
@@ -160,10 +161,10 @@ fn send_failure(mut stream: &Stream, error: &Error, drain: Duration) -> io::Resu
     Ok(())
 }
 
-/// Counts a peer, or refuses it.
+/// Counts a peer, or returns the error that refuses it.
 pub type Admit<'a> = dyn Fn(&Right) -> holdfast_core::Result<()> + 'a;
 
-/// A connection to a worker.
+/// A connection to a worker or a reader.
 struct ServerConnection {
     reader: BufReader<Stream>,
     writer: BufWriter<Stream>,
@@ -177,7 +178,7 @@ impl ServerConnection {
         })
     }
 
-    /// Serves a worker's session; `writable` is the only root that it may have.
+    /// Serves a worker's session. `writable` is the only root that it may have; none: any root.
     fn serve_session(
         &mut self,
         host: &Arc<Host>,
@@ -244,8 +245,8 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Opens the session; `writable` is the only root that it may have. The worker may return to
-    /// this connection if the owner it was sent to is unreachable.
+    /// Opens the session. `writable` is the only root that it may have; none: any root. The worker
+    /// may return to this connection if the owner that it was sent to is unreachable.
     fn open(
         &mut self,
         host: &Arc<Host>,
@@ -303,7 +304,7 @@ struct RemoteWorker<'a> {
 }
 
 impl RemoteWorker<'_> {
-    /// Notes that the connection failed, and returns the error for the session.
+    /// Records that the connection failed, and returns the error for the session.
     fn disconnected(&mut self, error: io::Error) -> Error {
         let disconnected = worker_gone(&error);
         self.failure = Some(error);

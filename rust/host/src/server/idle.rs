@@ -1,4 +1,4 @@
-//! When an idle host ends.
+//! Decides when an idle host ends.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ const UPLOAD: Duration = Duration::from_secs(600);
 pub enum IdleStep {
     /// It continues to serve.
     Serve,
-    /// Ask the roots how long their queries pause.
+    /// It asks the roots how long their queries pause.
     AskLimit,
     /// It ends.
     End,

@@ -33,14 +33,14 @@ pub use crate::server::listener::TcpPlace;
 use crate::server::listener::{Listeners, listen_on_socket, listen_on_tcp};
 use crate::server::sessions::{Sessions, wait_until};
 
-/// How often the host considers maintenance, and checks the executor if the kernel cannot report
-/// its end.
+/// How often the host checks whether maintenance is due. It also checks the executor if the kernel
+/// cannot report its end.
 const TICK: Duration = Duration::from_millis(100);
-/// The longest time between two checks for what may be closed.
+/// The longest time between two runs of maintenance.
 const MAINTENANCE: Duration = Duration::from_secs(15);
-/// How long a host that ends lets its sessions and snapshots go on.
+/// How long a host that ends waits for its sessions and snapshots.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How long a host that ends then waits for cancelled sessions and snapshots.
+/// How long it then waits for them after it has cancelled them.
 const CANCELLED: Duration = Duration::from_secs(2);
 /// The time after which a host that ends closes no further database.
 const CLOSED: Duration = Duration::from_secs(8);
@@ -173,7 +173,7 @@ fn accept_all(
             .step(Instant::now(), sessions.any(), host.is_uploading());
         match step {
             IdleStep::Serve => {}
-            // Not in this thread: a root may not answer.
+            // This runs in another thread, because a root may not answer.
             IdleStep::AskLimit => {
                 let (host, idle, minimum) = (Arc::clone(host), Arc::clone(&idle), options.idle);
                 maintenance.start(move || {

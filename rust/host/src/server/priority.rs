@@ -13,7 +13,7 @@ const LOWEST: i32 = 19;
 
 /// Runs work in a thread of its own that has a lower priority, and waits for it.
 ///
-/// Raising a priority is a privilege, so a thread that lowers its own cannot take it back.
+/// Only a privileged process may raise a priority, so a thread cannot raise its own again.
 pub fn run_low<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let mut work = Some(work);
     let done = thread::scope(|scope| {
@@ -35,7 +35,7 @@ pub fn run_low<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 /// Lowers the priority of the calling thread.
 fn lower() {
-    // On Linux a priority is one thread's, and none is the calling one.
+    // On Linux, each thread has a priority, and `None` is the calling thread.
     let lowered = getpriority_process(None)
         .and_then(|nice| setpriority_process(None, (nice + LOWER).min(LOWEST)));
     if let Err(error) = lowered {

@@ -23,7 +23,7 @@ use crate::tables::{FEW_KEYS, FoundRow, ReadCall, ReadRows, StateTable, StoredKe
 /// The most views that a connection may pin.
 const MAX_VIEWS: usize = 4096;
 
-/// A reader's connection: its views end with it.
+/// A reader's connection. Its views end with it.
 pub struct ReadConnection<'a, W: io::Write> {
     host: &'a Arc<Host>,
     /// The id of the root that the reader may read.
@@ -60,7 +60,7 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
     /// # Errors
     /// The connection's.
     pub fn answer_stored(&mut self, payload: &[u8]) -> io::Result<()> {
-        // Held until the reader has taken the answer.
+        // Held until the reader has accepted the answer.
         let mut memory = self.host.memory().reads().share();
         let answered = match self.read_stored(payload, &mut memory) {
             Ok(answer) => message::send(self.writer, MessageKind::Answer, &answer)
@@ -164,8 +164,8 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
 
     /// Returns a view of a partition; none if this host cannot answer.
     ///
-    /// If a newer run has begun, or if the epoch cannot be applied, the reader's own copy shows
-    /// what the state is, or why it cannot be read.
+    /// It cannot if a newer run has begun, or if the epoch cannot be applied. The reader then makes
+    /// a copy, which has the state or the error.
     ///
     /// # Errors
     /// `InvalidValue` for a partition of a root that the reader may not read.
@@ -195,7 +195,7 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
         Err(Error::new(ErrorKind::InvalidValue, text))
     }
 
-    /// Sends the rows of a read. A long read gives way to sessions.
+    /// Sends the rows of a read. A long read has a lower priority than sessions.
     fn send_rows(
         &mut self,
         open: &mut OpenView,
@@ -210,8 +210,8 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
         }
     }
 
-    /// Sends the rows of a read. Each batch is sent once the next one is known, so that the last
-    /// one says that it is the last.
+    /// Sends the rows of a read. It sends a batch when the next one is known, so that the last one
+    /// is marked as the last.
     fn find_and_send(
         &mut self,
         open: &mut OpenView,
@@ -304,8 +304,8 @@ impl From<Error> for ReadError {
     }
 }
 
-/// How long a reader may take to accept rows, or to ask again. Then it is disconnected, and its
-/// views end: they keep rows on the disk that later epochs have replaced.
+/// How long a reader may take to accept rows, or to send its next request. Then the host
+/// disconnects it, because its views prevent the deletion of old rows on the disk.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Limits how long the host waits for a reader.

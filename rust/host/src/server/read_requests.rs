@@ -1,4 +1,4 @@
-//! How a host takes the requests of its readers: of bounded size, and in bounded time.
+//! Receives the requests of readers, with limits of size and time.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::net::request::{MAX_REQUEST, USUAL_REQUEST};
 use crate::server::read_connection::PATIENCE;
 use crate::server::session_error::SessionError;
 
-/// How often the bytes of a request are in memory at once: the message, its keys as they are
+/// How many times the bytes of a request are in memory at once: the message, its keys as they are
 /// stored, the columns of the answer, and the answer that is being sent.
 const HELD: usize = 4;
 
 /// A request of a reader.
 pub struct ReceivedRequest {
-    /// What it is.
+    /// The kind of the message.
     pub kind: MessageKind,
-    /// The request.
+    /// The content of the message.
     pub payload: Vec<u8>,
     /// The memory of a large request, until it is answered.
     pub memory: Option<Share>,
@@ -52,7 +52,7 @@ pub fn receive(
     }))
 }
 
-/// Takes the memory of a request before it arrives.
+/// Reserves the memory of a request before it arrives.
 fn admit(bytes: usize, memory: &Arc<Budget>) -> Result<Option<Share>> {
     if bytes > MAX_REQUEST {
         let text = format!(
@@ -81,8 +81,8 @@ fn admit(bytes: usize, memory: &Arc<Budget>) -> Result<Option<Share>> {
     Ok(Some(share))
 }
 
-/// A stream whose reads fail after a deadline, however little the peer sends at a time. One read
-/// may still wait as long as the stream lets it.
+/// A stream whose reads fail after a deadline, even if the peer sends a few bytes at a time. One
+/// read may still wait as long as the stream's timeout.
 struct InTime<'a, R> {
     stream: &'a mut R,
     deadline: Instant,

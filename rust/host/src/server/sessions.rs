@@ -18,11 +18,11 @@ use crate::server::right::Right;
 
 /// The most connections of readers that a host serves. Each takes a thread and its buffers.
 const MAX_READERS: u64 = 2_000;
-/// The share of the process's file handles, as its divisor, that readers may take. A connection
-/// takes up to four, and the databases need the rest.
+/// A host serves one reader for this many file handles of the process. A reader's connection takes
+/// up to four handles, and the databases need the rest.
 const HANDLES: u64 = 8;
-/// The most connections from other machines that have not sent a token yet. One more closes the
-/// oldest: a true peer needs milliseconds.
+/// The most connections from other machines that have not sent a token yet. The next one closes the
+/// oldest, because a valid peer sends its token within milliseconds.
 const MAX_UNKNOWN: usize = 500;
 
 /// The open connections, with their streams, which are shut down when the host ends.
