@@ -133,8 +133,8 @@ pub(crate) fn write_error(too_large: &str, error: io::Error) -> SendError {
     }
 }
 
-/// Bytes that sending the batch takes. A slice shares its parent's buffers, so their size is too
-/// large an estimate.
+/// The bytes that are sent for a batch. A slice shares its parent's buffers, so the size of the
+/// buffers is too large an estimate.
 fn sliced_size(batch: &RecordBatch) -> usize {
     batch
         .columns()

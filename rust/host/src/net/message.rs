@@ -22,14 +22,13 @@
 //! request only to a host that has the root's key.
 //!
 //! A reader sends `Read` ([`crate::net::read`]) or `ReadStored` ([`crate::net::stored_read`]) in
-//! place of `Open`. `Refused` in place of `Welcome`: the host serves too many readers.
-//! `Echo(bytes)` of a reader is answered by an `Answer` with the same bytes: what a message costs
-//! on this connection.
+//! place of `Open`. `Refused` in place of `Welcome` means that the host serves too many readers. An
+//! `Answer` returns the bytes of an `Echo`, which measures the cost of a message on the connection.
 //!
 //! Only operators whose code runs in the worker send `Call`s ([`crate::net::call`]); the last
 //! `Call` ends the operator.
 //!
-//! `Refused(kind, message)` answers an invalid call; the session goes on.
+//! `Refused(kind, message)` answers an invalid call or read; the session or the connection goes on.
 //!
 //! `Error(kind, message)` may replace any answer of the host and ends the session. The `Batch`
 //! frames of a session form one Arrow IPC stream (schema message first), and so do its `Output`
@@ -48,7 +47,7 @@ use crate::net::frame::{self, FrameHeader};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MessageKind {
-    /// The token, or the proof of a worker of another executor; the first message of a worker.
+    /// A token, or the proof of a worker of another executor; the first message of a connection.
     Hello = 1,
     /// The session's request, JSON.
     Open = 2,
@@ -76,11 +75,12 @@ pub enum MessageKind {
     Staged = 68,
     /// The session failed: JSON of kind and message. The last message.
     Error = 69,
-    /// The answer to a call.
+    /// The answer to a call, a read or an echo.
     Answer = 70,
     /// Another host owns the session's partition; JSON of the owner and of the root's id.
     Moved = 71,
-    /// A call was invalid; JSON as in `Error`. The session goes on.
+    /// A call or a read failed, or the host serves too many readers; JSON as in `Error`. A session
+    /// goes on after an invalid call.
     Refused = 72,
     /// No task of the host's own executor uses the session's root: the host does not serve it.
     NotServed = 73,

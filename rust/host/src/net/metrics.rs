@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 
-/// The upper bounds of the classes that reads are counted in, in seconds. A last class has all
-/// others.
+/// The upper bounds, in seconds, of the classes by which reads are counted. One more class has the
+/// longer reads.
 pub const READ_SECONDS: [f64; 12] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0,
 ];
@@ -17,7 +17,7 @@ pub struct HostMetrics {
     pub host: String,
     /// Open connections.
     pub connections: u64,
-    /// Those of them that are sessions.
+    /// Open sessions.
     pub sessions: u64,
     /// The parts of its memory.
     pub memory: Vec<MemoryMetrics>,
@@ -34,19 +34,19 @@ pub struct MemoryMetrics {
     pub part: String,
     /// How much is in use.
     pub held: u64,
-    /// How much may be; none: no limit.
+    /// The limit; none: no limit.
     pub limit: Option<u64>,
-    /// How often a session outgrew it and spilled to disk; 0 for parts that never spill.
+    /// How many times a session exceeded it and spilled to disk; 0 for parts that never spill.
     pub spills: u64,
 }
 
 /// Reads of readers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadMetrics {
-    /// How many reads took at most so long as [`READ_SECONDS`] says, and longer than the class
-    /// before. The last number is of all others.
+    /// The number of reads in each class of [`READ_SECONDS`], and in the last class of longer
+    /// reads.
     pub by_seconds: Vec<u64>,
-    /// How long they took together.
+    /// The duration of all reads together.
     pub seconds: f64,
     /// How many rows were sent.
     pub rows: u64,
@@ -59,11 +59,11 @@ pub struct PartitionMetrics {
     pub operator: OperatorName,
     /// The partition.
     pub partition: PartitionId,
-    /// Whether its database can be looked at.
+    /// Whether the figures of its database can be read.
     pub access: DatabaseAccess,
     /// The last epoch in the database.
     pub epoch: Option<Epoch>,
-    /// A restore that runs.
+    /// The progress of its restore, if one runs.
     pub restore: Option<RestoreMetrics>,
     /// Staged epochs that are held in memory.
     pub prepared: PreparedMetrics,
@@ -77,11 +77,11 @@ pub struct PartitionMetrics {
     pub snapshots: SnapshotMetrics,
 }
 
-/// Whether a partition's database can be looked at.
+/// Whether the figures of a partition's database can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DatabaseAccess {
-    /// A session opens or restores it: only what is known without its lock is given.
+    /// A session opens or restores it. Only the figures that need no lock are given.
     Busy,
     /// It is not open: the next session opens it.
     Closed,
@@ -94,7 +94,7 @@ pub enum DatabaseAccess {
 pub struct DatabaseFigures {
     /// About how many rows it has.
     pub rows: u64,
-    /// The mean time of the last commits, in seconds.
+    /// The mean duration of the last commits, in seconds.
     pub commit_seconds: f64,
     /// Its files.
     pub files: u64,
@@ -115,10 +115,10 @@ pub struct PreparedMetrics {
     pub bytes: u64,
 }
 
-/// How far a restore is.
+/// The progress of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreMetrics {
-    /// What is read at the moment.
+    /// What is being read.
     pub source: RestoreSource,
     /// How much of it has been read: bytes of a snapshot, epochs of the log.
     pub done: u64,
@@ -154,17 +154,17 @@ pub struct UnusedRows {
 pub struct SnapshotMetrics {
     /// Whether one is being uploaded.
     pub is_uploading: bool,
-    /// The epoch of the newest one that is known.
+    /// The epoch of the newest snapshot that is known.
     pub epoch: Option<Epoch>,
-    /// How long ago this host began one, in seconds; none if it has not.
+    /// The time since this host last began a snapshot, in seconds; none if it has not.
     pub age_seconds: Option<f64>,
-    /// The size of the newest one that this host has copied; 0: it has copied none.
+    /// The size of the newest snapshot that this host has restored or uploaded; 0 if there is none.
     pub bytes: u64,
     /// About how many bytes of changes a restore would read from the log.
     pub log_bytes: u64,
-    /// Whether the database was made from the root.
+    /// Whether the database was restored from the root.
     pub is_restored: bool,
-    /// How often the database was damaged and made anew.
+    /// How many times the database was damaged and rebuilt.
     pub rebuilds: u64,
 }
 

@@ -36,7 +36,7 @@ pub struct ReadTarget {
     pub operator: OperatorName,
     /// The partition.
     pub partition: PartitionId,
-    /// What it sees of the next epoch.
+    /// Whether staged changes of the next epoch are read.
     pub isolation_level: IsolationLevel,
 }
 
@@ -55,7 +55,7 @@ pub enum ReadRequest<C> {
         view: u64,
         /// The table.
         store: String,
-        /// The rows.
+        /// Which rows are read.
         call: C,
     },
     /// Read rows of the newest final epoch.
@@ -64,10 +64,10 @@ pub enum ReadRequest<C> {
         target: ReadTarget,
         /// The table.
         store: String,
-        /// The rows.
+        /// Which rows are read.
         call: C,
     },
-    /// Say the host's figures.
+    /// Ask for the host's figures.
     Metrics {
         /// The id of the root whose partitions are asked for.
         root: String,
@@ -89,7 +89,7 @@ pub enum ReadAnswer {
     Pinned {
         /// The view.
         view: u64,
-        /// What it is of.
+        /// The epoch of the view.
         #[serde(flatten)]
         at: ReadEpoch,
     },
@@ -98,22 +98,22 @@ pub enum ReadAnswer {
         /// The figures.
         metrics: HostMetrics,
     },
-    /// Rows of a read; `more` batches follow.
+    /// Rows of a read.
     Rows {
         /// Whether another batch follows.
         more: bool,
-        /// What they are of.
+        /// The epoch of the rows.
         #[serde(flatten)]
         at: ReadEpoch,
     },
 }
 
-/// The epoch of a view, with what proves that it is the decided one.
+/// The epoch of a view, and the digest that shows that the epoch is the decided one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadEpoch {
     /// The epoch.
     pub epoch: Epoch,
-    /// The partition's chain after it.
+    /// The digest of the partition's chain after the epoch.
     pub chain: Digest,
 }
 

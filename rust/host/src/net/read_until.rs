@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-/// A stream whose reads fail with `TimedOut` at a deadline, however little the peer sends at a
-/// time. A timeout of the stream itself would start anew with each byte.
+/// A stream whose reads fail with `TimedOut` at a deadline, even if the peer sends a few bytes at a
+/// time. A timeout of the stream itself would start again with each byte.
 pub struct ReadUntil<'a, S> {
     stream: &'a S,
     deadline: Instant,
@@ -15,7 +15,7 @@ pub struct ReadUntil<'a, S> {
 type SetTimeout<S> = fn(&S, Option<Duration>) -> io::Result<()>;
 
 impl<'a, S> ReadUntil<'a, S> {
-    /// Limits the reads of a stream; they leave its timeout changed.
+    /// Limits the reads of a stream. The reads change its timeout and do not restore it.
     pub fn new(stream: &'a S, deadline: Instant, set_timeout: SetTimeout<S>) -> Self {
         Self {
             stream,

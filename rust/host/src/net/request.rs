@@ -17,11 +17,12 @@ use crate::net::read::{self, READ, ReadRequest};
 /// or a list of columns may need so many, since many keys are divided over several requests.
 pub const MAX_REQUEST: usize = 4 << 20;
 
-/// The bytes up to which a request is a usual one. A host takes them for each connection, and asks
-/// its budget for the memory of larger requests only.
+/// The most bytes of a usual request. A host accepts these on each connection. It asks its memory
+/// budget for larger requests only.
 pub const USUAL_REQUEST: usize = 64 << 10;
 
-/// The least bytes of keys that a request is divided for, however much else it has.
+/// Keys are not divided into requests with less than this many bytes of keys, even if the rest is
+/// large.
 const LEAST_KEYS: usize = 16 << 10;
 
 /// A request, encoded.
@@ -61,7 +62,7 @@ impl EncodedRequest {
         let without_keys = Self::new(request, Some(&keys.slice(0, 0)))?.length;
         let most = USUAL_REQUEST.saturating_sub(without_keys).max(LEAST_KEYS);
         let mut requests = Vec::new();
-        // The next keys are the last of these.
+        // The next keys are in the last part.
         let mut parts = vec![keys.clone()];
         while let Some(part) = parts.pop() {
             let encoded = Self::new(request, Some(&part))?;
@@ -70,7 +71,8 @@ impl EncodedRequest {
                 requests.push(encoded);
                 continue;
             }
-            // By the average size of a key, and a little fewer: some have more.
+            // The average size of a key gives the count. It is a little lower, because some keys
+            // are larger.
             let fitting = rows.saturating_mul(most - most / 8) / bytes;
             let each = fitting.clamp(1, rows / 2);
             let starts = (0..rows).step_by(each).rev();

@@ -1,18 +1,18 @@
 //! Reads of a few keys: the rows come as they are stored, and the reader decodes them.
 //!
 //! A row is about a hundred bytes, and a [`CallMessage`](crate::net::call::CallMessage) around it
-//! costs more than the read. `ReadStored` has a [`StoredRead`], and the `Answer` has a
-//! [`StoredAnswer`], both by `postcard`. It is a usual request
-//! ([`USUAL_REQUEST`](crate::net::request::USUAL_REQUEST)): decoded, a key may take 32 times its
-//! bytes.
+//! costs more than the read. `ReadStored` contains a [`StoredRead`], and its `Answer` a
+//! [`StoredAnswer`], both encoded with `postcard`. The request is at most a usual one
+//! ([`USUAL_REQUEST`](crate::net::request::USUAL_REQUEST)), because a decoded key may take 32 times
+//! its bytes.
 
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::net::read::{ReadEpoch, ReadTarget};
 
-/// Asks for the rows of keys of one table, in the newest final epoch; `K`: the keys as they are
-/// stored, and the times beside them.
+/// Asks for the rows of keys of one table, in the newest final epoch. `K` is the type of the keys
+/// as they are stored, with the times beside them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredRead<K> {
     /// The partition.
@@ -23,19 +23,19 @@ pub struct StoredRead<K> {
     pub keys: K,
 }
 
-/// What a host answers; `R`: a row.
+/// What a host answers. `R` is the type of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoredAnswer<R> {
     /// The host has no database of the partition open.
     Absent,
     /// The rows are too large for one answer.
     TooLarge {
-        /// What they are of.
+        /// The epoch of the rows.
         at: ReadEpoch,
     },
     /// The rows.
     Rows {
-        /// What they are of.
+        /// The epoch of the rows.
         at: ReadEpoch,
         /// One for each key; none where the key was not found.
         rows: Vec<Option<R>>,

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::net::tls::Channel;
 
-/// Keeps keys apart from what else is derived with HMAC; the number is that of the protocol.
+/// Separates keys from other values that are derived with HMAC. The number is the protocol's.
 const KEY: &[u8] = b"holdfast writer 2 ";
 
 /// The end of a connection that makes a proof.
@@ -28,7 +28,7 @@ const KEY: &[u8] = b"holdfast writer 2 ";
 pub enum ProvingEnd {
     /// A worker: it may open sessions.
     Worker,
-    /// A host: a task of its own executor has shown it the secret.
+    /// A host: a task of its own executor has sent it the secret.
     Host,
 }
 
@@ -58,15 +58,15 @@ impl fmt::Debug for WriterSecret {
 pub struct WriterKey([u8; 32]);
 
 impl WriterKey {
-    /// The key for the root of this id and name, which is that in the sessions' requests. Copies of
-    /// a root have the same id.
+    /// Returns the key for a root. `root` is its name in the sessions' requests. The name is part
+    /// of the key because copies of a root have the same id.
     pub fn of(secret: &WriterSecret, root_id: &str, root: &str) -> Self {
         let length = (root_id.len() as u64).to_le_bytes();
         let parts = [KEY, &length, root_id.as_bytes(), root.as_bytes()];
         Self(sign(secret.0.as_bytes(), &parts))
     }
 
-    /// What shows the other end of a connection that `end`, which is this one, has the key.
+    /// Returns the proof that `end`, which is this end of a connection, has the key.
     pub fn proof(&self, end: ProvingEnd, channel: &Channel) -> [u8; 32] {
         sign(&self.0, &[end.label(), &channel.0])
     }

@@ -42,7 +42,7 @@ impl HostKey {
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(
                 key,
             ))));
-        // Clients check the key on every connection.
+        // No session is resumed, so clients check the key on every connection.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self {

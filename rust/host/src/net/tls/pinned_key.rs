@@ -30,7 +30,7 @@ pub fn connection(key: KeyFingerprint) -> Result<ClientConnection, Error> {
         .with_custom_certificate_verifier(Arc::new(PinnedKey(key)))
         .with_no_client_auth();
     config.resumption = Resumption::disabled();
-    // The key says who the host is. An address is not sent as a name.
+    // The key identifies the host, so no name is needed. TLS does not send an address as a name.
     let name = ServerName::IpAddress(Ipv4Addr::UNSPECIFIED.into());
     ClientConnection::new(Arc::new(config), name)
 }

@@ -16,8 +16,8 @@ use crate::protocol::KeyFingerprint;
 
 /// A connection to or from another machine.
 ///
-/// One thread at a time reads or writes, since a read holds the lock while it waits. Other threads
-/// use the socket alone: they shut it down.
+/// Only one thread at a time reads or writes, because a read holds the lock while it waits. Another
+/// thread may shut the socket down.
 pub struct TlsStream {
     socket: TcpStream,
     tls: Mutex<Connection>,
@@ -88,7 +88,7 @@ impl TlsStream {
         &self.socket
     }
 
-    /// Sends what is encrypted.
+    /// Sends the bytes that are already encrypted.
     fn send(&self, tls: &mut Connection) -> io::Result<()> {
         while tls.wants_write() {
             match tls.write_tls(&mut &self.socket) {
@@ -102,9 +102,9 @@ impl TlsStream {
     }
 }
 
-/// A read waits for the peer once. If what the peer sent is no whole record, it fails with
-/// `Interrupted`, so that the caller looks at its deadline: a peer that sends a byte now and then
-/// holds no thread.
+/// A read waits for the peer once. If the received bytes are no whole record, it fails with
+/// `Interrupted`, so that the caller checks its deadline. So a peer that sends a byte now and then
+/// does not block the thread.
 impl Read for &TlsStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut tls = self.tls.lock();
@@ -122,7 +122,7 @@ impl Read for &TlsStream {
 fn received(tls: &mut Connection, buffer: &mut [u8]) -> Option<io::Result<usize>> {
     match tls.reader().read(buffer) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-        // The end of a connection is never an answer, so it needs no proof.
+        // An answer is complete before the connection ends, so the end needs no proof.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Some(Ok(0)),
         result => Some(result),
     }
