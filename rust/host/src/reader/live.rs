@@ -205,7 +205,7 @@ impl LiveHosts {
             .iter()
             .map(|partition| (operator.clone(), *partition));
         let unknown: Vec<_> = keys.filter(|key| self.believed(key).is_none()).collect();
-        // A single address costs one request, too.
+        // For a single partition, a listing would cost as much as the read of its address.
         if unknown.len() < 2 {
             return;
         }

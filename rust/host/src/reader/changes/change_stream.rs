@@ -22,7 +22,7 @@ pub struct ChangeStream {
 }
 
 impl ChangeStream {
-    /// Makes a stream; [`ChangeStream::read`] reads.
+    /// Makes a stream. It reads nothing before [`ChangeStream::read`].
     pub fn new(
         root: Arc<Root>,
         epochs: Arc<FinalEpochs>,
