@@ -93,8 +93,8 @@ impl ClientConnection {
         Self::over(peer.connect()?, peer)
     }
 
-    /// As [`ClientConnection::connect`], for a host that counts as gone if it cannot be reached
-    /// within the patience.
+    /// As [`ClientConnection::connect`], but repeats a failed attempt within the patience before
+    /// the host counts as gone.
     ///
     /// # Errors
     /// As [`ClientConnection::connect`].

@@ -16,7 +16,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Returns what the host must receive over this connection.
+    /// Returns the greeting for the host at the other end of this connection.
     ///
     /// # Errors
     /// `InvalidInput` for a key over a connection that is not encrypted; those of
@@ -31,14 +31,14 @@ impl Credential {
         }
     }
 
-    /// Checks the `Welcome` of the host at the other end. The owner of a key must prove that it has
-    /// it, too: a session's request and rows are sent to no other process.
+    /// Checks the `Welcome` of the host at the other end. A host that gets a proof must prove that
+    /// it has the key, too. A session's request and rows are sent to no other process.
     ///
     /// # Errors
     /// `PermissionDenied` if the host does not have the key; those of [`Stream::channel`].
     pub fn check_welcome(&self, welcome: &[u8], stream: &Stream) -> io::Result<()> {
         let Self::Key(key) = self else {
-            // The file system says whose socket it is.
+            // Only processes of this user can create the socket.
             return Ok(());
         };
         if key.is_proven(ProvingEnd::Host, welcome, &encrypted(stream)?) {
@@ -51,10 +51,10 @@ impl Credential {
         ))
     }
 
-    /// The kind of the error of a host that rejects it.
+    /// Returns the kind of the error if a host rejects the credential.
     ///
-    /// A token is rejected by another host than the one that was sought. The host that proves the
-    /// owner's key rejects a proof only until a task of the run begins on its machine.
+    /// A host that rejects the token is not the host of this executor. A host that rejects a proof
+    /// may accept it later, once a task of the run has begun on its machine.
     pub fn rejected(&self) -> io::ErrorKind {
         match self {
             Self::Token(_) => io::ErrorKind::PermissionDenied,
@@ -63,7 +63,7 @@ impl Credential {
     }
 }
 
-/// What distinguishes a connection, which must be encrypted, from all others.
+/// Returns the channel of a connection, which must be encrypted.
 fn encrypted(stream: &Stream) -> io::Result<Channel> {
     let channel = stream.channel()?;
     channel.ok_or_else(|| io::ErrorKind::InvalidInput.into())

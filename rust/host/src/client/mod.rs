@@ -54,7 +54,7 @@ pub struct Client {
     connection: ClientConnection,
     input: BatchSender,
     opened: bool,
-    /// The columns of the input were sent.
+    /// Whether the columns of the input were sent.
     columns_sent: bool,
     /// The error that ended the session.
     ended: Option<Error>,
@@ -162,7 +162,7 @@ impl Client {
             .map_err(|error| unreachable(&error.to_string()))?;
         match send_open(&mut connection, &request) {
             Ok(OpenReply::Opened(answer)) => Ok(Some((connection, answer))),
-            // An owner never names itself, so the claim is not of the process that has its key.
+            // An owner never names itself. So the process that has this key did not make the claim.
             Ok(OpenReply::Moved(next)) if next.owner.host == owner.host => {
                 Err(unreachable("another state host listens there now"))
             }
@@ -327,7 +327,7 @@ fn text(payload: Vec<u8>) -> Result<String> {
     })
 }
 
-/// How far an output was read.
+/// Whether an output was read to its end.
 enum OutputState {
     Open,
     Staged(String),

@@ -51,9 +51,9 @@ impl Peer {
     /// fails does not show that the host is gone.
     ///
     /// If the host refuses connections, its process has probably ended, so the attempts end after a
-    /// fifth of the patience. A host that rejects the token, or does not prove that it has the key,
-    /// is another host, so they end at once. A host that rejects a proof may have a task of the run
-    /// soon, so it counts as one that refuses connections.
+    /// fifth of the patience. If the host rejects the token or does not prove that it has the key,
+    /// it is another host, and the attempts end at once. A host that rejects a proof counts as one
+    /// that refuses connections, because a task of the run may soon begin there.
     ///
     /// # Errors
     /// As [`Peer::connect`].
@@ -64,8 +64,8 @@ impl Peer {
     /// Checks that the process of the host works. The attempts are those of
     /// [`Peer::connect_patiently`].
     ///
-    /// A host on another machine that rejects the worker's proof works, too: its key is that of the
-    /// session's host. It has dropped the worker's key since, for that of a newer run.
+    /// A host on another machine that rejects the worker's proof works, too. It has the encryption
+    /// key of the session's host, and has replaced the worker's key by that of a newer run.
     ///
     /// # Errors
     /// As [`Peer::connect`].

@@ -1,4 +1,4 @@
-//! The request of a session as the hosts get it, one after the other.
+//! The request of a session, which is sent to one host after the other.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ impl<'a> SessionRequest<'a> {
     /// # Errors
     /// `InvalidValue` if it is no JSON object.
     pub fn for_own_host(&self) -> Result<String> {
-        // The host checks what it gets.
+        // The host checks the request.
         if self.unreachable.is_empty() {
             return Ok(self.given.to_owned());
         }

@@ -45,7 +45,7 @@ impl Budget {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// How often a holder has spilled to disk since the budget was made.
+    /// How many times holders have spilled to disk since the budget was made.
     #[must_use]
     pub fn spills(&self) -> u64 {
         self.spills.load(Ordering::Relaxed)

@@ -43,7 +43,7 @@ impl MemorySplit {
     /// The queries of an executor share one host, and the last call wins.
     pub fn set_limits(&self, memory: i64, uncommitted_max_bytes: i64) {
         let memory = usize::try_from(memory).unwrap_or(0);
-        // At least half is for the state, if the process leaves less.
+        // The state gets at least half, even if the process needs more than the other half.
         let quarter = memory.saturating_sub(PROCESS).max(memory / 2) / 4;
         let reads = quarter / 4;
         let wanted = SharedMemory {
@@ -72,8 +72,8 @@ impl MemorySplit {
         &self.uncommitted
     }
 
-    /// The budget of readers: rows that are being sent to them, and what they stage of epochs that
-    /// are not final.
+    /// The budget of readers: rows that are being sent to them, and the staged changes that they
+    /// read.
     #[must_use]
     pub fn reads(&self) -> &Arc<Budget> {
         &self.reads

@@ -123,7 +123,7 @@ fn worker_waits_for_a_silent_host_that_has_dropped_its_key() {
         let proof = writer.proof(ProvingEnd::Host, &channel);
         message::send(&mut session, MessageKind::Welcome, &proof).expect("is sent");
         for _ in 0..2 {
-            // A task of the next run has come meanwhile.
+            // A task of the next run has begun meanwhile.
             let rejected = Error::new(ErrorKind::InvalidState, "no task of this run is known");
             message::send_error(&mut greeted(), MessageKind::Error, &rejected).expect("is sent");
         }
