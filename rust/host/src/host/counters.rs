@@ -15,7 +15,7 @@ use crate::protocol::{Counts, OperatorName, PartitionId};
 pub struct HostCounters {
     /// Open connections.
     pub connections: AtomicU64,
-    /// Those of them that are sessions.
+    /// Open sessions.
     pub sessions: AtomicU64,
     by_seconds: [AtomicU64; READ_SECONDS.len() + 1],
     nanos: AtomicU64,
@@ -37,7 +37,7 @@ impl HostCounters {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// The reads.
+    /// Returns the figures of the reads.
     pub fn reads(&self) -> ReadMetrics {
         let counts = self.by_seconds.iter();
         ReadMetrics {
@@ -81,7 +81,7 @@ impl HostCounters {
     }
 }
 
-/// One of what is counted while it is open.
+/// Counts an open connection or session until it is dropped.
 pub struct OpenCount<'a>(&'a AtomicU64);
 
 impl<'a> OpenCount<'a> {

@@ -57,7 +57,7 @@ pub struct Host {
     nonces: Nonces,
 }
 
-/// What a host claims partitions as.
+/// How a host names itself in its claims.
 struct HostIdentity {
     id: HostId,
     /// Where workers of other executors connect.
@@ -118,7 +118,7 @@ impl Host {
         lines.iter().for_each(|line| log::info!("{line}"));
     }
 
-    /// What the host counts.
+    /// Returns the host's counters.
     pub(crate) fn counters(&self) -> &HostCounters {
         &self.reads.counters
     }
@@ -195,8 +195,8 @@ impl Host {
             } else if root.runs.are_in_force(&query.run_id)? {
                 return Ok(root);
             } else {
-                // Databases, decisions and ownership are known by run number, and the next run gets
-                // the number of a run that the backup does not have.
+                // Databases, decisions and ownership are stored by run number. The next run would
+                // get the number of a run that the backup does not have.
                 self.forget_root(&root, "it was restored from a backup");
             }
         }
@@ -329,7 +329,7 @@ impl Host {
         }
     }
 
-    /// Drops what readers have of epochs that are staged, if none has used it for a while.
+    /// Drops the staged epochs that readers have loaded, if no reader has used them for a while.
     pub fn drop_unused_stages(&self) {
         for partition in self.partitions.all() {
             partition.drop_unused_stage(STAGE_IDLE);
@@ -356,7 +356,7 @@ impl Host {
         self.roots.cancellation.cancel();
     }
 
-    /// What ends the work of this host.
+    /// Returns the cancellation of this host's work.
     pub(crate) fn cancellation(&self) -> &Cancellation {
         &self.roots.cancellation
     }

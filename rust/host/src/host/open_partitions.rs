@@ -113,7 +113,7 @@ impl OpenPartitions {
         let is_of_root = |open: &&OpenPartition| {
             open.state.root().identity.first_id().as_deref() == Some(root_id)
         };
-        // One that an earlier start used with another `local_dir` may still be open.
+        // A database in the `local_dir` of an earlier start may still be open.
         let newest = of_operator
             .filter(is_of_root)
             .max_by_key(|open| open.last_used);

@@ -26,14 +26,14 @@ pub struct OpenRoots {
     forgetting: Mutex<()>,
     /// The roots and local folders that tasks of the host's own executor have named.
     served: Mutex<HashSet<ServedPlace>>,
-    /// How long a root's query may pause, and when that was read.
+    /// How long a root's query may be without a session, and when its pauses were read.
     pauses: Mutex<HashMap<PathBuf, (Instant, Duration)>>,
     /// Ends all requests to the roots, and other long work of the host.
     pub cancellation: Cancellation,
 }
 
 impl OpenRoots {
-    /// Returns the root of a name, which is opened once. Its client uses the newest options; its
+    /// Returns the root of a name, and opens it once. Its client uses the newest options, and its
     /// requests end with the host.
     pub fn get_or_open(&self, name: &str, options: &StorageOptions) -> Result<Arc<Root>> {
         let known = self.roots.lock().get(name).map(Arc::clone);

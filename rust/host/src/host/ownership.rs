@@ -69,7 +69,7 @@ impl Host {
         Ok(ownership)
     }
 
-    /// Claims as this host makes them.
+    /// Returns the claim of this host.
     fn claim(&self, request: &Request, run: RunNumber) -> Owner {
         Owner {
             term: Term::first(run),
@@ -120,7 +120,8 @@ impl Host {
         moves.is_planned(&key)
     }
 
-    /// Makes the planned moves, one after the other: they share disk and network with the epochs.
+    /// Makes the planned moves. They are made one after the other, because they share disk and
+    /// network with the epochs.
     fn make_moves(&self) {
         while let Some(planned) = self.others.moves.next() {
             let (key, placement) = (&planned.key, &self.others.placement);

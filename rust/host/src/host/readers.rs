@@ -32,7 +32,7 @@ impl Host {
         Ok(Some(OpenView { view, tables }))
     }
 
-    /// Tells readers that this host serves a partition in a term.
+    /// Publishes the address at which this host serves a partition in a term.
     ///
     /// A failure is only logged: a reader then reads without this host until a later session tries
     /// again.

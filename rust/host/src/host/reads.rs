@@ -28,7 +28,7 @@ pub struct Reads {
     /// How readers reach this host; none if it does not listen. Its token is the secret of
     /// [`Reads::token`].
     address: Option<ReaderAddress>,
-    /// What is counted for them.
+    /// What the host counts.
     pub counters: HostCounters,
     /// The tables of operators, by the id of their root. Another run may have others.
     tables: Mutex<HashMap<(String, OperatorName), TablesOfRun>>,
@@ -37,7 +37,7 @@ pub struct Reads {
 type TablesOfRun = (RunNumber, Arc<Vec<StateTable>>);
 
 impl Reads {
-    /// No readers yet, at an address.
+    /// Makes the part of a host that serves readers at an address.
     pub fn at(address: ReaderAddress) -> Self {
         Self {
             address: Some(address),

@@ -26,7 +26,7 @@ pub struct Request {
     /// Where local databases are, in a folder for each query; by default
     /// [`crate::root::Root::local_dir`].
     pub local_dir: Option<PathBuf>,
-    /// The session begins with empty state and stages nothing.
+    /// Whether the session begins with empty state and stages nothing.
     #[serde(default)]
     pub scratch: bool,
     /// Spark's query id.
@@ -39,8 +39,8 @@ pub struct Request {
     /// no rows that carry it.
     #[serde(default)]
     pub planned_at: Option<i64>,
-    /// The operator is in the streaming plan, so it runs in each epoch. Otherwise a `foreachBatch`
-    /// function may call it.
+    /// Whether the operator is in the streaming plan, so that it runs in each epoch. Otherwise a
+    /// `foreachBatch` function may call it.
     #[serde(default)]
     pub in_streaming_plan: bool,
     /// The partition of the session.
@@ -55,7 +55,7 @@ pub struct Request {
     /// Hosts that did not answer when the session was sent there, with the reason.
     #[serde(default, rename = "gone")]
     pub unreachable: HashMap<HostId, String>,
-    /// The secret of the driver, by which the host knows its other workers. None in a session at
+    /// The driver's secret, which also identifies workers of other executors. None in a session at
     /// another executor's host, and in a scratch session.
     #[serde(default)]
     pub writer_secret: Option<WriterSecret>,

@@ -1,7 +1,7 @@
 //! Counts of rows without a result, for the host's log.
 //!
-//! An operator has at most one line per minute, however many partitions and epochs have such rows:
-//! the log of a host that runs for months is not rotated.
+//! An operator has at most one line per minute, even if many partitions and epochs have such rows,
+//! because the log of a host that runs for months is not rotated.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use crate::protocol::ObjectId;
 use crate::root::{ChunkName, StagedRows};
 use crate::session::state::PersistentState;
 
-/// Puts far-future rows into the log; none if there are none. `chunk` is a name for them.
+/// Puts a session's far-future rows into the log under the name `chunk`; none if there are none.
 pub fn put_far_future_rows(
     state: &PersistentState,
     chunk: &ChunkName,

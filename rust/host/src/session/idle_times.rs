@@ -76,7 +76,7 @@ pub fn epoch_times(
     Ok(EpochTimes { idle, followed })
 }
 
-/// All partitions of the operator, as the epoch before left them.
+/// The times of all partitions of the operator after the epoch before.
 fn partition_times(request: &Request, before: Option<&EpochDecision>) -> Vec<PartitionTimes> {
     let partitions = before.and_then(|before| before.operators.get(&request.operator.name));
     let times = partitions.into_iter().flatten();

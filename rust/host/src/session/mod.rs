@@ -63,8 +63,8 @@ impl Session {
     /// `None` unless a task of this host's executor has used that root and the request's local
     /// folder.
     ///
-    /// Otherwise the worker's key would give the right to read and write any folder as the host's
-    /// user.
+    /// Without this check, the worker's key would give the right to read and write any folder as
+    /// the host's user.
     ///
     /// # Errors
     /// As [`Session::open`].
@@ -74,7 +74,7 @@ impl Session {
         json: &[u8],
     ) -> Result<Option<Routed>> {
         let request = Request {
-            // Only tasks on this machine admit others.
+            // Only tasks of this host's own executor admit workers of others.
             writer_secret: None,
             ..Request::parse(json)?
         };
@@ -90,7 +90,8 @@ impl Session {
         Self::open_request(host, request, Some(writable)).map(Some)
     }
 
-    /// `writable`: the only root that the session may have.
+    /// Opens a session here, or returns the owner. `writable` is the only root that the session may
+    /// have; none: any root.
     fn open_request(
         host: &Arc<Host>,
         request: Request,

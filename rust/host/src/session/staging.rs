@@ -58,7 +58,7 @@ pub fn first_chunk(host: &Host, request: &Request, state: &PersistentState) -> C
 /// Writes a session's changes to the log and holds them in memory for the next epoch. Once this
 /// returns, the epoch's far-future rows may be published, and then the task may be acknowledged.
 ///
-/// The far-future rows of the session, if it has any, are in the log.
+/// The session's far-future rows, if it has any, must already be in the log.
 pub fn stage(
     request: &Request,
     state: &PersistentState,

@@ -23,7 +23,7 @@ pub struct PlannedMove {
     pub root: Arc<Root>,
     /// The session's run.
     pub run: RunNumber,
-    /// The owner that is relieved.
+    /// The owner that serves the partition now.
     pub owner: Owner,
 }
 
@@ -34,7 +34,7 @@ pub struct PlannedMoves(Mutex<Moves>);
 #[derive(Default)]
 struct Moves {
     waiting: VecDeque<PlannedMove>,
-    /// All that wait, and the one that is being made.
+    /// The moves that wait, and the one that is being made.
     planned: HashSet<PartitionKey>,
     /// The epochs in which moves failed.
     failed: HashMap<PartitionKey, Epoch>,

@@ -9,8 +9,8 @@ use crate::net::tls::Channel;
 use crate::net::writer_key::{ProvingEnd, WriterKey, WriterSecret};
 use crate::protocol::RunNumber;
 
-/// The keys that workers of other executors may have, as tasks of this host's own executor have
-/// shown.
+/// The keys that give workers of other executors the right to open sessions. Tasks of this host's
+/// own executor bring their secrets.
 #[derive(Default)]
 pub struct Writers(Mutex<HashMap<WritableRoot, WritersOfRun>>);
 
@@ -28,15 +28,15 @@ struct WritersOfRun {
 pub struct ProvenWriter {
     /// The root.
     pub root: WritableRoot,
-    /// What proves to the worker that this host has the key, too.
+    /// The proof for the worker that this host has the key, too.
     pub answer: [u8; 32],
 }
 
 impl Writers {
-    /// Admits the workers of a run that have the secret. Those of earlier runs may not write any
-    /// more, unless they have it, too.
+    /// Admits the workers of a run that have the secret. Workers of earlier runs may no longer
+    /// write, unless they have it, too.
     ///
-    /// `name`: the root's, in the requests of the run.
+    /// `name` is the root's name in the requests of the run.
     pub fn admit(&self, root: WritableRoot, name: &str, run: RunNumber, secret: &WriterSecret) {
         let key = WriterKey::of(secret, &root.id, name);
         let mut roots = self.0.lock();
