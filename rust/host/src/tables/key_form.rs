@@ -11,7 +11,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use crate::codec::float;
 use crate::codec::key::KeyCodec;
 
-/// How many keys are worth the sort.
+/// From this many keys on, a sort of the keys saves time.
 const MANY_KEYS: usize = 1000;
 
 /// The columns of a table's keys, and their bytes.
@@ -57,7 +57,7 @@ impl KeyForm {
         matches!(self.encoding, KeyEncoding::Columns(_))
     }
 
-    /// Encodes the leading columns of a batch as keys; a key with a null is none.
+    /// Encodes the leading columns of a batch as keys. With a serde, a null is no key.
     ///
     /// # Errors
     /// `InvalidType` names the column that has another type than the table's.
@@ -66,7 +66,8 @@ impl KeyForm {
         Ok(match &self.encoding {
             KeyEncoding::Columns(codec) => {
                 let keys = codec.encode(&columns)?;
-                // Null is an ordinary key of a group, and no row of other tables has it.
+                // A group may have nulls in its key. Rows of other tables have none, so such a key
+                // finds none.
                 (0..batch.num_rows())
                     .map(|row| Some(keys.with_nulls(row).to_vec()))
                     .collect()
@@ -89,8 +90,8 @@ impl KeyForm {
 
     /// The numbers of a batch's rows, about in the order of their keys if there are many.
     ///
-    /// Keys that are neighbours are in one block of a file: a host finds them in less time one
-    /// after the other. Only the first bytes are compared, and keys with a user's serde are not.
+    /// Neighbouring keys are in one block of a file, so a host finds them faster one after the
+    /// other. Only the first bytes are compared. Keys with a user's serde are not sorted.
     ///
     /// # Errors
     /// As [`KeyForm::encode`].
@@ -111,7 +112,7 @@ impl KeyForm {
         Ok(ordered.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// Encodes the first row's leading columns, possibly not all of the key's: all keys with these
+    /// Encodes the leading columns of a row, which may be fewer than the key's. All keys with these
     /// values begin with the result.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ pub struct KeyRange {
     pub lower: Option<Vec<u8>>,
     /// The last key.
     pub upper: Option<Vec<u8>>,
-    /// Keys that start with `upper` are included, too.
+    /// Whether keys that start with `upper` are included, too.
     pub includes_longer: bool,
 }
 
@@ -40,7 +40,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether a key is before the range's end. Keys before its begin are not asked for.
+    /// Whether a key is before the range's end. The range's begin is not checked.
     pub fn is_before_end(&self, key: &[u8]) -> bool {
         self.upper.as_ref().is_none_or(|upper| {
             key <= upper.as_slice() || self.includes_longer && key.starts_with(upper)

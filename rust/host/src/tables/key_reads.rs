@@ -34,17 +34,17 @@ pub struct StoredKeys {
     pub moments: Moments,
 }
 
-/// How many keys to read at once: their values should be about one batch.
+/// How many keys to read at once, so that their values are about one batch.
 struct KeyCount(usize);
 
 impl KeyCount {
-    /// The bytes of values up to which a read is used, for batches of so many bytes. A larger one
-    /// is repeated with fewer keys.
+    /// The most bytes of values that a read may find, for batches of this many bytes. If it finds
+    /// more, it is repeated with fewer keys.
     fn most_bytes(batch: usize) -> usize {
         2 * batch
     }
 
-    /// Learns from a read of `keys` keys that found values of so many bytes.
+    /// Adjusts the count after a read of `keys` keys that found `bytes` bytes of values.
     fn learn(&mut self, keys: usize, bytes: usize, batch: usize) {
         // Keys without values do not show how large values are.
         if bytes == 0 {
@@ -80,7 +80,7 @@ impl StateTable {
         (batch, memory): (&RecordBatch, &mut Share),
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
-        // All keys have a time, or the read fails before its first row.
+        // If a key has no time that it needs, the read fails before its first row.
         self.check_moments(batch)?;
         let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
         while done < batch.num_rows() {
@@ -101,8 +101,8 @@ impl StateTable {
         Ok(())
     }
 
-    /// Whether rows can be decoded without a database: the results of groups may be in several
-    /// stores.
+    /// Whether rows can be decoded without a database. The results of groups cannot, because they
+    /// may be in several stores.
     pub fn decodes_alone(&self) -> bool {
         self.value().as_groups().is_none()
     }
@@ -122,7 +122,8 @@ impl StateTable {
         })
     }
 
-    /// Reads the rows of keys as they are stored; none if they are larger than a batch.
+    /// Reads the rows of keys as they are stored; none if the values of several keys exceed two
+    /// batches.
     ///
     /// # Errors
     /// Those of the store.
@@ -141,7 +142,7 @@ impl StateTable {
     /// Decodes the rows of keys that [`StateTable::read_stored`] has found. `batch`: the keys.
     ///
     /// # Errors
-    /// `Serialization` if they are no such rows: the table may have more columns since.
+    /// `Serialization` if they are no such rows: the table may have other columns by now.
     pub fn decode_stored(
         &self,
         call: &ReadCall,
@@ -195,10 +196,10 @@ impl StateTable {
         Ok(keys)
     }
 
-    /// Checks that no key misses a time that it needs.
+    /// Checks that each key has the times that it needs.
     fn check_moments(&self, batch: &RecordBatch) -> Result<()> {
         match self.kind() {
-            // Without a moment a version is read now, and one that is null finds nothing.
+            // Without a moment, a version is read now. A null moment finds nothing.
             StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::Versioned { .. } => {
                 Ok(())
             }
@@ -208,7 +209,7 @@ impl StateTable {
         }
     }
 
-    /// The times that a batch of keys has beside them.
+    /// Returns the times that a batch has beside its keys.
     fn moments(&self, call: &ReadCall, batch: &RecordBatch) -> Result<Moments> {
         let rows = batch.num_rows();
         let first = self.key().fields().len();

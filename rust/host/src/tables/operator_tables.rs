@@ -47,7 +47,7 @@ pub fn operator_tables(operator: &RecordedOperator) -> Result<Vec<StateTable>> {
     tables.filter_map(Result::transpose).collect()
 }
 
-/// A store of rows as they came, by the operator's key.
+/// The table of a store that holds rows of the input, by the operator's key.
 fn row_table(operator: &RecordedOperator, store: &StoredStore, side: Side) -> Result<StateTable> {
     let meta = &operator.meta;
     let of_side = |payload: &PayloadSchema| -> Result<Vec<Field>> {
@@ -69,7 +69,7 @@ fn row_table(operator: &RecordedOperator, store: &StoredStore, side: Side) -> Re
     ))
 }
 
-/// A store of one time for each key.
+/// The table of a store that holds one time for each key.
 fn time_table(operator: &RecordedOperator, store: &StoredStore) -> Result<StateTable> {
     let meta = &operator.meta;
     let time = meta.time.as_ref().map(Column::field).transpose()?;
@@ -103,7 +103,7 @@ fn group_table(operator: &RecordedOperator, store: &StoredStore) -> Result<Optio
     )))
 }
 
-/// A store of a processor's code.
+/// The table of a store that a processor's code uses.
 fn process_table(operator: &RecordedOperator, store: &StoredStore) -> Result<StateTable> {
     let newest = operator.payloads.last();
     let serdes = newest.and_then(|payload| payload.serdes.get(&store.name));

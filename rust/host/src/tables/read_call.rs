@@ -1,4 +1,4 @@
-//! What a read asks of a table.
+//! A read of a table.
 
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};

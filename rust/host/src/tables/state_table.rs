@@ -51,7 +51,8 @@ impl StateTable {
 
     /// A table of groups: a window's columns have the names of an aggregation's result.
     ///
-    /// `gap`: of session windows; a stored session ends with its last row.
+    /// `gap` is added to the end of a session window, because a stored session ends with its last
+    /// row.
     pub fn of_groups(
         store: &str,
         kind: StoreKind,
@@ -101,7 +102,7 @@ impl StateTable {
         let time_fields = times
             .iter()
             .map(|time| Field::new(&time.time.name, time.data_type.clone(), true));
-        // A floating key is a payload column, too, with the sign of its zero.
+        // A floating-point key is a payload column, too, with the sign of its zero.
         let is_key = |name: &str| key.fields().iter().any(|field| field.name() == name);
         let value_fields = value.fields().iter().cloned();
         let value_fields = value_fields.filter(|field| !is_key(field.name()));
@@ -225,7 +226,7 @@ impl StateTable {
         }
     }
 
-    /// What is added to a stored session's end, where it is shown.
+    /// The time that is added to a stored session's end in a result.
     pub(super) fn end_offset(&self) -> i64 {
         self.times.get(1).map_or(0, |end| end.time.plus)
     }
@@ -278,8 +279,8 @@ impl StateTable {
         })
     }
 
-    /// Builds the columns of rows from the row `start` on, of as many as fit into a batch, at least
-    /// one. `keys`: the key's columns of all rows, if they are known.
+    /// Builds a batch of the rows from row `start` on: as many as fit, and at least one. `keys` are
+    /// the key's columns of all rows, if they are known.
     pub(super) fn columns(
         &self,
         database: Option<(&Database, &mut Transaction)>,

@@ -19,7 +19,7 @@ pub enum StoreHandle {
     Session(SessionStore),
 }
 
-/// The rows that a read of a single key or window names, besides the key.
+/// The times that a read names beside its keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moments {
     /// In a versioned store: the moment of each key; none: now.
@@ -55,7 +55,7 @@ impl StoreHandle {
     }
 
     /// Reads one row for each key. A key that is null is not found. Values beyond `most` bytes are
-    /// counted and not kept.
+    /// counted, but not returned.
     ///
     /// # Errors
     /// Those of the store.
@@ -126,7 +126,8 @@ impl StoreHandle {
     }
 
     /// Scans the rows of a range of keys: the newest ones, or in a versioned store those as of a
-    /// moment. In a window or session store `span` limits the starts, or the ends and starts.
+    /// moment. In a window store, `span` limits the starts. In a session store, it selects the
+    /// sessions that overlap it.
     ///
     /// # Errors
     /// `UnsupportedOperation` for a moment in a store without versions, or for a span in one
@@ -149,7 +150,7 @@ impl StoreHandle {
         if !has_windows && (span.from, span.to) != (None, None) {
             return Err(Error::new(
                 ErrorKind::UnsupportedOperation,
-                "this table has no windows: only one of windows or sessions has times to scan by",
+                "this table has no windows: only a window or session table can be scanned by time",
             ));
         }
         let rows = match self {
@@ -264,7 +265,7 @@ impl TableScan {
             ScanRows::Versioned(scan) => scan.for_each(&mut |key, version| {
                 add(key, version.value, version_times(&version), true)
             })?,
-            // By time: a key behind the range's end is not the last one of the range.
+            // Rows come by time, so keys of the range may follow a key after its end.
             ScanRows::Window(scan) => scan.for_each(&mut |key, row| {
                 let times = RowTimes {
                     timestamp: Some(row.timestamp.0),

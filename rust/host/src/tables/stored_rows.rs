@@ -17,8 +17,8 @@ const HELD: usize = 4;
 /// The bytes after which a batch is full if there is hardly any memory.
 const MIN_BATCH_BYTES: usize = 16 << 10;
 
-/// The part of the memory of all reads that one may take, as its divisor: a reader that does not
-/// take its rows holds them.
+/// One read may take the memory of all reads divided by this, because a reader that does not accept
+/// its rows occupies their memory.
 const READS: usize = 8;
 
 /// Returns the bytes of the next batch of a read, and takes their memory. If there is little, the
@@ -111,7 +111,7 @@ impl StoredRows {
     pub fn restart(&mut self, most_bytes: usize) {
         self.clear();
         self.most_bytes = most_bytes;
-        // After one large row, or if there is less memory now.
+        // Frees memory after a large row, or if less is available now.
         for list in [&mut self.keys, &mut self.values] {
             list.bytes.shrink_to(2 * most_bytes);
         }
@@ -181,8 +181,8 @@ pub struct FoundRows {
 }
 
 impl FoundRows {
-    /// Nothing was found yet for this many keys. Values beyond `most` bytes are only counted; the
-    /// value of a single key is always kept.
+    /// Makes a result without rows for this many keys. Values beyond `most` bytes are only counted.
+    /// The value of a single key is always stored.
     pub fn new(keys: usize, most: usize) -> Self {
         Self {
             rows: vec![None; keys],
@@ -200,12 +200,12 @@ impl FoundRows {
         }
     }
 
-    /// The bytes of all values that were found, kept or not.
+    /// The bytes of all values that were found, also of those that were only counted.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether values were found that are not kept.
+    /// Whether some values were only counted.
     pub fn is_exceeded(&self) -> bool {
         self.bytes > self.most
     }

@@ -15,7 +15,7 @@ use crate::protocol::Epoch;
 /// Decodes records of the log into rows of a table's changes.
 pub struct TableChanges {
     table: Arc<StateTable>,
-    /// The columns that are the table's own.
+    /// The table's own columns.
     row_schema: SchemaRef,
     schema: SchemaRef,
     /// For results of groups: a database without rows.
@@ -44,7 +44,7 @@ impl TableChanges {
         Arc::new(Schema::new(fields))
     }
 
-    /// No changes of a table yet.
+    /// Makes a decoder that has no changes yet.
     ///
     /// # Errors
     /// `UnsupportedOperation` for a table whose rows cannot be made from the log.

@@ -84,7 +84,7 @@ pub fn micros(column: &ArrayRef, what: &str) -> Result<Vec<i64>> {
     values(column, what)
 }
 
-/// As [`micros`], for moments of a read; a null is any time.
+/// As [`micros`], for moments of a read. A null gives an arbitrary time.
 ///
 /// # Errors
 /// `InvalidType` for a column of another type.

@@ -73,7 +73,7 @@ impl ValueForm {
         &self.fields
     }
 
-    /// The groups whose results the values are, if they are.
+    /// The groups, if the values are the results of groups.
     pub fn as_groups(&self) -> Option<&StoredGroups> {
         match &self.encoding {
             ValueEncoding::Groups(groups) => Some(groups),
@@ -85,7 +85,7 @@ impl ValueForm {
     /// of nulls. Returns the columns and how many rows they have: all rows, or as many groups as
     /// fit into a batch.
     ///
-    /// `database`: where the results of groups find what is not in the groups' states.
+    /// `database` has the parts of groups' results that are not in the groups' states.
     ///
     /// # Errors
     /// `Serialization` if the bytes are not such values; the store's, if a value is in several
