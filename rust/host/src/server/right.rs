@@ -40,7 +40,8 @@ impl Right {
             let text = match channel {
                 None => "the state host has another token: this worker belongs to another executor",
                 Some(_) => {
-                    "no task of this run has begun at the state host, or the reader's token is not valid"
+                    "no task of this run has begun at the state host, or the reader's token is \
+                     not valid"
                 }
             };
             Error::new(ErrorKind::InvalidState, text)
