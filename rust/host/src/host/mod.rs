@@ -174,8 +174,8 @@ impl Host {
 
     /// Returns the root of a session, after a check that it is the query's.
     ///
-    /// Nothing is written before the check. If a root was deleted and made anew under its path, the
-    /// databases of the former root are closed, and the new root is opened.
+    /// Nothing is written before the check. If a root was deleted and created again under its path,
+    /// the databases of the former root are closed, and the new root is opened.
     ///
     /// # Errors
     /// Those of [`crate::root::RootIdentity::check_query`].
@@ -208,7 +208,7 @@ impl Host {
         self.roots.set(name, root);
     }
 
-    /// Closes the databases of roots that were deleted, or deleted and made anew.
+    /// Closes the databases of roots that were deleted, or deleted and created again.
     pub fn close_gone_roots(&self) {
         for root in self.roots.all() {
             match root.identity.presence() {

@@ -95,7 +95,7 @@ impl OpenRoots {
         self.roots.lock().values().map(Arc::clone).collect()
     }
 
-    /// Forgets a root after `close`; the next session opens the root anew.
+    /// Forgets a root after `close`; the next session opens it again.
     ///
     /// Sessions that also found the root gone wait here until its databases are closed, because
     /// their own databases may have the same directories.

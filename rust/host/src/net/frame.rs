@@ -19,8 +19,8 @@ pub const MAX_PAYLOAD: u32 = 1 << 30;
 /// allocate more.
 pub const MAX_GREETING: u32 = 4 << 10;
 
-/// How much of a payload is allocated before it arrives. The rest follows as the bytes do: the
-/// length alone is no reason to allocate.
+/// How much of a payload is allocated before it arrives. The rest is allocated as the bytes arrive,
+/// because a peer may send a wrong length.
 const FIRST_BYTES: usize = 1 << 20;
 
 /// A received frame.

@@ -96,11 +96,11 @@ pub struct DatabaseFigures {
     pub rows: u64,
     /// The mean duration of the last commits, in seconds.
     pub commit_seconds: f64,
-    /// Its files.
+    /// The size of its files.
     pub files: u64,
     /// Committed changes that are not in files.
     pub unflushed: u64,
-    /// What compactions have to rewrite.
+    /// The bytes that compactions have to rewrite.
     pub pending_compaction: u64,
     /// Files that no compaction has sorted yet.
     pub level0_files: u64,

@@ -83,7 +83,8 @@ pub enum ReadRequest<C> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ReadAnswer {
-    /// The host has no database of the partition open.
+    /// The host cannot answer for the partition: its database is not open, a session restores it,
+    /// or its epoch cannot be applied.
     Absent,
     /// A view is pinned.
     Pinned {

@@ -26,7 +26,7 @@ pub struct StoredRead<K> {
 /// What a host answers. `R` is the type of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoredAnswer<R> {
-    /// The host has no database of the partition open.
+    /// As [`ReadAnswer::Absent`](crate::net::read::ReadAnswer::Absent).
     Absent,
     /// The rows are too large for one answer.
     TooLarge {

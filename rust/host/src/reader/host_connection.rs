@@ -81,7 +81,7 @@ pub struct TableCall<'a> {
     pub operator: &'a OperatorName,
     /// The table.
     pub store: &'a str,
-    /// The rows.
+    /// Which rows are read.
     pub call: &'a ReadCall,
 }
 
@@ -159,7 +159,7 @@ impl HostConnection {
         Ok(connection)
     }
 
-    /// Pins a view of the newest final epoch; none if the host has no database of the partition.
+    /// Pins a view of the newest final epoch; none if the host cannot answer for the partition.
     ///
     /// # Errors
     /// The host's, and the connection's.
@@ -186,7 +186,7 @@ impl HostConnection {
         }
     }
 
-    /// Sends bytes, and returns what comes back: the same.
+    /// Sends bytes to the host, which returns them.
     ///
     /// # Errors
     /// `InvalidValue` for more bytes than a request may have; the connection's.
@@ -215,9 +215,9 @@ impl HostConnection {
 
     /// Reads rows of a view. Many keys need several requests.
     ///
+    /// # Errors
     /// `InvalidValue` for a key or a bound that is too large for a request, and nothing is sent;
     /// otherwise the host's, the connection's, and those of `emit`.
-    /// the host's, the connection's, and those of `emit`.
     pub fn rows(
         &mut self,
         view: u64,
@@ -246,8 +246,8 @@ impl HostConnection {
         Ok(())
     }
 
-    /// Reads rows of the newest final epoch, and returns the epoch; none if the host has no
-    /// database of the partition.
+    /// Reads rows of the newest final epoch, and returns the epoch; none if the host cannot answer
+    /// for the partition.
     ///
     /// # Errors
     /// As [`HostConnection::rows`].
@@ -280,7 +280,7 @@ impl HostConnection {
 
     /// Reads the rows of a few keys of the newest final epoch as they are stored, and returns the
     /// epoch with them. Returns no rows if they are too large for this, and no epoch if the host
-    /// has no database of the partition.
+    /// cannot answer for the partition.
     ///
     /// # Errors
     /// The host's, and the connection's.

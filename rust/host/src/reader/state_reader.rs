@@ -125,8 +125,7 @@ impl StateReader {
         self.hosts.metrics()
     }
 
-    /// Sends bytes to the host of a partition, and returns what comes back: the same. None if no
-    /// host answers.
+    /// Sends bytes to the host of a partition, which returns them. None if no host answers.
     ///
     /// No read can be faster than this.
     ///

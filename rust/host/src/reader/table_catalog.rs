@@ -39,7 +39,7 @@ pub struct OperatorTables {
     pub isolation_level: IsolationLevel,
     /// Its tables.
     pub tables: Vec<Arc<StateTable>>,
-    /// What a list shows of them.
+    /// The descriptions of its tables.
     pub descriptions: Vec<Arc<TableDescription>>,
 }
 

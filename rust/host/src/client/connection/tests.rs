@@ -11,7 +11,7 @@ use crate::net::tls::HostKey;
 use crate::net::writer_key::{ProvingEnd, WriterKey, WriterSecret};
 use crate::protocol::TcpEndpoint;
 
-/// A time that no step of a passing test takes.
+/// Longer than any step of a passing test.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A listener in place of a host, and how a worker connects to it.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use crate::root::Root;
 
-/// An open root, by its path and its id. A copy of a root has the same id under another path, and a
-/// root that was made anew under a path has another id.
+/// An open root, by its path and its id. A copy of a root has the same id under another path. A
+/// root that was deleted and created again under its path has another id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WritableRoot {
     /// The path or address.

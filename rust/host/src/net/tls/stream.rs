@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::net::socket::Stream;
 
-    /// A time that no step of a passing test takes.
+    /// Longer than any step of a passing test.
     const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
     fn soon() -> Instant {

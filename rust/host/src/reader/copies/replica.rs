@@ -49,7 +49,7 @@ pub struct ReplicaView {
     pub db: Arc<Database>,
     /// The rows at the view's epoch.
     pub transaction: Transaction,
-    /// What is staged of the next epoch.
+    /// The staged changes of the next epoch.
     pub staged: Arc<StagedEpochs>,
 }
 
@@ -140,7 +140,7 @@ impl Replica {
             next = next.next();
         }
         drop(self.staged.take_through(to));
-        // An epoch that was rewound and computed anew has the number of the old one.
+        // An epoch that was rewound and computed again has the number of the old one.
         let decision = decide(to)?;
         let decided = decision.of(&source.operator, source.partition);
         let chain = decided.map_or(Digest::ZERO, PartitionDecision::chain);

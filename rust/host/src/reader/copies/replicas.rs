@@ -19,7 +19,8 @@ use crate::protocol::{Epoch, OperatorName, PartitionId};
 /// The start of a folder's name. The id of the reader's process follows.
 const PREFIX: &str = "holdfast-reader-";
 
-/// The most copies of old epochs. One query over many tables reads each from a copy of its own.
+/// The most copies of old epochs. One statement over several operators reads each from another
+/// copy.
 const OLD_COPIES: usize = 16;
 /// The memory of a reader for staged changes of the next epoch. What exceeds it is spilled.
 const STAGING_BYTES: usize = 64 << 20;
