@@ -8,13 +8,13 @@ class IsolationLevel(Enum):
     """What a query sees of the open transaction."""
 
     READ_UNCOMMITTED = "read_uncommitted"
-    """All of it, as the writer does.
+    """A query sees all of it, as the writer does.
 
     A read waits for a running write of one record. It does not wait for a longer write or a commit:
     it returns the state before that call.
     """
     READ_COMMITTED = "read_committed"
-    """None of it: the query reads the last commit, and never waits."""
+    """A query sees none of it: it reads the last commit, and never waits."""
 
 
 class ProcessingGuarantee(Enum):

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from holdfast import _core
 
 COUNTED: Final = ("late", "dropped", "expired", "ahead")
-"""The counts that a query's `observedMetrics` has, too: rows that are not used or match nothing."""
+"""The counts that a query's `observedMetrics` also has: rows that are not used or match nothing."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def read_progress(
     """Returns what happened in the newest `last` epochs, oldest first, or only in `epoch`.
 
     Raises `StateMismatchError` if the root does not exist, `RestoreError` for an object that cannot
-    be read, `HoldfastError` if the object store refuses.
+    be read, `HoldfastError` for an error of the object store.
     """
     found = json.loads(_core.read_epochs(root, storage_options, epoch, last))
     return [_epoch_progress(one) for one in found]

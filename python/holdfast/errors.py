@@ -32,9 +32,9 @@ __all__ = [
 class HoldfastError(Exception):
     """The base class of all errors.
 
-    Raised itself if the operating system refuses an operation (a full disk, a missing permission),
-    if a call is not allowed in the current state (after a commit that failed), and for a bug in
-    Holdfast. The message says which.
+    This class itself is raised if the operating system refuses an operation (a full disk, a missing
+    permission), if a call is not allowed in the current state (after a commit that failed), and for
+    a bug in Holdfast. The message says which.
     """
 
 
@@ -87,11 +87,11 @@ class RequirementError(HoldfastError, ImportError):
 
 
 class UnsupportedOperationError(HoldfastError):
-    """Not supported, by design or not yet: the message names what to call instead."""
+    """The operation is not supported, by design or not yet: the message names an alternative."""
 
 
 class StateMismatchError(HoldfastError):
-    """The state does not match the job that opens it: the message names the way out."""
+    """The state does not match the job that opens it: the message says what to do."""
 
 
 class RestoreError(HoldfastError):

@@ -1,7 +1,7 @@
 """The state host of a Spark executor: `python -m holdfast.host`.
 
-Started by the first task that needs it (`holdfast.spark.worker.state_host`), not by hand. All of
-its work is in Rust; it ends with its executor, or when no session has been open for a while.
+The first task that needs it starts it (`holdfast.spark.worker.state_host`). All of its work is in
+Rust. It ends with its executor, or when no session has been open for a while.
 """
 
 import ctypes
@@ -16,9 +16,10 @@ _TRIM_SECONDS: Final = 5.0
 
 
 def _return_freed_memory() -> None:
-    """Returns freed memory to the system from time to time, where the C library can (glibc).
+    """Returns freed memory to the system every few seconds, if the C library can (glibc).
 
-    glibc keeps what is freed between blocks in use: after large epochs, more than the host uses.
+    glibc itself does not return memory that is freed between blocks in use. After large epochs this
+    can be more memory than the host uses.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     while trim is not None:

@@ -8,13 +8,13 @@ from typing import Final
 from holdfast.errors import RequirementError
 
 _CPU_FLAGS: Final = ("sse4_2", "pclmulqdq", "popcnt")
-"""What `.cargo/config.toml` compiles for."""
+"""The instruction sets that `.cargo/config.toml` compiles for."""
 
 
 def _missing_cpu_flags(cpuinfo: Path) -> list[str]:
     """Returns the instructions that the extension uses and the first processor lacks.
 
-    The kernel makes the file while it is read, so this stops at the first processor's flags.
+    The kernel generates the file while it is read, so this reads only the first processor's flags.
     """
     with cpuinfo.open() as lines:
         for line in lines:

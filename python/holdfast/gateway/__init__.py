@@ -23,12 +23,13 @@ LISTEN: Final = "127.0.0.1:8474"
 class Gateway(AbstractContextManager["Gateway"]):
     """Serves the state of roots over HTTP until it is closed; a context manager.
 
-    `roots` are the roots by the name that they have in paths, or one root, which has the name of
-    its folder. `storage_options` are of the object stores.
+    `roots` is a dict from the names in paths to the roots, or one root. The name of a single root
+    is that of its folder. `storage_options` configure the clients of the object stores.
 
     A gateway only reads. By default only processes of this machine reach it. `listen` at another
     address needs `token_file`, a file with the secret that clients send, and encryption: `cert` and
-    `key` are PEM files. `insecure=True` says that something else encrypts.
+    `key` are PEM files. With `insecure=True` the gateway does not encrypt:
+    use it only behind a proxy that does.
 
     State hosts answer the reads. With `offline="auto"` the gateway reads copies, which it makes in
     `cache_dir`, if none answers. The copies of each root take at most `cache_bytes` of the disk, as
@@ -78,13 +79,13 @@ class Gateway(AbstractContextManager["Gateway"]):
         return self._core.url()
 
     def close(self) -> None:
-        """Ends the gateway. Requests that are being answered have a few seconds."""
+        """Ends the gateway, after a few seconds for requests that are being answered."""
         self._core.stop()
 
     def run(self) -> None:
         """Serves until the process gets SIGINT or SIGTERM, then closes the gateway.
 
-        To be called in the main thread.
+        Call it in the main thread.
         """
         signals = (signal.SIGINT, signal.SIGTERM)
 
@@ -95,8 +96,8 @@ class Gateway(AbstractContextManager["Gateway"]):
         with receiver, sender:
             sender.setblocking(False)
             before = [signal.signal(number, handler) for number in signals]
-            # A thread of the gateway may get the signal, which does not wake this one: only a file
-            # is written in any thread.
+            # If a thread of the gateway gets the signal, this thread does not wake up. But the
+            # signal's number is written to the file whichever thread gets it.
             file_before = signal.set_wakeup_fd(sender.fileno())
             try:
                 receiver.recv(1)

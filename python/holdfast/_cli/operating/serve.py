@@ -27,7 +27,7 @@ _FILE = click.Path(dir_okay=False)
 @click.option(
     "--insecure",
     is_flag=True,
-    help="Send tokens and rows unencrypted: something else encrypts.",
+    help="Send tokens and rows unencrypted: use it only behind a proxy that encrypts.",
 )
 @click.option(
     "--offline",
@@ -59,7 +59,7 @@ _FILE = click.Path(dir_okay=False)
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="No read waits longer.",
+    help="The longest time that a read waits.",
 )
 def serve(
     *, roots: tuple[str, ...], storage_options: options.StorageOptions, **settings: Any

@@ -38,7 +38,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="A terminal is refreshed so often.",
+    help="The time between two refreshes of a terminal.",
 )
 @output.json_option("a line for each partition, as StateReader.report() has it")
 def top(
