@@ -23,7 +23,7 @@ class BatchSessions:
         self._of_query: dict[str, tuple[str, list[_BatchSession]]] = {}
 
     def frame(self, frame: "DataFrame", query_id: str, run_id: str) -> "DataFrame":
-        """Returns the micro-batch's frame in a session of its own."""
+        """Returns the micro-batch's frame in a session that no earlier frame has."""
         run, sessions = self._of_query.get(query_id, (run_id, []))
         if run != run_id:
             sessions = []
@@ -45,7 +45,7 @@ class _BatchSession:
     """A session in the JVM, and the last Python object for it."""
 
     def __init__(self, session: "SparkSession", clone: Any = None) -> None:
-        """`clone`: the session in the JVM, if not that of `session`."""
+        """`clone`: the session in the JVM, if it is not the one of `session`."""
         unchecked: Any = session
         self._java: Final[Any] = unchecked._jsparkSession if clone is None else clone
         # Every DataFrame refers to the session object that it was made with.

@@ -1,4 +1,4 @@
-"""A micro-batch under Spark Connect, which does not say the query of a micro-batch."""
+"""Finds the query of a micro-batch under Spark Connect, which does not report it."""
 
 import json
 import re
@@ -49,7 +49,7 @@ class ConnectBatch(NamedTuple):
 class RunningQueries:
     """The queries of the session that started this process, and which of them the process serves.
 
-    The process lists them once. So a process that outlives its query does not use the id of the
+    The process lists them only once: a process that outlives its query must not use the id of the
     next run.
     """
 
@@ -72,7 +72,7 @@ class RunningQueries:
         if not self._running:
             raise HoldfastError(
                 f"hfs.foreach_batch was called with batch {batch_id}, but the session runs no "
-                "streaming query: hand it to writeStream.foreachBatch"
+                "streaming query: pass it to writeStream.foreachBatch"
             )
         return ConnectBatch(session, self._running, self._query_id, batch_id)
 
@@ -85,9 +85,9 @@ def query_of(session: "SparkSession", checkpoint: str) -> str:
 
 
 def _query_that_computes(frame: "DataFrame", queries: list[Any]) -> str | None:
-    """Returns the id of the only query whose plan has all columns of the frame, None if several.
+    """Returns the id of the query whose plan has all columns of the frame; None unless it is one.
 
-    Spark numbers the columns of all plans. Two plans have the same columns only if both queries
+    Spark numbers the columns of all plans. Several plans have these columns only if their queries
     were started over one source.
     """
     if len(queries) == 1:

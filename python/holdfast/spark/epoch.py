@@ -10,8 +10,8 @@ from holdfast.errors import HoldfastError
 SETTING: Final = "spark.holdfast.epoch."
 """The prefix of the session settings of `hfs.foreach_batch`; a query's id follows.
 
-Spark passes a session's settings to the tasks of its jobs as local properties. The
-thread that starts the jobs does not matter.
+Spark passes a session's settings to the tasks of its jobs as local properties, whichever thread
+starts the jobs.
 """
 
 BATCH_ID: Final = "streaming.sql.batchId"
@@ -20,7 +20,7 @@ JOB_GROUP: Final = "spark.jobGroup.id"
 DESCRIPTION: Final = "spark.job.description"
 
 RESET_ADVICE: Final = (
-    "take back setJobGroup, or wrap the function: writeStream.foreachBatch(hfs.foreach_batch(fn))"
+    "do not call setJobGroup, or wrap the function: writeStream.foreachBatch(hfs.foreach_batch(fn))"
 )
 
 _RUN_ID: Final = re.compile(r"runId = ([0-9a-f-]{36})")
@@ -33,11 +33,11 @@ class Epoch(NamedTuple):
     run_id: str
     number: int
     planned_at: int | None = None
-    """The batch timestamp in milliseconds, as in the driver's memory. None if it is not known."""
+    """The batch timestamp in milliseconds, from the driver's memory; None if it is not known."""
 
     @property
     def setting(self) -> str:
-        """The name of the setting that has this epoch in the session of its micro-batch."""
+        """The name of the setting that holds this epoch in the session of its micro-batch."""
         return f"{SETTING}{self.query_id}"
 
     @property
@@ -47,7 +47,7 @@ class Epoch(NamedTuple):
 
     @staticmethod
     def of_settings(get: Callable[[str], str | None], query_id: str) -> "Epoch | None":
-        """Returns the epoch that a query's setting has, None if it is not set."""
+        """Returns the epoch in a query's setting, None if it is not set."""
         value = get(f"{SETTING}{query_id}")
         if value is None:
             return None
@@ -59,7 +59,7 @@ class Epoch(NamedTuple):
         """Returns the epoch that Spark's thread-local properties name, None if they name none.
 
         The job group is the run id unless user code has set another one. A changed job group raises
-        `HoldfastError`: it would look like a new run, which takes the state over.
+        `HoldfastError`: it would be taken for a new run, which would take over the state.
         """
         batch, query, run = get(BATCH_ID), get(QUERY_ID), get(JOB_GROUP)
         if batch is None or query is None:

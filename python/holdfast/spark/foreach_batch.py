@@ -60,7 +60,7 @@ class _Batch:
 
 _current: ContextVar[_Batch | None] = ContextVar("holdfast_batch", default=None)
 _batches: Final[dict[Epoch, _Batch]] = {}
-"""The running micro-batches. A thread that a function starts finds its own here."""
+"""The running micro-batches. A thread that a function starts finds its micro-batch here."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -72,7 +72,7 @@ def note_operators(
     partitions: int,
     names: "Sequence[str]",
 ) -> None:
-    """Notes that these operators were called in a micro-batch.
+    """Records that these operators were called in a micro-batch.
 
     When the function returns, the wrapper checks that adaptive execution is off and that their
     results were evaluated, and warns about unused rows.
@@ -121,9 +121,10 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the
     server. Holdfast must be installed there. Changes that `fn` makes there are not visible here.
 
-    Raises `TypeError` if `fn` cannot be called. The returned function raises `HoldfastError` if it
-    is not called by a streaming query, and if `fn` calls an operator and leaves adaptive execution
-    on, and `StateMismatchError` if `fn` has called an operator and not evaluated its whole result.
+    Raises `TypeError` if `fn` cannot be called. The returned function raises `HoldfastError` if no
+    streaming query calls it, or if `fn` has called an operator and adaptive execution is on when
+    `fn` returns. It raises `StateMismatchError` if `fn` has called an operator and not evaluated
+    its whole result.
     """
     if not callable(fn):
         raise TypeError(
@@ -159,7 +160,7 @@ class _ForeachBatch:
         if query_id is None or number != str(batch_id):
             raise HoldfastError(
                 f"hfs.foreach_batch was called with batch {batch_id}, but no streaming query is "
-                "running it: hand it to writeStream.foreachBatch"
+                "running it: pass it to writeStream.foreachBatch"
             )
         # The job group is not read: `fn` may have set another one in an earlier micro-batch.
         run_id = _run_id(spark, query_id)
@@ -179,8 +180,8 @@ class _ForeachBatch:
             with _epoch_set(spark, epoch):
                 result = self._fn(frame, of.number)
                 if batch.called and is_adaptive(spark):
-                    # Without this, Spark would commit the epoch. If adaptive execution has dropped
-                    # the operator's tasks, the next epoch could not open.
+                    # Without this error, Spark would commit the epoch. If adaptive execution had
+                    # dropped the operator's tasks, the next epoch could not open.
                     raise HoldfastError(
                         f"{ADAPTIVE} was switched on after an operator was called in epoch "
                         f"{of.number}, and could have dropped the operator's tasks: set it to "
@@ -197,9 +198,9 @@ class _ForeachBatch:
 
 
 def _warn_of_unused_rows(root: str, storage_options: "Mapping[str, str]", epoch: int) -> None:
-    """Logs a warning for each operator whose input had rows without an effect.
+    """Logs a warning for each operator that did not use some rows, or found no history for them.
 
-    Spark shows observed metrics of the streaming plan only, not of jobs inside of `foreachBatch`.
+    Spark reports observed metrics of the streaming plan only, not of jobs inside `foreachBatch`.
     """
     try:
         found = read_progress(root, storage_options, epoch=epoch)
@@ -224,8 +225,8 @@ def _warn_of_unused_rows(root: str, storage_options: "Mapping[str, str]", epoch:
 def _unpickled(fn: "Callable[[DataFrame, int], Any]") -> _ForeachBatch:
     """Returns the wrapper in Spark Connect's process for `foreachBatch`.
 
-    While functions are unpickled there, the active session is the one that started the query. Since
-    Spark 4.3 the frames have a clone of it, which lists no queries.
+    While Spark Connect unpickles the function, the active session is the one that started the
+    query. Since Spark 4.3 the frames have a clone of it, which lists no queries.
     """
     from pyspark.sql import SparkSession
 

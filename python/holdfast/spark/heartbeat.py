@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HEARTBEAT: Final = "holdfast_heartbeat"
-"""The name of the column that marks a heartbeat, of the source, and of a beat in its offsets."""
+"""The name of three things: the column that marks a heartbeat, the source, and an offset's beat."""
 
 
 def heartbeat(
@@ -36,8 +36,9 @@ def heartbeat(
     For state that waits for newer rows (open windows, `grace`, timers), this has the effect of a
     row with that time. The result has no row for a heartbeat and no column `holdfast_heartbeat`.
 
-    So heartbeats do not overtake a backlog: a query that returns after an outage loses nothing,
-    unless a key's rows stay away for longer than `idle_after` while other partitions run ahead.
+    Heartbeats therefore do not overtake a backlog: a query that restarts after an outage loses no
+    rows, unless a key's rows are missing for longer than `idle_after` while other partitions
+    advance.
 
     The times are in the checkpoint, so a replay has the same ones. After a pause there is one
     heartbeat, not one for each `every` of the pause. Without a trigger the query runs a micro-batch
@@ -58,7 +59,7 @@ def heartbeat(
 
 
 class HeartbeatSource(DataSource):
-    """Spark's view of the clock. Spark pickles it by name, so it runs with the server's package."""
+    """The clock as a data source. Spark pickles it by name, so the server's package runs it."""
 
     @classmethod
     def name(cls) -> str:
@@ -78,8 +79,8 @@ class _Clock(SimpleDataSourceStreamReader):
     """Beats at the multiples of `every`.
 
     An offset has the last beat, `idle_after`, and the time at which the run began, all in
-    microseconds. It is this source's line in Spark's offset log. The state host reads the start of
-    the run there, since the time during which no query ran does not count as idle.
+    microseconds. Spark writes it to its offset log, as the line of this source. The state host
+    reads the start of the run there: the time during which no query ran does not count as idle.
     """
 
     def __init__(self, every: int, idle_after: int) -> None:
@@ -92,7 +93,7 @@ class _Clock(SimpleDataSourceStreamReader):
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
         beat = _now() // self._every * self._every
-        # A clock that is set back does not beat.
+        # After the clock was set back, there is no new beat until it is past the last one.
         end = self._offset(beat) if beat > start[HEARTBEAT] else start
         return self.readBetweenOffsets(start, end), end
 

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, UnsupportedOperationError
 _SPARK_SCHEMES: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "az": "abfss"}
 _REFUSED_SCHEMES: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss", "hdfs")
 _ADDRESS: Final = re.compile(r"[^/]*:/")
-"""Also `dbfs:/x`, which would be a folder `dbfs:`."""
+"""Matches also `dbfs:/x`, which as a path would have a folder `dbfs:`."""
 
 _AZURE_ACCOUNT: Final = ("account_name", "azure_storage_account_name")
 
@@ -36,7 +36,7 @@ def check_options(options: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def remote_checkpoint(root: str, options: Mapping[str, str]) -> str | None:
-    """Returns the checkpoint's location as Spark spells it; None for a local root."""
+    """Returns the checkpoint's address as Spark writes it; None for a local root."""
     scheme, found, rest = str(root).partition("://")
     if not found or scheme not in _SPARK_SCHEMES:
         return None

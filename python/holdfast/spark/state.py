@@ -40,10 +40,10 @@ class State:
     for their databases (default: under `root`, or in the temporary folder if `root` is no local
     path).
 
-    `memory` ("512m") is the memory of one state host. The process itself takes 64 MiB of it; of the
-    rest a quarter each is for its block cache, its write buffers and the sorting of rows. The last
-    quarter is for its readers and its open epochs, which use at most `uncommitted_max_bytes` bytes
-    of it. The host's partitions share this memory fairly; data beyond it spills to disk.
+    `memory` ("512m") is the memory of one state host. The process itself takes 64 MiB of it. The
+    rest has four equal parts: for the block cache, for the write buffers, for the sorting of rows,
+    and for readers and open epochs. Open epochs use at most `uncommitted_max_bytes` bytes of the
+    last part. The host's partitions share this memory fairly; data beyond it spills to disk.
 
     A host flushes a partition's database to files before an epoch if the last flush is
     `flush_interval` ago or more than `flush_bytes` bytes are not in files. After a kill, the next
@@ -60,11 +60,11 @@ class State:
 
     `processing_guarantee="at_least_once"` is for jobs whose micro-batches cannot be repeated: a
     second computation of a micro-batch may give other results than the first, and the state keeps
-    the first ones (`docs/spark/exactly-once.md`). The guarantee may change between two starts of
+    the first results (`docs/spark/exactly-once.md`). The guarantee may change between two starts of
     the query.
 
-    `default_isolation_level` is the level of readers (`holdfast.connect`) that name none, by
-    default `READ_COMMITTED`: they read final epochs only. It may change between two starts.
+    `default_isolation_level` is the level of readers (`holdfast.connect`) that do not give one. By
+    default it is `READ_COMMITTED`: they read final epochs only. It may change between two starts.
 
     Raises `ValueError` or `TypeError` naming the argument, `RequirementError` if no session is
     started and there is no Java 17 or newer to start one, `HoldfastError` if the root cannot be
@@ -116,7 +116,7 @@ class State:
         self.partitions: Final = partitions
         self.settings: Final[dict[str, Any]] = {
             "memory": _bytes(memory),
-            # Capped at a quarter of the memory, as the docstring says.
+            # The host limits it further, to the part of its memory that is for open epochs.
             "uncommitted_max_bytes": min(uncommitted_max_bytes, _bytes(memory) // 4),
             "retain_epochs": retain_epochs,
             "max_follower_lag": max_follower_lag,
@@ -134,7 +134,7 @@ class State:
             None if local_dir is None else local_folder(local_dir, "local_dir")
         )
         self.writer_secret: Final[str | None] = _SECRET_OF_PROCESS
-        """What state hosts know this driver's tasks by. It is pickled with the state."""
+        """The secret by which state hosts recognise this driver's tasks, pickled with the state."""
         self._operators = OperatorNames()
 
     @staticmethod
@@ -185,7 +185,7 @@ class State:
 
         Raises `UnsupportedOperationError` for `State.scratch()`, otherwise as `holdfast epochs`:
         `StateMismatchError` if the root does not exist, `RestoreError` for an object that cannot be
-        read, `HoldfastError` if the object store refuses.
+        read, `HoldfastError` for an error of the object store.
         """
         if self.root is None:
             raise UnsupportedOperationError("State.scratch() keeps nothing: give State(root)")

@@ -37,14 +37,14 @@ def aggregate(
 ) -> "DataFrame":
     """Returns one row per group with the values of `aggs`, computed across micro-batches.
 
-    `by` are the group's columns; null is a group like any other. `aggs` maps the name of each
+    `by` are the group's columns; nulls form a group, too. `aggs` maps the name of each
     result column to one of:
 
     - `"count"`, which counts rows,
     - `(function, column)`: Spark SQL's `count`, `sum`, `min`, `max`, `avg`, `first`, `last`,
       `count_distinct`, `collect_list` or `collect_set` of a column, with Spark's result type and
       treatment of nulls,
-    - an `Aggregator`: a function of your own.
+    - an `Aggregator`, which is user code.
 
     `on` is the rows' time. It decides `first` and `last` (at equal times, the least and the
     greatest value) and the order of lists. Without `on`, rows are ordered by micro-batch, then by
@@ -59,8 +59,8 @@ def aggregate(
     accepts late rows as long as windows are stored: for `retention`, or forever. Without windows,
     `grace` is how late a row may be. `name` is the operator's name in the state.
 
-    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
-    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
+    Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
+    not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, function or
     option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or

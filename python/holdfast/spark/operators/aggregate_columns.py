@@ -104,7 +104,7 @@ class AggregateColumns:
             raise ValueError(
                 f"aggs[{result!r}]: {function} cannot take column {field.name!r}: equal maps may "
                 "list their entries in "
-                "another order; take map_entries of it, sorted"
+                "another order; use the sorted map_entries of it"
             )
         call = getattr(F, function)(self._frame.column(field))
         try:
@@ -139,7 +139,7 @@ def _is_map(data_type: sql.DataType) -> bool:
 
 
 def _is_aggregator(what: Any) -> bool:
-    # `hasattr` is true for every name of a Column.
+    # `hasattr` is true for every name on a Column.
     attributes = ("state_schema", "result_type", "merge", "result")
     return not isinstance(what, Column) and any(
         hasattr(what, attribute) for attribute in attributes

@@ -1,4 +1,4 @@
-"""A user's own aggregation, and the checks of what it declares."""
+"""The interface of user aggregations, and the checks of their declarations."""
 
 from typing import Any, Final, Protocol
 
@@ -9,7 +9,7 @@ from holdfast.spark.plan.schema import arrow_type, parsed_ddl
 
 
 class Aggregator(Protocol):
-    """The interface of your own aggregation in Arrow batches: a class that can be pickled.
+    """The interface of a user aggregation over Arrow batches: a class that can be pickled.
 
     Equal arguments must give equal results, since Spark may run a task twice. An exception in a
     method fails the task. A result that is no batch or array fails it with a `TypeError`. Columns,
@@ -17,7 +17,7 @@ class Aggregator(Protocol):
     """
 
     state_schema: str
-    """The state of a group: columns as SQL writes them, `"total double, rows bigint"`."""
+    """The columns of a group's state, as SQL writes them: `"total double, rows bigint"`."""
     result_type: str
     """The type of the result, as SQL writes it: `"double"`."""
 

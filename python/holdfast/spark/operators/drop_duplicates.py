@@ -38,8 +38,8 @@ def drop_duplicates(
     Null keys are equal to each other; rows whose time is null are dropped. `name` is the operator's
     name in the state. The state has one time per key, and keeps it for `2 * within`.
 
-    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
-    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
+    Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
+    not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the frame's columns.
 

@@ -58,8 +58,8 @@ def join_asof(
     (SQL or a Column, over the right frame) marks right rows that end the value of their key: from
     their time on, no row of the key is in force. `name` is the operator's name in the state.
 
-    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
-    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
+    Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
+    not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken,
     `suffix` is added. Left rows whose key or time is null match nothing; right rows whose key or
@@ -123,7 +123,7 @@ def _deleted(right: InputFrame, delete_when: str | Column | None) -> Column:
         )
     try:
         condition = F.expr(delete_when) if isinstance(delete_when, str) else delete_when
-        # An aggregate is no condition over a row. Beside a column of the frame its selection fails.
+        # An aggregate is no condition over a row. Selected beside a column of the frame, it fails.
         beside = right.df.select(right.column(right.fields[0]), condition.alias("deleted"))
         kind = beside.schema.fields[1].dataType
     except AnalysisException as error:
@@ -146,8 +146,8 @@ def _not_older(
         quoted[[column["from"] for column in output.request].index(source)]
         for source in ("time", "right_time")
     )
-    # Times without a zone are subtracted as such. Times with one are subtracted as instants:
-    # Spark's subtraction would use the session's zone, summer time included.
+    # Times without a zone are subtracted as local times. Times with one are subtracted as instants:
+    # Spark's subtraction would use the session's zone with its summer time.
     if isinstance(rows.time_type, sql.TimestampNTZType):
         age = f"({left_time} - {right_time})"
         limit = f"make_dt_interval(0, 0, 0, {oldest} / 1000000BD)"

@@ -57,8 +57,8 @@ def join_table(
     Of the result rows of a key, the one with the greatest left time is valid; at equal times, the
     last one.
 
-    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
-    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
+    Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
+    not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the left frame's columns, then the right frame's without its key; where a name is taken,
     `_right` is added. Rows whose key or time is null are dropped. Both frames are streams, or both

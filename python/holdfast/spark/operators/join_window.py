@@ -45,8 +45,8 @@ def join_window(
     dropped and counted, whatever `how` is. Without late rows the result does not depend on how the
     rows are divided into micro-batches.
 
-    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
-    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
+    Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
+    not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the left frame's columns, then the right frame's without `by`; where a name is taken,
     `_right` is added. The key of a right row without a match is in the left frame's columns. Rows

@@ -48,16 +48,16 @@ def lookup(
     nulls.
 
     `columns` are the table's columns that are added, by default all but the key's. The frame may be
-    static or a stream. All its rows, in a stream those of each micro-batch, read one epoch: the
-    newest final one when the micro-batch begins, or `epoch`. A recomputed micro-batch may find
-    newer rows. For a join that gives the same rows again, read the other query's changes as a
-    stream and join them with `join_asof`.
+    static or a stream. All rows of a static frame, or of a micro-batch, read one epoch: `epoch`, or
+    the newest final one when the micro-batch begins. A recomputed micro-batch may find newer rows.
+    For a join that gives the same rows again, read the other query's changes as a stream and join
+    them with `join_asof`.
 
-    `offline` as in `holdfast.connect`. The hosts have the newest epoch only. With `"auto"` a Python
-    worker that comes later makes copies of the partitions that it reads, and moves them on with
-    each micro-batch. With `"never"` there are no copies: about 25,000 rows at once read the newest
-    epoch. The driver chooses the epoch of a stream's micro-batch, so executors connect to the
-    driver's host.
+    `offline` is as in `holdfast.connect`. State hosts have only the newest epoch. If it is newer
+    than the micro-batch's, a Python worker makes copies of the partitions that it reads, and
+    updates them in each micro-batch. With `offline="never"` there are no copies, and each batch of
+    about 25,000 rows reads the newest epoch. The driver chooses the epoch of a stream's
+    micro-batch, so executors connect to the driver's host.
 
     Raises `StateMismatchError` if there is no such table, `ValueError` or `TypeError` for an
     argument that does not fit the frame or the table.
@@ -138,7 +138,7 @@ class _LookUp:
         self._epoch: Final = epoch
         types = [table.schema.field(name).type for name in added]
         fields = [
-            # By default PySpark 4.0 and 4.1 take a time without a zone for an instant.
+            # By default PySpark 4.0 and 4.1 convert a time without a zone to an instant.
             sql.StructField(name, from_arrow_type(kind, prefer_timestamp_ntz=True))
             for name, kind in zip(added, types, strict=True)
         ]

@@ -42,8 +42,8 @@ def materialize(
     deletes. Rows whose key or time is null are dropped. A table without history does not remember
     the time of a deleted row, so it accepts an older row of the key that comes later.
 
-    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
-    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
+    Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
+    not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns the frame's columns.
 
@@ -79,7 +79,7 @@ def materialize(
 
 
 def _values(rows: OneInput) -> list[int]:
-    """The payload columns, by position, that are neither keys nor in `order_by`."""
+    """Returns the positions of the payload columns that are neither keys nor in `order_by`."""
     return [
         index
         for index, field in enumerate(rows.left.payload)

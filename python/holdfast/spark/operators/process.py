@@ -1,4 +1,4 @@
-"""The operator that runs a processor: stateful code of the user."""
+"""The operator that runs a processor: stateful user code."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -54,7 +54,7 @@ def process(
     materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
-    """Runs your own stateful code over the rows, with exactly-once stores.
+    """Runs stateful user code over the rows, with exactly-once stores.
 
     All rows with the same `by` go to the same partition. A partition's rows are ordered by event
     time (`on`), then by content, in batches of at most 10,000 rows and 16 MiB.
@@ -69,8 +69,8 @@ def process(
     Its output is then stored with the state, and a second run of a task returns the output of the
     first.
 
-    Rows dated more than `max_ahead` after the time of their micro-batch are set aside
-    (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
+    Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
+    not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
     Returns a frame with the columns of `schema`. A null in a column that is NOT NULL fails the
     task.
@@ -142,8 +142,8 @@ def _builders(processor: Any, *, timed: bool, deterministic: bool) -> list[Store
             )
         if builder.name.startswith("holdfast."):
             raise ValueError(
-                f"{kind}.stores: {builder.name!r}: names that begin with 'holdfast.' are the "
-                "operator's own"
+                f"{kind}.stores: {builder.name!r}: names that begin with 'holdfast.' are "
+                "reserved for the operator"
             )
         if not builder.transactional or not builder.persistent:
             raise UnsupportedOperationError(
@@ -173,7 +173,7 @@ def _store_request(builder: StoreBuilder) -> dict[str, Any]:
         "window_size": builder.window_size,
     }
     found = {name: value for name, value in settings.items() if value is not None}
-    # Without a serde, or with the user's own, the store's entries are bytes, which the host cannot
+    # Without a serde, or with a user's serde, the store's entries are bytes, which the host cannot
     # check.
     sides = {"key_serde": builder.key, "value_serde": builder.value}
     serdes = {
