@@ -1,4 +1,4 @@
 """Reads the state of a query from outside: `state_reader` the root, `state_table` one table.
 
-`keys` makes Arrow columns of the keys that people give.
+`keys` converts keys to Arrow columns.
 """

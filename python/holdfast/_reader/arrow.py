@@ -58,7 +58,7 @@ def _module(
 def record_batches(rows: "_core.ArrowReader") -> "pyarrow.RecordBatchReader":
     """Returns the extension's batches as pyarrow's.
 
-    They come by an iterator of Python, so that an error of a read keeps its class.
+    They come through a Python iterator, so that an error of a read keeps its class.
     """
     batches = map(arrow().record_batch, rows)
     return arrow().RecordBatchReader.from_batches(arrow().schema(rows), batches)

@@ -12,11 +12,11 @@ from holdfast._reader.read_source import Offline, ReadSource
 _TIMEOUT: Final = 30.0
 
 Cache = tuple[str | None, int | None]
-"""Where a reader's copies are, and their most bytes; None: the default."""
+"""The folder of a reader's copies, and the limit of their bytes; None: the default."""
 
 
 class Connection:
-    """The extension's reader of a root, and how to make it again in another process."""
+    """The extension's reader of a root; another process can unpickle it and connect again."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ def _shared(
 ) -> "Connection":
     """Returns the reader that all unpickled ones of this process share.
 
-    A Python worker of Spark unpickles a function for each task, and lives longer. A root that was
-    made again under its path has another id, and so another reader.
+    A Python worker of Spark unpickles a function for each task, and outlives the task. A root that
+    was made again under its path has another id, and so another reader.
     """
     return _connected((getpid(), root_id), root, storage_options, offline, cache)
 

@@ -1,4 +1,4 @@
-"""Makes Arrow columns of keys as people have them: Python values, pandas, pyarrow."""
+"""Converts keys to Arrow columns, from Python values, pandas or pyarrow."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -16,7 +16,7 @@ def one_key(columns: "pyarrow.Schema", key: Any, *, argument: str = "key") -> "p
     """Returns a batch with one row: a key of these columns.
 
     A key of one column is its value. A key of several is a tuple, or a dict by column. A bound of a
-    scan may have only the key's first columns, the first of them also without a tuple.
+    scan may have only the key's first columns; the first column alone needs no tuple.
 
     Raises `TypeError` or `ValueError` for a key that does not fit.
     """
@@ -88,7 +88,7 @@ def no_keys() -> "pyarrow.RecordBatch":
 def with_columns(
     batch: "pyarrow.RecordBatch", more: "Mapping[str, pyarrow.Array]"
 ) -> "pyarrow.RecordBatch":
-    """Returns the batch with more columns behind its own."""
+    """Returns the batch with more columns after its columns."""
     names = [*batch.schema.names, *more]
     return arrow().RecordBatch.from_arrays([*batch.columns, *more.values()], names=names)
 

@@ -1,24 +1,24 @@
-"""Which state a read is of, and who answers it."""
+"""Which state a read is of, and whether hosts or copies answer it."""
 
 from typing import Literal, TypedDict
 
 from holdfast._options import IsolationLevel
 
 Offline = Literal["auto", "never", "only"]
-"""Whether a reader makes copies of partitions: if no state host answers, never, or always."""
+"""When a reader makes copies of partitions: if no state host answers, never, or always."""
 
 
 class ReadSource(TypedDict, total=False):
     """Options of every read.
 
-    By default a read is of the newest final epoch, that of the newest micro-batch that Spark has
-    committed, in all partitions that it touches. The metadata of a result's Arrow schema says what
-    it is of: `holdfast.epoch`, `holdfast.isolation_level`, and `holdfast.behind`, the number of
-    newer final epochs.
+    By default a read is of the newest final epoch in all its partitions. This is the epoch of the
+    newest micro-batch that Spark has committed. The metadata of a result's Arrow schema has the
+    epoch (`holdfast.epoch`), the level (`holdfast.isolation_level`), and the number of newer final
+    epochs (`holdfast.behind`).
     """
 
     epoch: int | None
-    """Read exactly this epoch: the root must still hold what its state is made of."""
+    """Read exactly this epoch. The root must still hold its state."""
     at_least: int | None
     """Wait until this epoch is final, then read the newest one."""
     timeout: float
@@ -26,12 +26,11 @@ class ReadSource(TypedDict, total=False):
     offline: Offline | None
     """`"auto"`: state hosts answer; if none does, the reader makes copies of the partitions from
     snapshots and log. `"never"` makes no copies, and waits for a host. `"only"` does not ask hosts.
-    By default what `connect` was given."""
+    By default the value that `connect` was given."""
     isolation_level: IsolationLevel | None
-    """`READ_COMMITTED`: rows of the final epoch only. `READ_UNCOMMITTED`: also what the newest run
-    has staged of the next epoch, in those partitions where it has; a later attempt may compute
-    other rows. By default what the query's `State` was given, which is `READ_COMMITTED` if it was
-    given none."""
+    """`READ_COMMITTED`: rows of the final epoch only. `READ_UNCOMMITTED`: also the next epoch's
+    changes in each partition where the newest run has staged them; a later attempt may compute
+    other rows. By default the `default_isolation_level` of the query's `State`."""
     stale_ok: bool
-    """If no host answers, the copies that the reader has already are read at the newest of their
-    epochs, which may be an older one than the newest final epoch."""
+    """If no host answers, read the copies that the reader already has, at the newest epoch among
+    them. It may be older than the newest final epoch."""

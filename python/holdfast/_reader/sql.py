@@ -55,7 +55,8 @@ def database(
 def _at_one_epoch(tables: Sequence[StateTable], source: ReadSource) -> ReadSource:
     """Returns the options with the epoch that all tables are read at.
 
-    Final epochs only: what is staged after one table's epoch may be final in the next table.
+    Only final epochs are read: tables are read one after the other, and meanwhile a staged epoch
+    may become final.
     """
     level = source.get("isolation_level")
     if level is not None:
@@ -63,8 +64,8 @@ def _at_one_epoch(tables: Sequence[StateTable], source: ReadSource) -> ReadSourc
     if level == IsolationLevel.READ_UNCOMMITTED:
         raise UnsupportedOperationError(
             "all tables of a statement are of one final epoch, so SQL reads READ_COMMITTED: leave "
-            "the isolation level out, or read the tables one by one, by "
-            'reader["name"].dataset(isolation_level=...) for example'
+            "the isolation level out, or read the tables one by one, for "
+            'example with reader["name"].dataset(isolation_level=...)'
         )
     if not tables or source.get("epoch") is not None:
         return source
@@ -88,7 +89,7 @@ def _moments(table: StateTable, source: ReadSource) -> Any:
     """Returns a dataset of a versioned table at the moments that a filter sets `_MOMENT` to."""
     pa = arrow()
     kind = pa.timestamp("us", tz="UTC")
-    # A dataset's columns are found by name, so a column of the table is hidden by this one.
+    # A dataset finds columns by name, so a column of the table with this name is left out.
     columns = [field for field in table.schema if field.name != _MOMENT]
     schema = pa.schema([*columns, pa.field(_MOMENT, kind)])
 
@@ -101,7 +102,7 @@ def _moments(table: StateTable, source: ReadSource) -> Any:
             )
         of_rows = {name: domain for name, domain in selected.items() if name != _MOMENT}
         wanted = fields(schema, names)
-        # Without any column a batch would lose its number of rows.
+        # A batch without columns would lose its number of rows.
         of_table = [name for name in names if name != _MOMENT] or table.schema.names[:1]
 
         def batches() -> "Iterator[pyarrow.RecordBatch]":

@@ -37,8 +37,8 @@ def connect(
     ask hosts.
 
     The copies that are not being read take at most `cache_bytes` of the disk, by default 16 GiB:
-    the one that was not used for the longest time is deleted first. A copy that is larger is
-    deleted after each read, and made again by the next one.
+    the least recently used one is deleted first. A copy that is larger is deleted after each
+    read, and the next read makes it again.
 
     Needs pyarrow.
 
@@ -99,8 +99,8 @@ class StateReader(AbstractContextManager["StateReader"]):
     """Reads the tables of a root; `connect` makes one.
 
     `reader["rates"]` is the table of the operator `rates`. If the operator has several stores,
-    `reader["visits"]["counts"]` is one of them. A reader is a context manager, and it pickles: a
-    process that unpickles it connects by itself.
+    `reader["visits"]["counts"]` is one of them. A reader is a context manager. It can be pickled: a
+    process that unpickles it opens its own connection.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -118,7 +118,7 @@ class StateReader(AbstractContextManager["StateReader"]):
 
     @property
     def epoch(self) -> int | None:
-        """The newest final epoch: the newest micro-batch that Spark has committed; None before."""
+        """The newest final epoch, of the newest micro-batch that Spark has committed, or None."""
         return self._connection.core.epoch()
 
     def final_epoch(self) -> int:
@@ -141,7 +141,7 @@ class StateReader(AbstractContextManager["StateReader"]):
 
     @property
     def tables(self) -> Tables:
-        """All tables. Stores that only an operator's own code can interpret are left out."""
+        """All tables. Stores that only an operator's code can interpret are left out."""
         return Tables(self._list())
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -152,11 +152,12 @@ class StateReader(AbstractContextManager["StateReader"]):
         return cast("list[dict[str, Any]]", json.loads(self._connection.core.metrics()))
 
     def report(self) -> dict[str, Any]:
-        """Returns what each partition does, and what ails it.
+        """Returns the activity and the condition of each partition.
 
         `epoch` is the newest final epoch, or None. `partitions` is a list of dicts, by operator and
-        number: `operator`, `partition`, the id of its `host`, its `condition` and the host's
-        `figures` of it, those of `metrics`. Without a running query `host` and `figures` are None.
+        number: `operator`, `partition`, the id of its `host`, its `condition`, and `figures`, which
+        are the partition's part of `metrics`. Without a running query `host` and `figures` are
+        None.
 
         A condition has a `name` (`in_order`, `uploading`, `behind`, `opening`, `closed`,
         `rebuilt`, `unserved`), a `severity` (`good`, `warn`, `bad`), a `text` for people, and
@@ -203,12 +204,12 @@ class StateReader(AbstractContextManager["StateReader"]):
         """Returns the rows of an SQL statement over the tables, as a DuckDB relation.
 
         A relation prints as a table; `to_arrow_table()`, `to_arrow_reader()`, `df()`, `pl()` and
-        `write_parquet(path)` run the statement. All tables are of one epoch, the one that is the
-        newest final one at this call, also if the relation is read later. A statement
-        that is no query, such as `COPY`, runs at once.
+        `write_parquet(path)` run the statement. All tables are of one epoch, the newest final one
+        when this method is called, even if the relation is read later. A statement that is no
+        query, such as `COPY`, runs at once.
 
-        `parameters` are the values of `?` or `$name`. The tables, `as_of` and `source` are those of
-        `duckdb`.
+        `parameters` are the values of `?` or `$name`. The names of the tables, `as_of` and `source`
+        are as in `duckdb`.
         """
         return self.duckdb(as_of=as_of, **source).sql(statement, params=parameters)
 
@@ -217,14 +218,14 @@ class StateReader(AbstractContextManager["StateReader"]):
     ) -> "duckdb.DuckDBPyConnection":
         """Returns a new connection to a DuckDB in memory, with a view of each table.
 
-        All are of the epoch that is the newest final one at this call. They have these names:
+        All views are of one epoch, the newest final one when this method is called. Their names:
 
         - `rates` is the table of an operator, and `visits.hits` one of several;
         - `versions.rates` are all versions of a versioned table;
         - `as_of('rates', moment)` is a versioned table as of a moment.
 
-        With `as_of` all versioned tables are as of that moment. `source` is that of every read; the
-        isolation level is always `READ_COMMITTED`. The time zone is UTC. Needs duckdb.
+        With `as_of` all versioned tables are as of that moment. `source` has the options of every
+        read; the isolation level is always `READ_COMMITTED`. The time zone is UTC. Needs duckdb.
 
         Raises `NotUpToBoundError` if no epoch is final yet, `UnsupportedOperationError` for
         `READ_UNCOMMITTED`.

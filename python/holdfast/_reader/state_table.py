@@ -29,12 +29,12 @@ class StateTable:
       aware datetime. By default the newest versions.
     - `columns`: the columns of the result, in this order. By default all of `schema`.
     - `partition`: the only partition whose rows are read, from 0. By default all.
-    - `source`: `epoch`, `at_least`, `timeout` and `offline`, see `holdfast.ReadSource`.
+    - `source`: the options of `holdfast.ReadSource`, such as `epoch` and `timeout`.
 
-    The methods raise `NotUpToBoundError` if the epoch is not reached in time or no epoch is final
-    yet, `RestoreError` if the root does not hold the epoch's state any more, `ValueError` or
-    `TypeError` for an argument that does not fit the table, `UnsupportedOperationError` for a read
-    that the kind of store does not have, `StoreClosedError` once the reader is closed.
+    The methods raise `NotUpToBoundError` if the epoch is not final in time or no epoch is final
+    yet, `RestoreError` if the root no longer holds the epoch's state, `ValueError` or `TypeError`
+    for an argument that does not fit the table, `UnsupportedOperationError` for a read that the
+    kind of store does not have, `StoreClosedError` once the reader is closed.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class StateTable:
         self._refuse_windowed("get", "fetch")
         call = self._call(as_of=as_of)
         values = keys_.key_values(self._key_schema, key, "key")
-        # Objects of pyarrow would cost more than the read.
+        # Creating pyarrow's objects would cost more than the read.
         row = self._calls.get_row(values, call, columns, source)
         if row is not None:
             return row[0]
@@ -142,7 +142,7 @@ class StateTable:
     ) -> "pyarrow.Table":
         """Returns the rows of the keys that are found, in the order of the keys.
 
-        `keys` and `as_of` as in `get_batch`.
+        `keys` and `as_of` are as in `get_batch`.
         """
         self._refuse_windowed("find", "fetch_batch")
         batch = self._keys_as_of(keys, as_of)
@@ -152,7 +152,7 @@ class StateTable:
     def partitions_of(self, keys: Any) -> list[int] | None:
         """Returns the partition of each key; None if the table's keys do not choose it.
 
-        The keys of a processor's store do not: their rows are where the processor put them.
+        The keys of a processor's store do not: a row is in the partition whose task put it.
         """
         batch = keys_.many_keys(self._key_schema, keys)
         return self._calls.partitions_of(batch)
@@ -166,7 +166,7 @@ class StateTable:
         columns: Sequence[str] | None = None,
         **source: Unpack[ReadSource],
     ) -> dict[str, Any] | None:
-        """Returns the row of a key's window that starts at `start`, or of its session; else None.
+        """Returns the row of a key's window or session that starts at `start`; None without one.
 
         A session also needs its `end`. The key's columns are left out.
         """
@@ -186,8 +186,8 @@ class StateTable:
     ) -> "pyarrow.Table":
         """Returns a row for each window or session, in order: nulls where there is none.
 
-        `keys` as in `get_batch`; `starts` and, of sessions, `ends` are one time for all, or one for
-        each key.
+        `keys` are as in `get_batch`. `starts` and, for sessions, `ends` are one time for all keys,
+        or one for each key.
         """
         self._refuse_unwindowed("fetch_batch", "get_batch")
         batch = keys_.many_keys(self._key_schema, keys)
@@ -242,7 +242,7 @@ class StateTable:
         """Returns the versions of a key, or of all keys, that were valid between two times.
 
         The versions of a key come oldest first, each with `valid_from` and `valid_to`; a newest
-        version has no `valid_to`.
+        version has a null in `valid_to`.
         """
         self._refuse_unversioned()
         rows, bounds = "versions", keys_.no_keys()
@@ -263,12 +263,12 @@ class StateTable:
         Both ends are included. By default the first is the oldest epoch of the log, the last the
         newest final one. `partition` reads only one partition. The columns are those of
         `changes_schema`. A row is the last change of a key in the epoch, or of a version, a window
-        or a session: its new value, or nulls and `deleted`. The rows, put in their order into the
-        table of the epoch before, make the table of the last epoch.
+        or a session: its new value, or nulls and `deleted`. Applied in order to the table of the
+        epoch before the range, the rows give the table of the last epoch.
 
         Rows come by epoch, then by partition. A batch has rows of one epoch. Only the log is read,
-        never a host, and memory does not grow with the range. Rows that expire by retention are no
-        change: the log does not have them.
+        never a host, and memory does not grow with the range. The expiry of a row by retention is
+        not a change: it is not in the log.
 
         Raises `ChangesLostError`, at the call or during the read, if the log no longer holds an
         epoch of the range; its message names the oldest epoch that is there. Raises
@@ -305,10 +305,9 @@ class StateTable:
 
         With `versions` its rows are those of the method `versions`. Each scan reads one epoch.
 
-        A filter that sets the key, or its first columns, to values reads only these keys, a filter
-        that bounds the next column a range of keys, and one that bounds the start of windows or
-        sessions only these. Columns that are not needed are not read. Arrow applies the whole
-        filter to what was read.
+        A filter limits the read if it sets the key or its first columns to values, bounds the next
+        key column, or bounds the start of windows or sessions. Columns that are not needed are not
+        read. Arrow applies the whole filter to the rows that were read.
         """
         rows = self._selected_rows(as_of=as_of, versions=versions, source=source)
         return dataset(self._schema, rows.read)
@@ -422,7 +421,7 @@ class StateTable:
         unknown = [name for name in names if name not in there]
         if unknown:
             raise ValueError(f"the table has no column {unknown[0]!r}; it has {self._schema.names}")
-        # A conversion of the whole batch would also make values of the key.
+        # Converting the whole batch would also convert the key.
         return {name: found.column(name)[0].as_py() for name in names}
 
     def _many(

@@ -39,7 +39,7 @@ class TableCalls:
     def get_batches(
         self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
     ) -> "list[pyarrow.RecordBatch]":
-        """As `get`, without a table around the batches. There is at least one."""
+        """Returns the rows of `get` as a list of one or more batches."""
         found = self.connection.core.get(
             (self.operator, self.store), json.dumps(call), keys, self.connection.source(source)
         )
@@ -54,7 +54,7 @@ class TableCalls:
     ) -> tuple[dict[str, Any] | None] | None:
         """Returns the row of a key, or None, in a tuple.
 
-        Without a tuple, `get_batches` reads the row, or says what is wrong.
+        If it returns None, call `get_batches`, which reads the row or raises the error.
         """
         table = (self.operator, self.store)
         source_ = self.connection.source(source)
@@ -91,9 +91,10 @@ class TableCalls:
     ) -> "list[pyarrow.RecordBatchReader]":
         """Returns the rows of several scans, all of one epoch.
 
-        All are opened before the first is read: a host keeps an epoch only while a scan reads it.
-        If micro-batches end faster than the scans are opened, they are of the newest final epoch,
-        also at `READ_UNCOMMITTED`: what is staged can only be read after the newest one.
+        All are opened before the first is read: a host keeps an older epoch only for open scans. If
+        micro-batches end faster than the scans are opened, the scans read the newest epoch that one
+        of them found. Even at `READ_UNCOMMITTED` they then read only final rows: staged rows cannot
+        be read at a given epoch.
         """
         newest = None
         for _ in range(_ROUNDS):
