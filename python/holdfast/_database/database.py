@@ -155,7 +155,7 @@ class Database(AbstractContextManager["Database"]):
         Offsets of None keep the committed offsets, `{}` removes them all, `{partition: None}`
         removes one. A failed commit leaves the stores as they were, and the open transaction then
         only accepts `rollback`. Only the commit of a transaction that outgrew its memory can stop
-        half-way: the error says so, and `rollback` or `recover` ends it.
+        half-way: the error says so, and `rollback` or `recover` completes or undoes it.
 
         Raises `ValueError` for invalid offsets, before anything is changed. If a user store does
         not manage its offsets, they are written to a text file, and a topic that is empty or
@@ -171,8 +171,8 @@ class Database(AbstractContextManager["Database"]):
         """Drops all writes since the last commit.
 
         An interrupted commit is ended as in `recover`. After a write that failed on a full disk,
-        the call waits up to 11 seconds until the database has found that there is space. If the
-        commit cannot be ended, or if the disk still refuses writes, raises `HoldfastError` or
+        the call waits up to 11 seconds until the database has detected free space. If the commit
+        cannot be ended, or if writes to the disk still fail, raises `HoldfastError` or
         `StoreCorruptedError`; the call can be repeated. User stores are brought to the last commit,
         too, with their `rollback` and `recover`. Their errors are raised unchanged, after all
         stores were called. Under exactly-once raises `StateMismatchError` for a user store that has
@@ -233,8 +233,8 @@ class Database(AbstractContextManager["Database"]):
         it in the records' headers). It is merged into the database's position. A store that has
         lost its data meets a `PositionBound` again when its restore has reached the database's
         position in these partitions, or with its first batch if there is no `position`. The
-        position is the whole database's, so restore all stores before you serve queries with a
-        bound.
+        position is that of the whole database, so restore all stores before you serve queries with
+        a bound.
 
         Nothing is applied if it raises: `HoldfastError` while the database has uncommitted writes
         or observed offsets in any store (commit or roll back first); `KeyError` for an unknown
@@ -293,8 +293,8 @@ class Database(AbstractContextManager["Database"]):
     def approximate_num_uncommitted_bytes(self) -> int:
         """The bytes of memory that a commit would free; data in files is not included.
 
-        It grows with every write, including repeated writes of the same key. User stores count
-        with what they report.
+        It grows with every write, including repeated writes of the same key. The bytes that user
+        stores report are included.
         """
         return self._core.uncommitted_bytes() + self._user_stores.uncommitted_bytes
 

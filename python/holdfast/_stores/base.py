@@ -128,7 +128,7 @@ class StateStore(ABC):
         """Returns the store's reads at an isolation level, for use from any thread.
 
         Without a level, the database's default is used. With a `position_bound` each read raises
-        `NotUpToBoundError` until the database's position at that level reaches it.
+        `NotUpToBoundError` while the store's position at that level is below the bound.
         """
 
     def _view(

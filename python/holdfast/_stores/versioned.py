@@ -26,8 +26,8 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
 
     History reaches back to `stream_time - history_retention`. A read as of an earlier time finds
     only the newest version of each key, and only if it was valid at that time. So does `versions`
-    with an earlier `end`. If a read leaves out a key for this reason, it counts in `expired-reads`,
-    and the log has a warning, at most one a minute for each store.
+    with an earlier `end`. A read that leaves out a key for this reason is counted in
+    `expired-reads-total`. The log has a warning, at most one a minute for each store.
 
     Reads raise what `StateStore` lists.
     """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Points:
-    """Single values, without repetitions; null may be one of them."""
+    """Single values, all different; null may be one of them."""
 
     values: "pyarrow.Array"
 
@@ -28,7 +28,7 @@ Domain = Points | Range
 
 
 def points(values: "pyarrow.Array") -> Points:
-    """Returns single values. -0.0 is 0.0 in them, as in a key."""
+    """Returns single values, with 0.0 for -0.0, as in a key."""
     pa = arrow()
     if pa.types.is_floating(values.type):
         values = arrow_compute().add(values, pa.scalar(0.0, values.type))
@@ -61,7 +61,7 @@ def _within(points_: Points, range_: Range) -> Points:
 
 
 def union(one: Domain, other: Domain) -> Domain | None:
-    """Returns a domain of all values of both; None if it would be of all values."""
+    """Returns a domain with all values of both; None if it would have every value."""
     if isinstance(one, Points) and isinstance(other, Points):
         return points(arrow().concat_arrays([one.values, other.values]))
     left, right = hull(one), hull(other)
@@ -77,7 +77,7 @@ def union(one: Domain, other: Domain) -> Domain | None:
 
 
 def hull(domain: Domain) -> Range | None:
-    """Returns a range with all values; None if there is none, as for null and NaN."""
+    """Returns a range with all values of a domain; None if no range has them (null, NaN)."""
     if isinstance(domain, Range):
         return domain
     values, compute = domain.values, arrow_compute()

@@ -1,8 +1,9 @@
 """The tree of a pyarrow expression.
 
-pyarrow shows no parts of an expression. But expressions pickle: as an Arrow IPC file whose columns
-are the literals, and whose schema's metadata is the tree in prefix order. The metadata has each key
-many times, which pyarrow's mappings do not show. So it is read by the C data interface.
+pyarrow has no access to the parts of an expression. But it pickles an expression as an Arrow IPC
+file: the columns are the literals, and the schema's metadata is the tree in prefix order. A key
+occurs in the metadata many times, but only once in pyarrow's mappings. So the metadata is read
+through the C data interface.
 """
 
 import ctypes

@@ -1,7 +1,8 @@
-"""Which values of columns a filter selects, as far as that can be told.
+"""Which values of columns a filter selects, as far as that can be determined.
 
-A filter selects the rows for which it is true. Every rule here keeps all of them: what is not
-understood is not limited, and Arrow applies the whole filter to the rows that are read.
+A filter selects the rows for which it is true. Every rule here keeps all of these rows: a part of
+the filter that is not understood limits nothing. Arrow applies the whole filter to the rows that
+are read.
 """
 
 from collections.abc import Callable, Mapping
@@ -87,7 +88,7 @@ def _compared(function: str, value: "pyarrow.Array") -> Domain:
         return domain_.points(value)
     bound = value[0]
     if bound.as_py() != bound.as_py():
-        # NaN is no bound: its place in the order is another one in Arrow and in a store.
+        # NaN is no bound: Arrow and a store order it differently.
         raise _NotUnderstoodError
     return Range(upper=bound) if function.startswith("less") else Range(lower=bound)
 
@@ -104,8 +105,8 @@ def _nulls(kind: "pyarrow.DataType", *, with_nan: bool) -> Domain:
 def _converted(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
     """Returns literals as values of the column's type.
 
-    Only the cast of a double to a float may change a value. It keeps the order, so no value of the
-    column that equals the literal, or is beyond it, is lost.
+    Only the cast of a double to a float may change a value. It keeps the order, so the result still
+    selects every value of the column that the literal selects.
     """
     given, wanted = _family(values.type), _family(kind)
     if wanted is None:

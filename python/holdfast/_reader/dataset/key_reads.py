@@ -1,4 +1,4 @@
-"""From what a filter selects of a key's columns to the reads that find these rows."""
+"""Turns the values of key columns that a filter selects into reads of these rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # More keys than these are read by a scan of their range.
 _MOST_KEYS: Final = 10_000
 MOST_SCANS: Final = 16
-"""Scans that are open at the same time: a host has few threads for them."""
+"""The most scans that are open at the same time: a host has few threads for them."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,10 @@ class KeyReads:
 def key_reads(
     selected: Mapping[str, Domain], key: "pyarrow.Schema", *, points: bool, ranges: bool
 ) -> KeyReads:
-    """Returns reads of all rows whose keys are selected, and of few others.
+    """Returns reads of all rows whose keys are selected, and of few other rows.
 
-    `points` and `ranges`: whether whole keys can be read one by one, and scans limited to ranges.
+    `points`: whether whole keys can be read one by one. `ranges`: whether a scan can be limited to
+    a range.
     """
     leading: list[pyarrow.Array] = []
     for name in key.names:
@@ -75,7 +76,8 @@ def _every_key(columns: "Sequence[pyarrow.Array]", names: list[str]) -> "pyarrow
 def scans_of_keys(keys: "pyarrow.RecordBatch", *, ranges: bool) -> list[Scan]:
     """Returns a scan for each whole key.
 
-    A scan limited to a range does not find longer keys, such as text has; one of a prefix does.
+    A scan of a range does not find longer keys that begin with this one, as a scan of a prefix does
+    for text.
     """
     each = [keys.slice(row, 1) for row in range(keys.num_rows)]
     if not ranges:
@@ -101,7 +103,7 @@ def _scans(
     for row in range(prefixes.num_rows):
         prefix = prefixes.slice(row, 1)
         if len(bounds) < 2:
-            # A range that begins within a prefix has to end within it.
+            # A range within a prefix needs both ends; with one, the whole prefix is scanned.
             scans.append(Scan("prefix", prefix))
             continue
         twice = prefix.take(pa.array([0, 0]))

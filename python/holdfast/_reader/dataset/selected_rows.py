@@ -46,11 +46,11 @@ class SelectedRows:
     def read(
         self, selected: Mapping[str, Domain], columns: list[str]
     ) -> "pyarrow.RecordBatchReader":
-        """Returns these columns of all rows whose values are in the domains, and of any others."""
+        """Returns these columns of all rows with values in the domains, and maybe of other rows."""
         return self.run(self.reads(selected, points=self._has_points()), columns)
 
     def reads(self, selected: Mapping[str, Domain], *, points: bool) -> RowReads:
-        """Returns reads of all rows whose values are in the domains, and of few others.
+        """Returns reads of all rows whose values are in the domains, and of few other rows.
 
         `points`: whether whole keys are read one by one, even if each of them needs a scan.
         """
@@ -67,8 +67,8 @@ class SelectedRows:
     ) -> "pyarrow.RecordBatchReader":
         """Returns these columns of the rows, of all partitions or of one.
 
-        More than `MOST_SCANS` scans need the source to name an epoch: each of the others begins
-        when the one before it has ended.
+        With more than `MOST_SCANS` scans, the source must name an epoch: the further scans begin
+        later, each when the one before it has ended.
         """
         keys, (first, last) = reads.by_key.keys, reads.times
         call = {**self.call, "from": first, "to": last, "columns": columns}
@@ -101,7 +101,7 @@ class SelectedRows:
         return self.kind in ("window", "timestamped_window", "session")
 
     def _stored(self, domain: Domain) -> Domain:
-        """Leaves null out where no key is null: the key's encoding may have none."""
+        """Returns the domain without null if no key is null: a key's encoding may lack null."""
         if isinstance(domain, Points) and not self.has_null_keys:
             return Points(domain.values.drop_null())
         return domain

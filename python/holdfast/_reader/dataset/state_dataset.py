@@ -1,6 +1,6 @@
 """A table of a query's state as a `pyarrow.dataset.Dataset`.
 
-pyarrow is optional, so the class is made when a dataset is first asked for.
+pyarrow is optional, so the class is created with the first dataset.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import pyarrow
 
 Read = Callable[[Mapping[str, Domain], list[str]], "pyarrow.RecordBatchReader"]
-"""Reads these columns of all rows whose values are in the domains, and of any others."""
+"""Reads these columns of all rows with values in the domains, and maybe of other rows."""
 
 
 def dataset(schema: "pyarrow.Schema", read: Read) -> Any:
     """Returns a dataset of these columns.
 
-    Of a filter the reader gets the values that columns may have. Columns that are not needed are
+    `read` gets the values that a filter may select of each column. Columns that are not needed are
     not read. Arrow applies the whole filter to the rows that were read.
     """
     return _dataset_class()(schema, read)
@@ -85,7 +85,7 @@ def _dataset_class() -> Any:
 
 
 def _needed(schema: "pyarrow.Schema", columns: Any, filter_: Any) -> list[str]:
-    """Returns the columns that a scan needs; all if that cannot be told."""
+    """Returns the columns that a scan needs; all if they cannot be determined."""
     if columns is None:
         return list(schema.names)
     used: set[str] = set()
@@ -100,6 +100,7 @@ def _needed(schema: "pyarrow.Schema", columns: Any, filter_: Any) -> list[str]:
             return list(schema.names)
         used.update(names_of(parsed))
     unknown = used.difference(schema.names)
-    # A batch without columns has no rows for pyarrow. It says what is wrong with an unknown name.
+    # At least one column is read: pyarrow counts no rows in a batch without columns. If a name is
+    # unknown, all columns are read, and pyarrow raises the error.
     needed = [name for name in schema.names if name in used and not unknown]
     return needed or list(schema.names if unknown else schema.names[:1])

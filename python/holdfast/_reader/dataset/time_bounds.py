@@ -1,4 +1,4 @@
-"""From what a filter selects of a table's times to the bounds of a scan."""
+"""Turns the times that a filter selects into the bounds of a scan."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -16,7 +16,8 @@ Bounds = tuple[int | None, int | None]
 def start_bounds(selected: Mapping[str, Domain], start: "pyarrow.Field") -> Bounds:
     """Returns the bounds of a scan that limits rows by their start.
 
-    The first also finds all versions that begin at it or later: a version is valid when it begins.
+    The first bound works for versions, too: a scan from it finds every version that begins at or
+    after it, because a version is valid when it begins.
     """
     return _bounds(selected, start)
 
