@@ -90,7 +90,7 @@ def read_offsets(path: str | PathLike[str]) -> list[tuple[str, int, int]] | None
     """Returns the offsets in a text file; None if there is no file."""
 
 def write_offsets(path: str | PathLike[str], offsets: Sequence[tuple[str, int, int]]) -> None:
-    """Writes the text file of offsets atomically."""
+    """Writes the text file of offsets, atomically and durably."""
 
 def remove_offsets(path: str | PathLike[str]) -> None:
     """Removes the text file of offsets, if it exists; the removal is durable when this returns."""
@@ -168,15 +168,15 @@ class Database:
     def position(self, level: str) -> list[tuple[str, int, int]]:
         """Returns the input position at an isolation level: topic, partition, offset."""
     def checkpoint(self, directory: str | PathLike[str]) -> None:
-        """Copies the last commit consistently to a new directory."""
+        """Creates a consistent copy of the last commit in a new directory."""
     def uncommitted_bytes(self) -> int:
         """Returns the memory that a commit would free."""
     def store_uncommitted_bytes(self, store: str) -> int:
         """Returns the memory that a commit would free for one store."""
     def commit_requested(self, more_bytes: int) -> bool:
-        """Whether the transaction is at its limit, or would be with another step like the last.
+        """Whether the transaction is at its limit, or would be after a step like the last.
 
-        `more_bytes` is memory outside the transaction that counts, too. A step is what was written
+        `more_bytes` is memory outside the transaction that counts, too. A step is all writes
         between two calls of this method.
         """
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:
@@ -536,15 +536,16 @@ def check_root(root: str, storage_options: Mapping[str, str]) -> None:
     """Checks that a root can be read and written, and that no object can be created twice.
 
     Raises `ValueError` if it is not a root or an option does not exist, `UnsupportedOperationError`
-    for another scheme or an object store that creates an object twice, `HoldfastError` if the
-    object store refuses.
+    for another scheme or an object store that creates an object twice, `HoldfastError` for an error
+    of the object store.
     """
 
 def check_store(root: str, storage_options: Mapping[str, str]) -> tuple[bool, int | None]:
     """Puts an object of a random name into a root, and removes it.
 
-    Returns whether a second create was refused, and when the object was put by the store's clock,
-    in epoch milliseconds. Raises as `check_root`, and `StateMismatchError` for a missing folder.
+    Returns whether a second create was refused, and the time of the put on the store's clock, in
+    epoch milliseconds, None if the store does not report it. Raises as `check_root`, and
+    `StateMismatchError` for a missing folder.
     """
 
 def checkpoint_query(root: str, storage_options: Mapping[str, str]) -> str | None:
@@ -601,9 +602,10 @@ def verify_root(
 ) -> str:
     """Reads all objects of a root; returns a JSON object with `objects` and `damage`.
 
-    `progress` is called with the steps that are done, all steps, and the objects that were read.
-    What it raises ends the verification. Raises `StateMismatchError` for a folder without state,
-    `HoldfastError` if a rewind took epochs back meanwhile; otherwise as `check_root`.
+    `progress` is called with the number of steps that are done, of all steps, and of objects that
+    were read. An exception in it ends the verification and is raised. Raises `StateMismatchError`
+    for a folder without state, `HoldfastError` if a rewind took epochs back meanwhile; otherwise as
+    `check_root`.
     """
 
 def host_main(argv: Sequence[str]) -> int:
@@ -635,7 +637,7 @@ class HostClient:
     def end_input(self) -> HostCalls:
         """Ends the input of an operator whose code runs in this process.
 
-        The session then answers the calls of that code.
+        The session then answers the calls that the code makes.
         """
     def finish(self) -> HostOutput:
         """Ends the input; the session then returns its output."""
@@ -652,7 +654,7 @@ class HostOutput:
         """Returns the host's answer about the stage (JSON), once the iterator has ended."""
 
 class _ReadSource(TypedDict):
-    """Which state to read, and who answers."""
+    """Which state to read, and whether hosts or copies answer."""
 
     epoch: int | None
     at_least: int | None
@@ -662,11 +664,11 @@ class _ReadSource(TypedDict):
     stale_ok: bool
 
 _Cache: TypeAlias = tuple[str | PathLike[str] | None, int | None]
-"""The folder of a reader's copies and their most bytes; None: the default."""
+"""The folder of a reader's copies, and the limit of their bytes; None: the default."""
 
 @final
 class StateReader:
-    """Reads the tables of a root. `holdfast.StateReader` has the interface for people.
+    """Reads the tables of a root. `holdfast.StateReader` has the interface for users.
 
     Methods raise `StoreClosedError` once the reader is closed.
     """
@@ -681,13 +683,13 @@ class StateReader:
     def epoch(self) -> int | None:
         """Returns the newest final epoch; None before the first."""
     def report(self) -> str:
-        """Returns what each partition does, and what ails it, as a JSON object."""
+        """Returns the activity and the condition of each partition, as a JSON object."""
     def metrics(self) -> str:
         """Returns the figures of each state host that answers, as a JSON array."""
     def echo(self, operator: str, partition: int, payload: bytes) -> bytes | None:
-        """Returns what the host of a partition sends back: the same bytes. None: none answers.
+        """Sends bytes to the host of a partition, which returns them; None if no host answers.
 
-        No read is faster: benches compare reads with it.
+        No read is faster: benchmarks compare reads with it.
         """
     def tables(self) -> list[tuple[str, str, str, str, list[str], ArrowBatch]]:
         """Returns the tables, by operator.
@@ -715,8 +717,8 @@ class StateReader:
         """Returns the row of a key, or None, in a tuple.
 
         `key`: the values of its columns. `columns`: those of the result; by default all but the
-        key's. Without a tuple, only pyarrow converts a value, or there is no such column: `get`
-        reads the row, or says what is wrong.
+        key's. Returns None if only pyarrow can convert a value, or if a column does not exist:
+        `get` then reads the row or raises the error.
         """
     def places(self, table: tuple[str, str], keys: Any) -> list[int] | None:
         """Returns the partition of each key; None if the table's keys do not choose it."""
@@ -741,7 +743,7 @@ class StateReader:
     ) -> ArrowReader:
         """Returns the changes of a table between two epochs, both included."""
     def close(self) -> None:
-        """Removes the reader's copies. Open scans go on."""
+        """Removes the reader's copies. Open scans continue."""
 
 class _GatewaySettings(TypedDict):
     roots: list[tuple[str, str]]
@@ -757,7 +759,7 @@ class _GatewaySettings(TypedDict):
 
 @final
 class Gateway:
-    """Serves state over HTTP. `holdfast.gateway.Gateway` has the interface for people."""
+    """Serves state over HTTP. `holdfast.gateway.Gateway` has the interface for users."""
 
     @staticmethod
     def start(settings: _GatewaySettings) -> Gateway:
@@ -798,6 +800,6 @@ class HostCalls:
     def digest(self, batch: Any) -> None:
         """Adds a batch of output to the session's digest."""
     def done(self) -> str:
-        """Ends the session: its changes are staged. Returns the host's answer (JSON)."""
+        """Stages the changes and ends the session. Returns the host's answer (JSON)."""
     def close(self) -> None:
         """Aborts the session unless it is done."""

@@ -14,7 +14,7 @@ from holdfast._core import __version__
 
 
 class Commands(click.Group):
-    """The commands; one whose reader goes away (`| head`) ends without an error."""
+    """The commands. If the reader of a command's output ends (`| head`), this is not an error."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command."""
@@ -22,7 +22,7 @@ class Commands(click.Group):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # What is still buffered must not fail when the interpreter ends.
+            # The flush of buffered output at the interpreter's exit must not fail.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return None

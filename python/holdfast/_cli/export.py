@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _GROUP_ROWS: Final = 1 << 17
 _GROUP_BYTES: Final = 64 << 20
-"""Limits of a row group: this much of the table is in memory."""
+"""Limits of a row group, which is the part of the table that is in memory."""
 
 
 @click.command()

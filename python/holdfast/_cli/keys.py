@@ -50,7 +50,7 @@ def parse_value(text: str, kind: "pyarrow.DataType", what: str) -> Any:
             return pa.scalar(text).cast(pa.timestamp(kind.unit)).as_py()
         return pa.scalar(text).cast(kind).as_py()
     except (pa.ArrowException, ValueError, OverflowError, RecursionError) as error:
-        # Overflow: a number of JSON that has more than 64 bits, or a time that Python cannot have.
+        # Overflow: a number of more than 64 bits in JSON, or a time that Python cannot represent.
         raise click.UsageError(f"{what} is {kind}, and {text!r:.80} is not: {error}") from error
 
 

@@ -16,11 +16,11 @@ StorageOptions = tuple[tuple[str, str], ...]
 """The values of `--storage-option`."""
 
 _MOST_SECONDS: Final = 1e9
-"""30 years. Clocks cannot add much longer times."""
+"""30 years. Much longer times overflow a clock's range."""
 
 
 def utf8(text: str) -> str:
-    """Returns a text that the extension takes: one without bytes that are no UTF-8."""
+    """Returns the text; refuses one that is not UTF-8, which the extension does not take."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise click.BadParameter(f"{text!r} is not UTF-8")
     return text
@@ -109,7 +109,7 @@ def table_argument(command: Command) -> Command:
 
 
 def source_options(command: Command) -> Command:
-    """Adds the options that say which state is read, and who answers."""
+    """Adds the options that say which state is read, and whether hosts or copies answer."""
     options = [
         epoch_option("--epoch", "Read exactly this epoch; by default the newest final one."),
         epoch_option("--at-least", "Wait until this epoch is final, then read the newest."),
@@ -166,7 +166,7 @@ def columns_option(command: Command) -> Command:
 def limit_option(command: Command) -> Command:
     """Adds the limit of rows."""
     numbers = click.IntRange(min=0, max=2**63 - 1)
-    return click.option("--limit", type=numbers, help="At most so many rows.")(command)
+    return click.option("--limit", type=numbers, help="The most rows to return.")(command)
 
 
 def connect(root: str, storage_options: StorageOptions) -> hf.StateReader:
@@ -217,5 +217,5 @@ def _complete_table(
         with connect(root, context.params.get("storage_options") or ()) as reader:
             return [name for name in table_names(reader) if name.startswith(incomplete)]
     except (HoldfastError, OSError, ValueError):
-        # A completion has no place for an error; the command itself will show it.
+        # A completion cannot show an error; the command itself shows it.
         return []

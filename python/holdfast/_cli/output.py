@@ -27,7 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _SHOWN: Final = 100
 """Rows that a terminal shows without `--limit`."""
 _MEASURED: Final = 1_000
-"""Rows whose widths are the widths of a plain table's columns."""
+"""The number of first rows that decide the widths of a plain table's columns."""
 
 
 def json_option(form: str) -> Callable[[Command], Command]:
@@ -36,7 +36,7 @@ def json_option(form: str) -> Callable[[Command], Command]:
 
 
 def rows_options(command: Command) -> Command:
-    """Adds the forms in which rows of a table come out."""
+    """Adds the options for the form in which rows are written."""
     arrow = click.option(
         "--arrow",
         "arrow_file",
@@ -51,7 +51,7 @@ def rows_options(command: Command) -> Command:
 
 @dataclass(frozen=True)
 class RowsForm:
-    """In which form the rows of a table come out."""
+    """The form in which the rows of a table are written."""
 
     as_json: bool
     arrow_file: str | None
@@ -132,7 +132,7 @@ def cell_text(value: Any) -> str:
 
 
 def _json_value(value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
-    """Returns a value of Arrow as JSON has it."""
+    """Returns a value of Arrow as a value of JSON."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -157,7 +157,7 @@ def _json_value(value: Any) -> Any:  # noqa: PLR0911 - one for each kind of valu
 
 
 def _show_epoch(metadata: Mapping[bytes, bytes]) -> None:
-    """Says in a terminal which epoch rows are of, if that is known."""
+    """Prints the epoch of the rows on stderr, if it is known; called for terminals."""
     epoch = metadata.get(b"holdfast.epoch")
     if epoch is not None:
         behind = int(metadata.get(b"holdfast.behind", b"0"))

@@ -10,12 +10,12 @@ from pathlib import Path
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Gives the name of a file to write, and renames it to `path` at the end.
+    """Yields the name of a file to write, and renames that file to `path` at the end.
 
-    If the block raises, the file is removed, and what `path` was before stays. A link stays a
-    link, and a file keeps its mode. A device or a pipe is written directly.
+    If the block raises, that file is removed and `path` is unchanged. A link stays a link, and a
+    file keeps its mode. A device or a pipe is written directly.
     """
-    # Before links are followed: /dev/stdout may lead to no file.
+    # This check is before the links are resolved: /dev/stdout may lead to no file.
     if path.exists() and not path.is_file():
         yield path
         return

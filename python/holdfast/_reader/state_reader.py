@@ -233,7 +233,7 @@ class StateReader(AbstractContextManager["StateReader"]):
         return database(self._list(), as_of=as_of, source=source)
 
     def close(self) -> None:
-        """Closes the reader. Open scans go on."""
+        """Closes the reader. Open scans continue."""
         self._connection.core.close()
 
     def __exit__(self, *exc: object) -> None:

@@ -102,7 +102,7 @@ class AttachedStore:
         return int(getattr(self.store, "approximate_num_uncommitted_bytes", 0))
 
     def begin(self) -> None:
-        """Starts the use of the store, once all stores of the database are open.
+        """Begins the use of the store; called when all stores of the database are open.
 
         Under exactly-once this deletes the checkpoint file: only a clean close writes it again.
         """

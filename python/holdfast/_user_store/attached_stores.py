@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class AttachedStores:
     """The user stores of one database, in `open`'s order.
 
-    The database's commit writes a record with the offsets of that commit. The record decides the
-    commits that the stores made before it. The engine's own offsets cannot decide: they are by
-    store, and a restore or a store in memory changes them.
+    The database's commit writes a record with the offsets of that commit. The record decides
+    whether the commits that the stores made just before it are valid. The engine's own offsets
+    cannot decide this: they are by store, and a restore or a store in memory changes them.
     """
 
     def __init__(self, core: _core.Database, stores: Iterable[AttachedStore]) -> None:

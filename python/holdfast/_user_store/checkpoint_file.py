@@ -35,7 +35,7 @@ def read(path: Path) -> dict[TopicPartition, int] | None:
 
 
 def remove(path: Path) -> None:
-    """Removes the file durably: after a power loss it does not return with older offsets."""
+    """Removes the file durably: a power loss does not bring it back with older offsets."""
     _core.remove_offsets(path)
 
 

@@ -107,11 +107,11 @@ class TransactionalUserStore(UserStateStore, Protocol):
     def recover(
         self, changelog_offsets: Mapping[TopicPartition, int], /
     ) -> Mapping[TopicPartition, int]:
-        """Keeps or drops the undecided writes, and returns the offsets that the store is at.
+        """Keeps or drops the undecided writes, and returns the store's offsets.
 
-        `changelog_offsets` are those of the database's last commit. The answer must be equal to
-        them, or empty for a store without data, which must be restored. Under exactly-once another
-        answer raises `StateMismatchError`.
+        `changelog_offsets` are those of the database's last commit. The result must be equal to
+        them, or empty for a store without data, which must be restored. Under exactly-once any
+        other result raises `StateMismatchError`.
         """
         ...
 
@@ -122,7 +122,7 @@ def is_user_store(store: Any) -> bool:
 
 
 def check_name(name: Any) -> None:
-    """Raises `ValueError` for a name that a folder cannot have or that a database file has."""
+    """Raises `ValueError` for a name that no folder can have, or that a database file may have."""
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise ValueError(
             f"a user store's name is {name!r}; it names the store's folder, too: give ASCII "

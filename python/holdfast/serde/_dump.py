@@ -44,7 +44,7 @@ def dumper(type_: Any, path: str) -> Dump:
 
 
 def _is_integer(value: Any) -> bool:
-    """Returns whether it is an integer, including numpy's."""
+    """Returns whether it is an integer; numpy's integers are included."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -1,4 +1,4 @@
-"""The rows that structs are read as."""
+"""The rows that reads of structs return."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class StructSerde(TypedSerde[Row]):
         return self._bytes(value, False)
 
     def deserialize_value(self, data: bytes, /) -> Row:
-        """Returns the row of a value's bytes, also if written with another schema.
+        """Returns the row of a value's bytes, even if they were written with another schema.
 
         Raises `SerializationError` if the row does not fit this schema.
         """

@@ -63,7 +63,7 @@ def _kind(there: Path) -> str | None:
     for line in _MOUNTS.read_text(encoding="utf-8").splitlines():
         _, escaped, mounted, *_ = line.split(" ")
         mount = Path(escaped.replace("\\040", " "))
-        # The last one of several mounts over each other is the one that is seen.
+        # Of several mounts on one folder, the last one is visible.
         if resolved.is_relative_to(mount) and len(mount.parts) >= best:
             best, kind = len(mount.parts), mounted
     return kind

@@ -13,8 +13,8 @@ class Finding:
     check: str
     """What was checked."""
     status: Status
-    """`warning`: may be as wanted. `problem`: queries fail, or lose their guarantees."""
+    """`warning`: may be intended. `problem`: queries fail, or lose their guarantees."""
     found: str
     """What is there."""
     change: str | None = None
-    """What to change; none if all is well."""
+    """What to change; None if nothing."""

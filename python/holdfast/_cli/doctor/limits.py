@@ -100,7 +100,7 @@ def _settings(file: Path) -> dict[str, str]:
 
 
 def _container(memory: str) -> Finding:
-    """Compares the memory that this container, or this machine, has with that of a host."""
+    """Compares the memory of this container, or of this machine, with that of a host."""
     title, needed = "memory", size(memory)
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")

@@ -28,7 +28,7 @@ _SECONDS: Final = 60
 
 
 def check_programs() -> list[Finding]:
-    """Checks what a Spark job with state runs."""
+    """Checks the programs and packages that a Spark job with state needs."""
     return [_spark(), _java(), _workers()]
 
 

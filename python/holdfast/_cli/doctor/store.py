@@ -10,7 +10,7 @@ from holdfast._cli.doctor.finding import Finding
 from holdfast.errors import HoldfastError
 
 _AHEAD: Final = 2.0
-"""Seconds between two clocks that are no finding: object stores have whole seconds."""
+"""The greatest accepted difference of clocks, in seconds: object stores round to seconds."""
 
 
 def check_root(root: str, storage_options: Mapping[str, str]) -> list[Finding]:

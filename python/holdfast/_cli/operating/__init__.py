@@ -1,1 +1,1 @@
-"""Commands of those who operate queries."""
+"""Commands for the operation of queries."""

@@ -68,10 +68,10 @@ def rewind(
     """Takes state and checkpoint back, so that a given epoch is computed next.
 
     The query must be stopped. Sinks are not rewound: they receive that epoch and later ones a
-    second time. Sinks that skip epochs they already have, such as Spark's file sink and Delta, do
-    not evaluate the query for these epochs, and the next epoch fails: before the start give such a
-    sink a new output path, or take its own log back, too (the file sink's _spark_metadata/<n>, for
-    n from that epoch on).
+    second time. Some sinks, such as Spark's file sink and Delta, skip epochs that they already
+    have. They do not evaluate the query for these epochs, and the next epoch fails. Before the
+    start, give such a sink a new output path, or take its log back, too (the file sink's
+    _spark_metadata/<n>, for n from that epoch on).
     """
     run, objects = _core.rewind(root, epoch, dict(storage_options))
     nothing = f"nothing had to be removed from {root}: start the query, epoch {epoch} is next"
