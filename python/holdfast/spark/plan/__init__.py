@@ -1,4 +1,4 @@
-"""From an operator's call to a Spark plan.
+"""Turns an operator's call into a Spark plan.
 
 `call` checks the arguments that all operators share · `input_frame` one of the user's frames, with
 the use of each column · `input` the rows that go to the state host, from one frame or two ·

@@ -1,4 +1,4 @@
-"""The arguments that all operators share: the state, the name there, and options of the stores."""
+"""The arguments that all operators share: the state, the operator's name, the stores' options."""
 
 import warnings
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class OperatorCall:
     is_persistent: bool
 
     def take_names(self, *names: str) -> None:
-        """Takes these operators' names in the state. Call it last: a failed call takes none.
+        """Takes these operators' names in the state; called when nothing else can fail.
 
         Raises `ValueError` for a name that another call has taken.
         """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _CHOICES: Final = 1 << 16
-"""How many of its newest choices a root has. Those of ended micro-batches are not asked for."""
+"""How many of the newest choices are stored for a root; no task asks for older ones."""
 
 _SILENCE: Final = 10.0
 """Seconds after which a connection that sends nothing is closed."""
@@ -30,10 +30,12 @@ _STARTING: Final = Lock()
 def chosen_epoch(
     context: "SparkContext", reader: StateReader, storage_options: Mapping[str, str]
 ) -> ChosenEpoch:
-    """Returns what a task asks for the epoch of its micro-batch, of the root of a reader.
+    """Returns an object by which a task asks the driver for the epoch of its micro-batch.
+
+    The epoch is one of the root of `reader`.
 
     The driver chooses the newest final epoch when the first task of a micro-batch asks. All tasks
-    of the micro-batch get the same one, also those of a second evaluation.
+    of the micro-batch get the same one, even those of a second evaluation.
     """
     conf = context.getConf()
     # Executors connect to the driver at this host, so they can also reach the chooser there.
@@ -42,7 +44,7 @@ def chosen_epoch(
     master = context.master or ""
     if master == "local" or master.startswith("local["):
         host = bind = "localhost"
-    # The numbers of executions begin again in another application.
+    # Each application numbers its executions from 0.
     key = (getpid(), context.applicationId)
     with _STARTING:
         chooser = _chooser(key, host, bind)
@@ -61,7 +63,7 @@ def _chooser(
 
 
 class _EpochChooser(socketserver.ThreadingTCPServer):
-    """Answers tasks. They prove with a secret that they are of this driver."""
+    """Answers tasks, which prove with a secret that they belong to this driver."""
 
     daemon_threads = True
     # All tasks of a micro-batch connect at the same time.
@@ -79,7 +81,7 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
         self._lock: Final = Lock()
 
     def choice(self, reader: StateReader, storage_options: Mapping[str, str]) -> ChosenEpoch:
-        """Returns what a task asks for the epochs of the root of a reader."""
+        """Returns an object by which a task asks for the epochs of the root of a reader."""
         # A root that was made again under its path has another id.
         key = (reader.root, reader.root_id, frozenset(storage_options.items()))
         with self._lock:
@@ -127,11 +129,11 @@ class _Answer(socketserver.StreamRequestHandler):
     timeout = _SILENCE
 
     def handle(self) -> None:
-        """Answers a request; a peer that sends anything else gets nothing."""
+        """Answers a request; a peer that sends anything else gets no answer."""
         chooser = cast("_EpochChooser", self.server)
         try:
             request = opened(chooser.secret, self.rfile.readline(MAX_MESSAGE))
             self.wfile.write(sealed(chooser.secret, chooser.answer(request)))
         except (OSError, ValueError):
-            # The task says what is wrong: it gets no answer.
+            # Without an answer, the task raises the error.
             return

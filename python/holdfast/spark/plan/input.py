@@ -23,8 +23,8 @@ OBSERVED: Final = "holdfast:"
 class OperatorInput(ABC):
     """Rows with the columns `pid`, `side`, `deleted`, `t`, `k0`..., `l0`..., `r0`....
 
-    `side` is true for left rows, false for right ones and null for heartbeats, `deleted` marks
-    right rows that end a value, `t` is the time; keys, left payload and right payload follow.
+    `side` is true for left rows, false for right rows and null for heartbeats. `deleted` marks
+    right rows that end a value. `t` is the time. Keys, left payload and right payload follow.
     """
 
     metrics: ClassVar[Mapping[str, str]]
@@ -118,7 +118,7 @@ class OneInput(OperatorInput):
         ]
         column_checks.check_order(order_by)
         ordered = [frame.find(column, "order_by") for column in order_by]
-        # order_by compares rows with equal keys and times: key and time columns have no effect.
+        # order_by orders rows with equal keys and times, so key and time columns have no effect.
         order = [payload.index(field) for field in ordered if field in payload]
         return OneInput(frame.using(keys=keys, time=time, payload=payload, order=order))
 

@@ -70,7 +70,7 @@ class InputFrame:
         return used
 
     def fold(self, column: str) -> str:
-        """Returns the name in the form in which Spark compares it."""
+        """Returns the name in the form in which Spark compares names."""
         return column.lower() if self._folds_case else column
 
     def find(self, column: str, argument: str) -> sql.StructField:

@@ -1,4 +1,4 @@
-"""The plan of an operator: its rows, a shuffle into exactly N tasks, one task function."""
+"""The plan of an operator: its rows, a shuffle into exactly N tasks, and a task function."""
 
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -136,9 +136,9 @@ class Operator:
         if rows.schema["side"].nullable:
             everywhere = F.sequence(F.lit(0), F.lit(partitions - 1))
             pid = F.explode(F.when(F.isnull("side"), everywhere).otherwise(F.array(pid)))
-        # docs/design/spark-plan.md has the reason of each step. observe() is a node that no
-        # optimiser rule sees through, so a batch without rows still has its N tasks;
-        # repartitionById gives task p the rows of partition p.
+        # docs/design/spark-plan.md has the reason of each step. No optimiser rule crosses the node
+        # of observe(), so a batch without rows still has its N tasks. repartitionById gives task p
+        # the rows of partition p.
         application = rows.sparkSession.conf.get("spark.app.id", None)
         # Operator names are unique in a query, except those with a scratch state.
         unique = self._instance if self._call.state.is_scratch else self._call.name
@@ -146,13 +146,13 @@ class Operator:
         observed = numbered.observe(f"{OBSERVED}{unique}", *self._observed(rows))
         shuffled = _to_tasks(observed, partitions)
         if rows.isStreaming:
-            # In a streaming plan the current time is the micro-batch's timestamp, as the driver has
-            # it in its memory.
+            # In a streaming plan Spark replaces the current time by the micro-batch's timestamp in
+            # the driver's memory.
             shuffled = shuffled.withColumn("planned_at", F.unix_millis(F.current_timestamp()))
         if not rows.isStreaming:
             return shuffled.mapInArrow(self._make_task(application), self._output)
-        # One more row of each task has the host's counts. A query's progress shows the metrics of
-        # its own plan only, so a static frame has no such rows.
+        # Each task has one more row, with the host's counts. A query's progress shows the metrics
+        # of its own plan only, so the tasks of a static frame have no such row.
         counts = self._unused_name("holdfast_counts")
         task = self._make_task(application, has_timestamps=True, counts=counts)
         output = sql.StructType([*self._output, sql.StructField(counts, _COUNTS)])

@@ -15,7 +15,7 @@ class OutputColumns:
 
     fields: list[sql.StructField] = field(default_factory=list)
     request: list[dict[str, Any]] = field(default_factory=list)
-    """For each column its name and its source, for the state host."""
+    """The name and the source of each column, for the state host."""
 
     def add(self, column: sql.StructField, source: dict[str, Any]) -> None:
         """Adds a column."""

@@ -86,7 +86,7 @@ def parsed_ddl(text: str, argument: str, fold: Callable[[str], str] = str) -> sq
 
 
 def instant(column: "Column", time_type: sql.DataType) -> "Column":
-    """Converts a timestamp to a time of that type; a type without a zone gets UTC's time."""
+    """Converts a timestamp to a time of that type; one without a zone is the local time in UTC."""
     if not isinstance(time_type, sql.TimestampNTZType):
         return column
     # Not convert_timezone: it uses the local time of the session's zone, in which one hour occurs

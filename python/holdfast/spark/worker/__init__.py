@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers.
+"""The code that runs in Spark's Python workers.
 
 `task` sends a partition's rows to the state host and returns its results · `aggregator` and
 `processor` call the user's code · `cast` checks what it returns · `state_host` finds or starts the

@@ -1,4 +1,4 @@
-"""A user's own aggregation in Spark's Python worker."""
+"""A user's aggregation in Spark's Python worker."""
 
 import pickle
 from collections.abc import Generator

@@ -13,7 +13,7 @@ _pc: Any = pyarrow.compute  # type checkers do not see the functions that it cre
 
 _KINDS: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
     "flag": (pa.types.is_boolean,),
-    # Times are numbers, too: a processor's context and timers use microseconds since 1970.
+    # Times are numbers, too: a processor gets and gives times as microseconds since 1970.
     "number": (
         pa.types.is_integer,
         pa.types.is_floating,

@@ -8,7 +8,7 @@ from holdfast.errors import HoldfastError
 
 
 class Executor(NamedTuple):
-    """An executor's process: its id, and its start time, since process ids are reused."""
+    """An executor's process id, with its start time, since process ids are reused."""
 
     pid: int
     started: str
@@ -43,7 +43,7 @@ class Executor(NamedTuple):
 
 
 def _process(pid: int) -> tuple[int, str, str]:
-    """The parent, the start time and the command's name of a process."""
+    """Returns the parent, the start time and the command's name of a process."""
     # The name is in parentheses and may contain any character, parentheses too.
     head, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
     fields = rest.split()

@@ -1,4 +1,4 @@
-"""What Python's garbage collector looks at in a worker of Spark."""
+"""Makes Python's garbage collection cheaper in a worker of Spark."""
 
 import gc
 
@@ -6,9 +6,9 @@ import gc
 def leave_out_modules() -> None:
     """Leaves all objects that exist now out of later collections; only the first call does.
 
-    A worker of Spark collects garbage after each task. It would visit the 80,000 objects of the
-    imported modules each time, for 17 ms or more, before the next task can begin. Objects that are
-    left out are still freed when nothing refers to them, unless they refer to each other.
+    A worker of Spark collects garbage after each task. A collection of the 80,000 objects of the
+    imported modules would take 17 ms or more each time, before the next task can begin. Objects
+    that are left out are still freed when nothing refers to them, unless they refer to each other.
     """
     if gc.get_freeze_count() == 0:
         gc.freeze()

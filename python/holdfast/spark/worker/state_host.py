@@ -46,7 +46,7 @@ def connect() -> "HostClient":
     files = HostFiles.of(executor)
     with suppress(OSError):
         return files.connect()
-    # Several tasks may be here at once; the first one starts the host, the others connect to it.
+    # Several tasks may get here at once: the first one starts the host, the others connect to it.
     with files.locked():
         deadline = time.monotonic() + _CONNECT_SECONDS
         while True:
@@ -61,7 +61,7 @@ def connect() -> "HostClient":
                     break
                 time.sleep(0.1)
         if files.is_served():
-            # The host hangs. It is safe to kill: the next one restores its state from the log.
+            # The host hangs or has another token. A kill is safe: the next one replays the log.
             files.kill()
         return _start(files, executor)
 
@@ -76,7 +76,7 @@ class HostFiles(NamedTuple):
 
     @staticmethod
     def of(executor: Executor) -> "HostFiles":
-        """The files of an executor's host, in a folder that only this user can open."""
+        """Returns the files of an executor's host, in a folder that only this user can open."""
         mark = hashlib.blake2b(
             f"{executor.pid} {executor.started}".encode(), digest_size=6
         ).hexdigest()

@@ -46,7 +46,7 @@ def task_epoch(get: Properties, captured: Epoch | None, request: Mapping[str, An
 
 
 def _of_stream(get: Properties) -> tuple[str, int] | None:
-    """The query and the batch of Spark's own properties."""
+    """Returns the query and the batch in Spark's properties."""
     query, batch = get(QUERY_ID), get(BATCH_ID)
     return None if query is None or batch is None else (query, int(batch))
 
@@ -57,7 +57,7 @@ def _of_setting(get: Properties, query_id: str) -> tuple[str, int] | None:
 
 
 def _of_root(get: Properties, request: Mapping[str, Any]) -> Epoch:
-    """The epoch of a job without Spark's properties: the setting of the root's query."""
+    """Returns the epoch of a job without Spark's properties, from its query's setting."""
     # Imported here: the driver imports this module, too, and needs no extension for that.
     from holdfast._core import checkpoint_query
 

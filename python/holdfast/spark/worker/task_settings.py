@@ -1,4 +1,4 @@
-"""What a Spark task can see of its job's settings."""
+"""Checks the settings of a Spark task's job."""
 
 from collections.abc import Callable
 from typing import Final
@@ -22,5 +22,5 @@ def check_settings(get: Callable[[str], str | None], operator: str) -> None:
         raise HoldfastError(
             f"operator {operator!r} is evaluated with {ADAPTIVE}, which could split or drop its "
             f'tasks: set spark.conf.set("{ADAPTIVE}", "false") in the session that evaluates it, '
-            "and leave it so; inside foreachBatch, this session is frame.sparkSession"
+            "and do not switch it on again; inside foreachBatch, this session is frame.sparkSession"
         )

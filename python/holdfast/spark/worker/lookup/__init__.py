@@ -1,1 +1,1 @@
-"""What the tasks of a look-up join do beside the reads."""
+"""The work of a look-up join's tasks besides the reads."""

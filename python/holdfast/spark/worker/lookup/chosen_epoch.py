@@ -15,22 +15,22 @@ from holdfast.errors import HoldfastError
 from holdfast.spark.epoch import BATCH_ID, DESCRIPTION, JOB_GROUP, QUERY_ID, run_id_in
 
 MAX_MESSAGE: Final = 1 << 16
-"""The most bytes of a request and of an answer."""
+"""The most bytes of a request or of an answer."""
 
 _EXECUTION: Final = "spark.sql.execution.id"
 _TIMEOUT: Final = 60.0
-"""Seconds: the driver may have to list an object store, after a pause of its own."""
+"""Seconds. The driver may have to list an object store, or may pause."""
 
 
 @dataclass(frozen=True)
 class ChosenEpoch:
-    """Where a task asks for its epoch. It travels in the pickled function of a look-up join."""
+    """The address at which a task asks for its epoch, pickled with a look-up join's function."""
 
     host: str
     port: int
     secret: str = field(repr=False)
     root: int
-    """The number of the root in the driver."""
+    """The number that the driver has given to the root."""
 
     def of_task(self) -> int:
         """Returns the epoch that the tasks of this micro-batch read.
@@ -71,7 +71,7 @@ def sealed(secret: str, message: dict[str, Any]) -> bytes:
 def opened(secret: str, line: bytes) -> dict[str, Any]:
     """Returns the message of a line.
 
-    Raises `ValueError` if it is no such line, or if the sender does not have the secret.
+    Raises `ValueError` if it is not a result of `sealed`, or if the sender has another secret.
     """
     parts = json.loads(line)
     if not isinstance(parts, list) or [type(part) for part in parts] != [str, str]:
@@ -88,14 +88,14 @@ def _proof(secret: str, text: str) -> str:
 
 
 def _micro_batch() -> str:
-    """Names the micro-batch of the task, or the execution if its thread has no such properties."""
+    """Returns a name of the task's micro-batch; without one, of its execution."""
     task = TaskContext.get()
     if task is None:
         raise HoldfastError("hfs.lookup runs in the tasks of Spark only")
     get = task.getLocalProperty
     query, batch = get(QUERY_ID), get(BATCH_ID)
     if query is not None and batch is not None:
-        # A new run may find newer rows: the copies of old epochs would cost more.
+        # A new run chooses again: it may find newer rows, but needs no copies of an old epoch.
         run = run_id_in(get(DESCRIPTION)) or get(JOB_GROUP)
         return f"query {query} run {run} batch {batch}"
     return f"execution {get(_EXECUTION)} stage {task.stageId() if get(_EXECUTION) is None else ''}"

@@ -10,22 +10,22 @@ if TYPE_CHECKING:
 _ROWS: Final = 25_000
 _BYTES: Final = 16 << 20
 _GROWTH: Final = 4
-"""How many times as many rows the next batch may have: later results may be larger."""
+"""The greatest ratio of two successive batches' rows: later results may be larger."""
 
 Work = Callable[["pyarrow.RecordBatch"], "pyarrow.RecordBatch"]
 
 
 class LargeBatches:
-    """Puts batches of Spark's together, and works on them one after the other.
+    """Combines Spark's batches into larger ones, and works on these one after the other.
 
-    A host finds many keys at once faster than few: neighbours are in one block of a file. A batch
-    has about 25,000 rows, or 16 MiB of rows or of results, by the sizes of the results so far.
-    Batches of Spark's are not split.
+    A host finds many keys at once faster than few: neighbours are in one block of a file. A large
+    batch has about 25,000 rows, or 16 MiB of rows, or 16 MiB of results, which are estimated from
+    the results so far. Spark's batches are not split.
     """
 
     def __init__(self, work: Work) -> None:
         self._work: Final = work
-        # The first batch of Spark's shows how large results are.
+        # The result of Spark's first batch shows how large results are.
         self._most_rows = 1
 
     def results(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":

@@ -1,4 +1,4 @@
-"""The stored output of a processor that is not deterministic, for retries of its task."""
+"""Stores the output of a processor that is not deterministic, for retries of its task."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final

@@ -43,17 +43,17 @@ class RemoteSession(RemoteStore):
             )
 
     def fetch_session(self, key: bytes, start: int, end: int) -> bytes | None:
-        """A session's value."""
+        """Returns a session's value."""
         (value,), _ = columns(self._ask("get", *_sessions([key], [start], [end])))
         found: bytes | None = value
         return found
 
     def find_sessions(self, wanted: "_core._Selection") -> RemoteRows:
-        """Sessions, ordered by (end, key, start)."""
+        """Returns sessions, ordered by (end, key, start)."""
         return RemoteRows(self._scan("range", *selection(wanted, ("end", "start"))), _rows)
 
     def put_batch(self, keys: Any, starts: Any, ends: Any, values: Any) -> None:
-        """One put per row, all or none."""
+        """Puts one session per row, all or none."""
         self._ask("put", *_sessions(keys, starts, ends), ("values", "bytes", values))
 
     def remove_batch(self, keys: Any, starts: Any, ends: Any) -> None:
@@ -61,15 +61,15 @@ class RemoteSession(RemoteStore):
         self._ask("put", *_sessions(keys, starts, ends))
 
     def fetch_session_batch(self, keys: Any, starts: Any, ends: Any) -> Any:
-        """One value per row."""
+        """Returns one value per row."""
         return column(self._ask("get", *_sessions(keys, starts, ends)), "value")
 
     def find_batch(self, keys: Any, earliest_ends: Any, latest_starts: Any) -> "_core.ArrowBatch":
-        """The sessions of each row's key, ordered by row, then by (end, start)."""
+        """Returns the sessions of each row's key, ordered by row, then by (end, start)."""
         return self._ask("find", *_sessions(keys, latest_starts, earliest_ends))
 
     def find_batches(self, wanted: "_core._Selection", batch_rows: int) -> "_core.ArrowReader":
-        """Like `find_sessions`, in batches."""
+        """Returns the sessions of `find_sessions` in batches."""
         return self._scan("range", *selection(wanted, ("end", "start")), batch_rows=batch_rows)
 
 

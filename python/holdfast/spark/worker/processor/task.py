@@ -1,4 +1,4 @@
-"""A process operator's task: the state host orders the rows, the processor gets them in batches."""
+"""A process operator's task: the host orders the rows, and the processor gets them in batches."""
 
 import pickle
 from collections.abc import Generator, Iterable, Iterator

@@ -83,7 +83,7 @@ class RemoteWindow(RemoteStore):
 
 
 def selection(wanted: "_core._Selection", times: tuple[str, str]) -> "list[_core._Argument]":
-    """Returns the arguments of a scan; `times` names its two times."""
+    """Returns the arguments of a scan; `times` are the names of its two times."""
     low, high, first, second, reverse = wanted
     keys: list[_core._Argument] = [("start_key", "bytes", [low]), ("end_key", "bytes", [high])]
     return [
