@@ -1,4 +1,4 @@
-"""Reads a table of one epoch: planned on the driver's machine, read in tasks."""
+"""Reads a table at one epoch: planned on the driver's machine, read in tasks."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class StatePartition(InputPartition):
-    """The rows of one task: of a partition of the state, or of some keys."""
+    """The rows of one task: those of a partition of the state, or of some keys."""
 
     epoch: int
     partition: int | None
@@ -49,7 +49,7 @@ class StateBatchReader(DataSourceReader):
         self._selected: dict[str, Domain] = {}
 
     def partitions(self) -> list[InputPartition]:
-        """Chooses the epoch; a task for each partition that has rows to read."""
+        """Chooses the epoch, and returns a task for each partition that has rows to read."""
         epoch = self._options.epoch
         if epoch is None:
             epoch = self._reader.final_epoch()
@@ -72,7 +72,7 @@ class StateBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Reads the rows of a task."""
         if not isinstance(partition, StatePartition):
-            # Spark's, where `partitions` returned none.
+            # A partition that Spark makes if `partitions` returned none.
             return
         schema = arrow_schema(self._schema)
         rows = self._rows(partition.epoch)

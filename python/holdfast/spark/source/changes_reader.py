@@ -46,14 +46,14 @@ class TableChanges:
         if span.is_empty:
             return []
         if span.has_changes:
-            # As a task would read them: of its error the query shows the text only.
+            # Raises here what a task would raise: of a task's error, the query has only the text.
             self.table.changes(from_epoch=span.first, to_epoch=span.last, partition=0).close()
         return [ChangesPartition(number, span) for number in range(self.reader.partitions)]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Reads the rows of a task."""
         if not isinstance(partition, ChangesPartition):
-            # Spark's, where `partitions` returned none.
+            # A partition that Spark makes if `partitions` returned none.
             return
         schema, span = arrow_schema(self._schema), partition.span
         source = self.options.source(span.table_epoch or 0)
@@ -69,7 +69,7 @@ class ChangesBatchReader(DataSourceReader):
         self._changes: Final = changes
 
     def partitions(self) -> list[InputPartition]:
-        """Chooses the epochs; a task for each partition of the state."""
+        """Chooses the epochs, and returns a task for each partition of the state."""
         options = self._changes.options
         last = options.ending_epoch
         if last is None:

@@ -19,7 +19,7 @@ def read_changes(
 ) -> "Iterator[pyarrow.RecordBatch]":
     """Returns the rows of a partition, with the columns of the table's changes.
 
-    `source`: how the table is read whose rows come first.
+    `source`: the options with which the table is read, if its rows come first.
     """
     if span.table_epoch is not None:
         yield from _table_rows(table, partition, span.table_epoch, source)
@@ -30,7 +30,7 @@ def read_changes(
 def _table_rows(
     table: StateTable, partition: int, epoch: int, source: ReadSource
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """Returns the rows of a table as the changes that make it."""
+    """Returns the rows of a table as changes to an empty table."""
     schema = table.changes_schema
     if table.kind != "versioned":
         for rows in table.scan(partition=partition, **source):
@@ -46,7 +46,7 @@ def _table_rows(
 def _as_changes(
     rows: "pyarrow.RecordBatch", schema: "pyarrow.Schema", epoch: int, *, deleted: bool
 ) -> "pyarrow.RecordBatch":
-    """Returns rows as changes of an epoch; a column that they do not have is null."""
+    """Returns rows as changes of an epoch; columns that the rows do not have are null."""
     pa = arrow()
     count = rows.num_rows
     first, *fields, last = schema

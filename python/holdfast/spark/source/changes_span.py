@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 Offset = dict[str, Any]
-"""Where a stream is, as Spark stores it."""
+"""The position of a stream, as Spark stores it."""
 
 BEGIN: Final[Offset] = {"epoch": None}
-"""Before the first micro-batch.
+"""The offset before the first micro-batch.
 
-Spark asks for it again if it computes the first micro-batch again: it does not depend on the state.
+It does not depend on the state: Spark asks for it again if it computes the first micro-batch again.
 """
 
 
@@ -20,15 +20,15 @@ class ChangesSpan:
     first: int
     """The first epoch of the changes."""
     last: int
-    """The last epoch of them; before `first`: none."""
+    """The last epoch of the changes; if it is before `first`, there are none."""
     table_epoch: int | None = None
-    """The epoch of the table whose rows come before the changes; None: they do not."""
+    """The epoch at which the table's rows come before the changes; None if they do not."""
 
     @staticmethod
     def between(start: Offset, end: Offset) -> "ChangesSpan":
         """Returns the rows after one offset up to another.
 
-        The first offset of a stream says where it began.
+        The end of a stream's first micro-batch has the epochs with which the stream began.
         """
         if start["epoch"] is not None:
             return ChangesSpan(first=start["epoch"] + 1, last=end["epoch"])
@@ -45,5 +45,5 @@ class ChangesSpan:
         return self.first <= self.last
 
     def end(self) -> Offset:
-        """Returns the offset after these rows, of a stream that begins with them."""
+        """Returns the offset after these rows, for a stream that begins with them."""
         return {"epoch": self.last, "first": self.first, "table": self.table_epoch}

@@ -53,7 +53,7 @@ class HoldfastDataSource(DataSource):
         reader = options.connect()
         table = options.find_table(reader)
         _check(schema, table.schema)
-        # Spark refuses a reader with `pushFilters` while its setting for it is off.
+        # Spark refuses a reader with `pushFilters` if its setting for that is off.
         kind = FilteringBatchReader if _is_filtering() else StateBatchReader
         return kind(options, reader, table, schema)
 
@@ -98,7 +98,7 @@ def _columns(schema: "pyarrow.Schema", names: list[str] | None) -> StructType:
 
 
 def _check(asked: StructType, schema: "pyarrow.Schema") -> None:
-    """Checks the types of a schema that may be the user's."""
+    """Checks the types of a schema, which the user may have given."""
     there = _columns(schema, asked.fieldNames())
     for wanted, found in zip(asked, there, strict=True):
         if wanted.dataType != found.dataType:

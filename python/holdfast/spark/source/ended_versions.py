@@ -27,9 +27,9 @@ class EndedVersions:
         self._previous: pyarrow.RecordBatch | None = None
 
     def before(self, versions: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
-        """Returns the deletes among all versions so far but the last, that were not returned yet.
+        """Returns the new deletes among all versions so far, without the last version.
 
-        The next version says whether the last one was deleted.
+        Only the next version shows whether the last one was deleted.
         """
         known = versions
         if self._previous is not None:

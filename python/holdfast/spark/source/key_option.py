@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def parse_keys(text: str, columns: "pyarrow.Schema") -> "pyarrow.RecordBatch":
     """Returns the keys that the option names.
 
-    JSON begins with a bracket, a brace or a quote; all other text is the value of a key's only
-    column. A JSON list has a key in each element. A key of several columns is a list or an object.
-    A list of single values is one such key.
+    Text that begins with a bracket, a brace or a quote is JSON; other text is the value of a key's
+    only column. Each element of a JSON list is a key. A key of several columns is a list or an
+    object. If there are several columns, a list of single values is one key.
 
     Raises `ValueError` for text that names no keys of these columns.
     """
@@ -46,7 +46,7 @@ def _key(columns: "pyarrow.Schema", key: Any) -> Any:
 
 
 def _column(values: list[Any], field: "pyarrow.Field") -> "pyarrow.Array":
-    """Returns the values as a column: what JSON has no type for is text."""
+    """Returns the values as a column; values of types that JSON lacks are given as text."""
     pa = arrow()
     if any(isinstance(value, str) for value in values):
         texts = [value if value is None else str(value) for value in values]

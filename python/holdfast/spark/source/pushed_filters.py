@@ -1,4 +1,4 @@
-"""Which values of columns the filters select that Spark pushes down."""
+"""The values of columns that the filters select which Spark pushes down."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     import pyarrow
 
 _ROUNDED_DIGITS: Final = 28
-"""PySpark rounds decimals of filters to so many digits, Python's default."""
+"""PySpark rounds decimals in filters to this number of digits, Python's default."""
 
 
 def pushed_domains(filters: Iterable[Filter], schema: "pyarrow.Schema") -> dict[str, Domain]:
-    """Returns the values of columns, for rows that filters select which all must hold.
+    """Returns the values that columns may have in rows for which all filters are true.
 
-    A column that is absent is not limited, nor is one by a filter that is not understood.
+    A column that is absent in the result is not limited. A filter that is not understood limits no
+    column.
     """
     found: dict[str, Domain] = {}
     for given in filters:
@@ -42,7 +43,7 @@ def pushed_domains(filters: Iterable[Filter], schema: "pyarrow.Schema") -> dict[
 
 
 def _domain(given: Filter, kind: "pyarrow.DataType") -> Domain | None:
-    """Returns the values that a filter of one column selects; None if that cannot be told."""
+    """Returns the values that a filter of one column selects; None if they are not known."""
     if isinstance(given, In | EqualTo):
         values = given.value if isinstance(given, In) else [given.value]
         # Null is equal to nothing.
@@ -54,7 +55,7 @@ def _domain(given: Filter, kind: "pyarrow.DataType") -> Domain | None:
     if not isinstance(given, GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual):
         return None
     bound = _exactly([given.value], kind)
-    # NaN is the greatest number of Spark, and in no range of Arrow.
+    # In Spark NaN is greater than all numbers; in Arrow it is in no range.
     if bound is None or given.value is None or arrow().types.is_floating(kind):
         return None
     is_lower = isinstance(given, GreaterThan | GreaterThanOrEqual)

@@ -14,7 +14,7 @@ from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp, timestamp_micros
 
 _STORAGE: Final = "storage."
-"""Before the name of each storage option."""
+"""The prefix of the names of storage options."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class SourceOptions:
     def parse(options: Mapping[str, str]) -> "SourceOptions":
         """Parses options; their names are in lower case.
 
-        Raises `ValueError` for an option that does not exist or that has no such value.
+        Raises `ValueError` for an unknown option or an invalid value.
         """
         storage = {
             name.removeprefix(_STORAGE): value
@@ -53,7 +53,7 @@ class SourceOptions:
         given = {
             name: value
             for name, value in options.items()
-            # Spark's own begin with two underscores.
+            # The names of Spark's options begin with two underscores.
             if not name.startswith((_STORAGE, "__"))
         }
         unknown = given.keys() - {name.lower() for name in _NAMES}
@@ -132,7 +132,7 @@ class SourceOptions:
 
     def source(self, epoch: int) -> ReadSource:
         """Returns the options of a read of exactly this epoch."""
-        # What is staged of the next epoch differs from task to task.
+        # Staged rows of the next epoch may differ from task to task.
         level = IsolationLevel.READ_COMMITTED
         return {"epoch": epoch, "timeout": self.timeout, "isolation_level": level}
 
@@ -154,7 +154,7 @@ _NAMES: Final = (
 
 
 def _check_together(changes: bool, given: Mapping[str, str]) -> None:
-    """Checks that the options are for what is read, the table or its changes."""
+    """Checks that the options fit what is read: the table, or its changes."""
     for name in _OF_TABLE if changes else _OF_CHANGES:
         if name.lower() in given:
             of = "the table" if changes else "its changes"

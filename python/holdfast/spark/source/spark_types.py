@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def spark_schema(schema: "pyarrow.Schema") -> sql.StructType:
-    """Returns the columns as Spark has them.
+    """Returns the columns with Spark's types.
 
     Raises `ValueError` for a column that Spark cannot read from a Python data source.
     """
@@ -23,7 +23,7 @@ def spark_schema(schema: "pyarrow.Schema") -> sql.StructType:
 def arrow_schema(schema: sql.StructType) -> "pyarrow.Schema":
     """Returns the Arrow columns that Spark expects of a Python data source."""
     convert: Any = conversions.to_arrow_schema
-    # PySpark 4.0 and 4.1 make columns of UTC by default.
+    # By default PySpark 4.0 and 4.1 make columns of times in UTC.
     by_zone = "timezone" in inspect.signature(convert).parameters
     return convert(schema, timezone="UTC") if by_zone else convert(schema)
 

@@ -17,20 +17,20 @@ _limits: Any
 try:
     from pyspark.sql.streaming import datasource as _limits
 except ImportError:
-    # PySpark 4.0 and 4.1 have no limits of sources: they ask for the newest offset only.
+    # PySpark 4.0 and 4.1 have no limits for sources: they ask for the newest offset only.
     _limits = None
 _AvailableNow: Any = object if _limits is None else _limits.SupportsTriggerAvailableNow
 
 _NOTHING: Final = -1
-"""The target of a query that ends with no epoch."""
+"""The target of a query that ends without reading, as no epoch was final at its start."""
 
 
 class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
     """Reads final epochs, each once.
 
-    What a micro-batch reads depends on its two offsets only, so that a repeated one has the same
-    rows. A stream with a name (option `follower`) records in the root which epoch it needs next;
-    hosts retain the log from there on.
+    The rows of a micro-batch depend on its two offsets only, so a repeated one has the same rows. A
+    stream with a name (option `follower`) records in the root which epoch it needs next; hosts
+    retain the log from there on.
     """
 
     def __init__(self, changes: TableChanges) -> None:
@@ -50,7 +50,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         return _limits.ReadAllAvailable() if limit is None else _limits.ReadMaxFiles(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Notes the newest epoch: the query ends with it."""
+        """Records the newest epoch, with which the query ends."""
         newest = self._changes.reader.epoch
         self._target = _NOTHING if newest is None else newest
 
@@ -75,7 +75,8 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         if _limits is not None and isinstance(limit, _limits.ReadAllAvailable):
             most = None
         if start is None:
-            # An older PySpark at a start, which may be the first one: the offset fits both.
+            # PySpark 4.0 and 4.1 pass no start. After a restart, this micro-batch may be the first
+            # one or a later one: the offset fits both.
             return self._begin(newest, None)
         if start["epoch"] is None:
             return self._begin(newest, most)
@@ -144,5 +145,5 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
 
 
 def _limited(first: int, newest: int, most: int | None) -> Offset:
-    """Returns the offset of the newest epoch, or of an earlier one with so many epochs."""
+    """Returns the offset of the newest epoch, or of the last of `most` epochs from `first`."""
     return {"epoch": newest if most is None else min(newest, first + most - 1)}
