@@ -45,7 +45,7 @@ class EpochProgress:
 
     epoch: int
     status: Literal["staged", "decided", "skipped"]
-    """`staged`: no state host has seen Spark's commit yet. `decided`: final. `skipped`: no operator
+    """`staged`: no state host has read Spark's commit yet. `decided`: final. `skipped`: no operator
     ran, so the state does not have the epoch's rows."""
     run: int | None
     """The run that decided the epoch, or the newest one that has staged it."""

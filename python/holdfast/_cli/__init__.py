@@ -1,5 +1,5 @@
 """The commands of `holdfast`, built with click and rich: `commands` lists them.
 
-`reading`, `export`, `maintenance`, `verify` and `doctor` each have a group of commands; `options`,
-`keys`, `output` and `whole_file` are what they share.
+`reading`, `export`, `operating` and `doctor` have the commands, and share `options`, `keys`,
+`output`, `progress` and `whole_file`. `run` runs a command line.
 """

@@ -126,17 +126,18 @@ def source_options(command: Command) -> Command:
             type=click.Choice(["auto", "never", "only"]),
             default="auto",
             show_default=True,
-            help="Copies from snapshots and log: if no state host answers, never, or always.",
+            help="When to read copies, made from snapshots and log: if no state host answers, "
+            "never, or always.",
         ),
         click.option(
             "--isolation-level",
             type=click.Choice([level.value for level in hf.IsolationLevel]),
             callback=_isolation_level,
-            help="Whether rows that are staged but not committed are read; by default what State "
-            "was given.",
+            help="Whether to read rows that are staged but not committed; by default as the "
+            "query's State says.",
         ),
         click.option(
-            "--stale-ok", is_flag=True, help="If no state host answers, copies may be behind."
+            "--stale-ok", is_flag=True, help="If no state host answers, copies may be old."
         ),
     ]
     for option in reversed(options):
@@ -147,7 +148,7 @@ def source_options(command: Command) -> Command:
 def as_of_option(command: Command) -> Command:
     """Adds the moment of a read of a versioned table."""
     text = (
-        "Versioned tables: what was valid at this time (2026-03-01T18:00:00Z, or epoch "
+        "Versioned tables: the versions valid at this time (2026-03-01T18:00:00Z, or epoch "
         "microseconds)."
     )
     return moment_option("--as-of", text)(command)

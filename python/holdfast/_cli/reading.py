@@ -104,9 +104,11 @@ def get(
 @click.command()
 @options.root_argument()
 @options.table_argument
-@click.option("--prefix", multiple=True, help="Keys that begin with this; repeated: columns.")
-@click.option("--start", multiple=True, help="Keys from this one on; repeated: columns.")
-@click.option("--end", multiple=True, help="Keys up to this one, included; repeated: columns.")
+@click.option("--prefix", multiple=True, help="Keys that begin with this. Repeat for more columns.")
+@click.option("--start", multiple=True, help="Keys from this one on. Repeat for more columns.")
+@click.option(
+    "--end", multiple=True, help="Keys up to this one, included. Repeat for more columns."
+)
 @options.moment_option("--time-from", "Windows from this start on.")
 @options.moment_option("--time-to", "Windows up to this start.")
 @options.as_of_option

@@ -144,7 +144,7 @@ def check_transactional(store: UserStateStore, *, can_lose_commits: str | None) 
         return
     if not isinstance(store, TransactionalUserStore) or not store.manages_offsets:
         raise ValueError(
-            f"store {store.name}: it says that it is transactional, but lacks a member of "
+            f"store {store.name}: it is marked transactional, but lacks a member of "
             "holdfast.TransactionalUserStore (recover, rollback, "
             "approximate_num_uncommitted_bytes, manages_offsets true), so exactly-once cannot hold "
             "for it; add them, set transactional to False, or open the database with AT_LEAST_ONCE"

@@ -25,7 +25,7 @@ def heartbeat(
     events.unionByName(hfs.heartbeat(spark, "10 seconds"), allowMissingColumns=True)
     ```
 
-    A heartbeat goes to every partition of the operator and can move its stream time:
+    A heartbeat is sent to every partition of the operator, and can move its stream time:
 
     - A partition with rows in the micro-batch follows only these rows.
     - A partition that has had no rows for `idle_after` follows the slowest of the partitions that

@@ -15,6 +15,6 @@ class Finding:
     status: Status
     """`warning`: may be intended. `problem`: queries fail, or lose their guarantees."""
     found: str
-    """What is there."""
+    """What the check found."""
     change: str | None = None
     """What to change; None if nothing."""

@@ -49,7 +49,7 @@ def _put_if_absent(refuses_second: bool) -> Finding:
 
 def _clock(before: float, after: float, put_at: int | None) -> Finding:
     if put_at is None:
-        return Finding("clock", "warning", "the store does not say when an object was put")
+        return Finding("clock", "warning", "the store does not report when an object was put")
     put = put_at / 1000
     away = max(before - put, put - after, 0.0)
     if away <= _AHEAD:

@@ -34,7 +34,8 @@ _FILE = click.Path(dir_okay=False)
     type=click.Choice(["auto", "never", "only"]),
     default="never",
     show_default=True,
-    help="Copies from snapshots and log: if no state host answers, never, or always.",
+    help="When to read copies, made from snapshots and log: if no state host answers, "
+    "never, or always.",
 )
 @click.option(
     "--cache-dir", type=click.Path(file_okay=False), metavar="DIR", help="Where copies are."

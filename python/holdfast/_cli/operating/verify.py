@@ -22,7 +22,7 @@ def verify(
 ) -> None:
     """Reads every object of a root, and checks digests and chains.
 
-    Changes nothing; the query may run. The exit code is 1 if an object is damaged or missing.
+    It changes nothing, so the query may run. The exit code is 1 if an object is damaged or missing.
     Log objects and files of snapshots have digests, so any change of them is found. Other objects
     are JSON without a digest: they are parsed and compared with what refers to them.
     """

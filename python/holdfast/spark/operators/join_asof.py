@@ -84,7 +84,7 @@ def join_asof(
     if wait > retention:
         raise ValueError(
             f"grace={grace!s} is longer than history_retention={history_retention!s}: the row in "
-            "force would be forgotten before a left row stops waiting; raise history_retention"
+            "force would be dropped before a left row stops waiting; raise history_retention"
         )
     oldest = None if tolerance is None else duration_micros(tolerance, "tolerance")
     consequence = "put the whole table again" if left.isStreaming else "emit all left rows again"

@@ -42,7 +42,7 @@ def join_window(
     `State.scratch()` all windows close at the end.
 
     A row more than `grace` (default: zero) behind its partition's stream time is late: it is
-    dropped and counted, whatever `how` is. Without late rows the result does not depend on how the
+    dropped and counted, for every `how`. Without late rows the result does not depend on how the
     rows are divided into micro-batches.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and

@@ -211,7 +211,8 @@ class TwoInputs(OperatorInput):
         )
         if not state.is_scratch and _may_contain_operator(self.right.df):
             # A union renumbers the tasks of its second input, but the task numbers of an operator
-            # in it must be its partitions. This shuffle keeps them.
+            # must be its partitions. With a shuffle between them, the operator's tasks are not
+            # renumbered.
             right = right.repartition(
                 state.partitions, *(f"k{index}" for index in range(len(self.left.keys)))
             )

@@ -13,8 +13,8 @@ from holdfast.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-# Times are sent as UTC whatever the session's zone is, so a query restarted in another zone finds
-# its state.
+# Times are sent in UTC and not in the session's zone, so a query that is restarted in another zone
+# finds its state.
 _ARROW: Final[dict[type[sql.DataType], pa.DataType]] = {
     sql.BooleanType: pa.bool_(),
     sql.ByteType: pa.int8(),

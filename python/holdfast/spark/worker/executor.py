@@ -44,7 +44,7 @@ class Executor(NamedTuple):
 
 def _process(pid: int) -> tuple[int, str, str]:
     """Returns the parent, the start time and the command's name of a process."""
-    # The name is in parentheses and may contain any character, parentheses too.
+    # The name is in parentheses and may contain any character, even parentheses.
     head, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
     fields = rest.split()
     return int(fields[1]), fields[19], head.partition("(")[2]

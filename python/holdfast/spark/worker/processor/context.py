@@ -69,8 +69,8 @@ class ProcessorContext:
     def set_timer(self, key: Any, at: "Timestamp") -> None:
         """Requests a call of `on_timer(key, at, ctx)` when the stream time reaches `at`.
 
-        `at` is epoch microseconds or a datetime. `key` is a value of the column `by`, or a tuple of
-        the values of several columns. A timer that is set twice fires once. A timer for a
+        `at` is epoch microseconds or an aware datetime. `key` is a value of the column `by`, or a
+        tuple of the values of several columns. A timer that is set twice fires once. A timer for a
         time that is not in the future fires after this batch.
 
         Raises `ValueError` without an event time or an `on_timer`; `TypeError`, `ValueError` or
