@@ -16,11 +16,11 @@ _VALUES: Final[tuple[tuple[Callable[[pa.DataType], bool], Any], ...]] = (
     (kinds.is_boolean, False),
     (kinds.is_interval, (0, 0, 0)),
 )
-"""A value of each kind that has no number."""
+"""A value for each kind of type that does not take the number 0."""
 
 
 def filler(schema: pa.Schema) -> pa.RecordBatch:
-    """Returns one row without nulls: Spark does not check columns that are declared NOT NULL."""
+    """Returns one row without nulls: Spark reads NOT NULL columns without a check."""
     columns = [pa.array([_value(field.type)], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

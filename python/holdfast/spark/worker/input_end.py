@@ -16,9 +16,9 @@ _INPUT: Final = "infile"
 def check_input_ended() -> None:
     """Checks that Spark has sent all of the task's input; call it after the last batch.
 
-    Raises `HoldfastError` if Spark broke the input off: a part of it could not be read, or the task
+    Raises `HoldfastError` if Spark broke off the input: a part of it could not be read, or the task
     is being cancelled. The batches so far are then only a part of the input. Also raises
-    `HoldfastError` if this worker is not PySpark's: the end cannot be checked then.
+    `HoldfastError` if PySpark's worker does not run this task: the end cannot be checked then.
 
     If a socket is closed between two batches, pyarrow treats it as the end of the stream. PySpark
     reads its own end mark only after the function under `mapInArrow` has returned.
@@ -31,7 +31,7 @@ def check_input_ended() -> None:
 
 
 def _infile() -> BufferedReader:
-    """The stream from Spark: a variable of PySpark's `worker.main`, which called this task."""
+    """Returns the stream from Spark, a variable in PySpark's `worker.main` that runs this task."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == _MAIN and _INPUT in frame.f_locals:

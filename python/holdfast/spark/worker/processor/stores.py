@@ -96,7 +96,7 @@ class ProcessorStores:
 
 
 def _keys(builder: "StoreBuilder", rows: pa.RecordBatch) -> list[bytes]:
-    """Returns the batch's keys, encoded as the store's; none if their types are not the store's."""
+    """Returns the batch's keys as the store encodes them; none if their types do not fit."""
     is_known = builder.key is BYTES or isinstance(builder.key, TypedSerde)
     try:
         if isinstance(builder.key, StructSerde):
@@ -130,7 +130,7 @@ class _SessionOwner:
         """Raises: a store cannot end the epoch."""
         raise UnsupportedOperationError(
             "a store's commit inside a processor: the epoch commits as a whole after Spark "
-            "committed it"
+            "has committed it"
         )
 
     def store_offset(self, _store: str, partition: tuple[str, int], /) -> int | None:

@@ -99,7 +99,7 @@ class ProcessTask(OperatorTask):
             yield from map(self._named, _batches(batches))
 
     def _check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Checks a batch that an earlier session stored, maybe under another schema."""
+        """Checks a batch that an earlier session stored, possibly under another schema."""
         try:
             return self._named(batch)
         except ValueError as error:
