@@ -176,7 +176,7 @@ class Database:
     def commit_requested(self, more_bytes: int) -> bool:
         """Whether the transaction is at its limit, or would be after a step like the last.
 
-        `more_bytes` is memory outside the transaction that counts, too. A step is all writes
+        `more_bytes` is memory outside the transaction that counts, too. A step has all writes
         between two calls of this method.
         """
     def metrics(self) -> tuple[list[_Figure], list[tuple[str, list[_Figure]]]]:

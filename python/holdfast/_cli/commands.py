@@ -14,7 +14,7 @@ from holdfast._core import __version__
 
 
 class Commands(click.Group):
-    """The commands. If the reader of a command's output ends (`| head`), this is not an error."""
+    """The commands. It is no error if the reader of the output ends first (`| head`)."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command."""

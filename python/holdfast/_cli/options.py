@@ -137,7 +137,7 @@ def source_options(command: Command) -> Command:
             "query's State says.",
         ),
         click.option(
-            "--stale-ok", is_flag=True, help="If no state host answers, copies may be old."
+            "--stale-ok", is_flag=True, help="If no state host answers, read older copies."
         ),
     ]
     for option in reversed(options):

@@ -85,7 +85,7 @@ def query_of(session: "SparkSession", checkpoint: str) -> str:
 
 
 def _query_that_computes(frame: "DataFrame", queries: list[Any]) -> str | None:
-    """Returns the id of the query whose plan has all columns of the frame; None unless it is one.
+    """Returns the id of the only query whose plan has all columns of the frame, else None.
 
     Spark numbers the columns of all plans. Several plans have these columns only if their queries
     were started over one source.

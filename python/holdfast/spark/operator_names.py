@@ -11,7 +11,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class OperatorNames:
-    """The names in use: those of a plan forever, those inside `foreachBatch` for one epoch."""
+    """The names in use: those of a plan permanently, those in `foreachBatch` for one epoch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -54,7 +54,7 @@ def lookup(
     them with `join_asof`.
 
     `offline` is as in `holdfast.connect`. State hosts have only the newest epoch. If it is newer
-    than the micro-batch's, a Python worker makes copies of the partitions that it reads, and
+    than the epoch to read, a Python worker makes copies of the partitions that it reads, and
     updates them in each micro-batch. With `offline="never"` there are no copies, and each batch of
     about 25,000 rows reads the newest epoch. The driver chooses the epoch of a stream's
     micro-batch, so executors connect to the driver's host.

@@ -46,7 +46,7 @@ class TableChanges:
         if span.is_empty:
             return []
         if span.has_changes:
-            # Raises here what a task would raise: of a task's error, the query has only the text.
+            # Raises the error here: of an error in a task, Spark would pass on only the text.
             self.table.changes(from_epoch=span.first, to_epoch=span.last, partition=0).close()
         return [ChangesPartition(number, span) for number in range(self.reader.partitions)]
 

@@ -1,4 +1,4 @@
-"""The values of columns that the filters select which Spark pushes down."""
+"""The values of columns that Spark's pushed-down filters select."""
 
 from collections.abc import Iterable
 from decimal import Decimal

@@ -31,7 +31,7 @@ def check_input_ended() -> None:
 
 
 def _infile() -> BufferedReader:
-    """Returns the stream from Spark, a variable in PySpark's `worker.main` that runs this task."""
+    """Returns the stream from Spark, a variable of the `worker.main` that runs this task."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == _MAIN and _INPUT in frame.f_locals:
