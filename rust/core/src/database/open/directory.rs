@@ -17,18 +17,30 @@ pub(in crate::database) fn make_directory(path: &Path) -> Result<()> {
         .take_while(|ancestor| !ancestor.exists())
         .count();
     // RocksDB syncs only the entries in its own directory, not the entries that name that directory
-    // and its new parents.
+    // and its new parents. An open that was killed may have made the directory and not synced it.
+    let unsynced = missing.max(usize::from(!path.join("CURRENT").exists()));
     let created = std::fs::create_dir_all(path).and_then(|()| {
         path.ancestors()
             .skip(1)
-            .take(missing)
-            .try_for_each(|parent| {
+            .take(unsynced)
+            .enumerate()
+            .try_for_each(|(number, parent)| {
                 let parent = if parent.as_os_str().is_empty() {
                     Path::new(".")
                 } else {
                     parent
                 };
-                std::fs::File::open(parent)?.sync_all()
+                match std::fs::File::open(parent).and_then(|parent| parent.sync_all()) {
+                    // A folder that only its owner may list holds the directory that was made for
+                    // this user.
+                    Err(e)
+                        if e.kind() == std::io::ErrorKind::PermissionDenied
+                            && number >= missing =>
+                    {
+                        Ok(())
+                    }
+                    synced => synced,
+                }
             })
     });
     created.map_err(|e| {

@@ -50,7 +50,6 @@ impl Opening {
         // Cleared after the checks above: they may refuse another store, and nothing restores
         // deleted rows.
         self.clear(&discarded)?;
-        let markers = self.mark_open(found, stores)?;
         let absent = self.absent(stores)?;
         let BuiltStores {
             tables,
@@ -68,12 +67,15 @@ impl Opening {
         } else {
             self.spiller(&entries, &tables)
         };
+        let reclaimer = Reclaimer::new(&self.rocks, &entries)?;
+        // Last: if an open fails after the marker, the next one discards stores that it need not.
+        let markers = self.mark_open(found, stores)?;
         let committed = Committed {
             base: Base::new(self.rocks.snapshot()?, memory, position),
             states,
         };
         let db = Database {
-            reclaimer: Reclaimer::new(&self.rocks, &entries)?,
+            reclaimer,
             views: Mutex::new(Views::new(&committed)),
             counts: DatabaseCounts::new(&self.rocks),
             rocks: self.rocks,
