@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import reading
 from streams import Stream, at, kill_hosts, seconds
 
 import holdfast.spark as hfs
@@ -75,6 +76,20 @@ def test_changes_of_either_side_reach_the_result_also_after_a_kill(spark, tmp_pa
         [("o1", 5, "c2", 10, 7, "Bob"), ("o2", 6, None, None, None, None)],
     ]
     assert stream.log() == stream.log("join_left") == dict.fromkeys(range(4), 3)
+
+
+@pytest.mark.parametrize("offline", ["never", "only"])
+def test_the_left_rows_are_a_table(spark, tmp_path: Path, offline: str):
+    stream = Stream(spark, tmp_path, left=ORDERS, right=CUSTOMERS)
+    stream.batch(left=[("o1", 2, "c1", 10), ("o2", 3, None, 20)], right=[("c1", 1, "Al")])
+    stream.run(orders(stream, how="left"))
+    table = reading.connect(stream, offline=offline)["join_left"]
+    expected = {"o1": ("c1", 10), "o2": (None, 20)}
+    for key, (customer, amount) in expected.items():
+        row = table.get(key)
+        assert (row["customer"], row["amount"]) == (customer, amount)
+    rows = table.scan().read_all().to_pylist()
+    assert {row["id"]: (row["customer"], row["amount"]) for row in rows} == expected
 
 
 def table(stream: Stream, **options):

@@ -19,6 +19,8 @@ const OWN_STORE: &str = "holdfast.";
 #[derive(Clone, Copy)]
 enum Side {
     Left,
+    /// The same, with the foreign key before the payload.
+    LeftOfForeignKey,
     Right,
 }
 
@@ -36,7 +38,8 @@ pub fn operator_tables(operator: &RecordedOperator) -> Result<Vec<StateTable>> {
             ("process", _) => process_table(operator, store)?,
             ("aggregate", "groups") => return group_table(operator, store),
             ("drop_duplicates", "seen") => time_table(operator, store)?,
-            ("materialize" | "foreign_left", "table") => row_table(operator, store, Side::Left)?,
+            ("materialize", "table") => row_table(operator, store, Side::Left)?,
+            ("foreign_left", "table") => row_table(operator, store, Side::LeftOfForeignKey)?,
             ("join_asof", "table") => row_table(operator, store, Side::Right)?,
             ("join_table", "left") => row_table(operator, store, Side::Left)?,
             ("join_table", "right") => row_table(operator, store, Side::Right)?,
@@ -52,13 +55,17 @@ fn row_table(operator: &RecordedOperator, store: &StoredStore, side: Side) -> Re
     let meta = &operator.meta;
     let of_side = |payload: &PayloadSchema| -> Result<Vec<Field>> {
         let columns = match side {
-            Side::Left => &payload.left,
+            Side::Left | Side::LeftOfForeignKey => &payload.left,
             Side::Right => &payload.right,
         };
         fields(columns)
     };
     let versions = operator.payloads.iter().map(of_side);
-    let value = ValueForm::payload(&versions.collect::<Result<Vec<_>>>()?)?;
+    let versions = versions.collect::<Result<Vec<_>>>()?;
+    let value = match side {
+        Side::Left | Side::Right => ValueForm::payload(&versions)?,
+        Side::LeftOfForeignKey => ValueForm::payload_of_left_row(&versions)?,
+    };
     let time = meta.time.as_ref().map(Column::field).transpose()?;
     Ok(StateTable::new(
         &store.name,

@@ -10,6 +10,7 @@ use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
 use super::stored_rows::StoredRows;
 use crate::codec::evolving_row::PayloadCodec;
 use crate::operator::aggregate::{StoredGroup, StoredGroups};
+use crate::operator::join_foreign_key::StoredLeftRow;
 
 /// The columns of a table's values, and their bytes.
 pub struct ValueForm {
@@ -20,6 +21,8 @@ pub struct ValueForm {
 enum ValueEncoding {
     /// Payload columns of the operator's input.
     Payload(PayloadCodec),
+    /// The same, in rows of the left table of a foreign-key join.
+    LeftRow(PayloadCodec),
     /// One column with a user's serde; none: bytes.
     Serde(Option<Serde>),
     /// The states of groups.
@@ -34,13 +37,22 @@ impl ValueForm {
     /// # Errors
     /// `InvalidType` for a column that cannot be decoded.
     pub fn payload(versions: &[Vec<Field>]) -> Result<Self> {
-        let fields = versions.last().cloned().unwrap_or_default();
-        let mut codec = PayloadCodec::new(&fields)?;
-        let newest = u16::try_from(versions.len().saturating_sub(1)).unwrap_or(u16::MAX);
-        codec.set_versions(newest, versions)?;
+        let (fields, codec) = payload_codec(versions)?;
         Ok(Self {
             fields,
             encoding: ValueEncoding::Payload(codec),
+        })
+    }
+
+    /// As [`ValueForm::payload`], for rows of the left table of a foreign-key join.
+    ///
+    /// # Errors
+    /// As [`ValueForm::payload`].
+    pub fn payload_of_left_row(versions: &[Vec<Field>]) -> Result<Self> {
+        let (fields, codec) = payload_codec(versions)?;
+        Ok(Self {
+            fields,
+            encoding: ValueEncoding::LeftRow(codec),
         })
     }
 
@@ -99,6 +111,10 @@ impl ValueForm {
         let values = rows.values().skip(start);
         let columns = match &self.encoding {
             ValueEncoding::Payload(codec) => codec.decode(values)?,
+            ValueEncoding::LeftRow(codec) => {
+                let payloads = values.map(|row| row.map(payload_of).transpose());
+                codec.decode(payloads.collect::<Result<Vec<_>>>()?)?
+            }
             ValueEncoding::Groups(groups) => {
                 let stored = rows.keys().zip(rows.values()).zip(rows.times());
                 let stored: Vec<StoredGroup<'_>> = stored
@@ -126,4 +142,19 @@ impl ValueForm {
         };
         Ok((columns, rows.len() - start))
     }
+}
+
+/// Returns the columns of the newest version, and the codec of all versions.
+fn payload_codec(versions: &[Vec<Field>]) -> Result<(Vec<Field>, PayloadCodec)> {
+    let fields = versions.last().cloned().unwrap_or_default();
+    let mut codec = PayloadCodec::new(&fields)?;
+    let newest = u16::try_from(versions.len().saturating_sub(1)).unwrap_or(u16::MAX);
+    codec.set_versions(newest, versions)?;
+    Ok((fields, codec))
+}
+
+fn payload_of(left_row: &[u8]) -> Result<&[u8]> {
+    StoredLeftRow::decode(left_row)
+        .map(|row| row.payload)
+        .ok_or_else(|| Error::new(ErrorKind::Serialization, "a stored left row is damaged"))
 }

@@ -28,3 +28,4 @@ mod stored_left_row;
 
 pub use join_stage::{ForeignJoin, ForeignJoinSpec};
 pub use left_stage::{ForeignLeft, ForeignLeftSpec};
+pub use stored_left_row::StoredLeftRow;
