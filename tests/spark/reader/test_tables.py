@@ -280,6 +280,30 @@ def test_sessions_of_an_aggregate_have_start_and_end(stream: Stream):
     assert sorted(found) == sorted(emitted)
 
 
+@pytest.mark.parametrize("kind", ["windows", "sessions"])
+def test_closed_windows_have_their_collected_values_until_their_retention_ends(
+    stream: Stream, kind: str
+):
+    window = {"windows": hfs.window, "sessions": hfs.session_window}[kind]("10 seconds")
+    stream.batch(left=[("a", 5, 1), ("a", 6, 1)])
+    # The stream time of each partition closes its windows.
+    stream.batch(left=[(key, 100, 2) for key in KEYS])
+    frame = hfs.aggregate(
+        stream.source("left"),
+        by="k",
+        on="t",
+        window=window,
+        aggs={"n": "count", "all": ("collect_list", "x"), "set": ("collect_set", "x")},
+        grace="0 seconds",
+        retention=DAY,
+        state=stream.state(),
+        name=kind,
+    )
+    stream.run(frame)
+    rows = connect(stream)[kind].scan(prefix="a", time_to=at(50)).read_all().to_pylist()
+    assert [(row["n"], row["all"], row["set"]) for row in rows] == [(2, [1, 1], [1])]
+
+
 def test_a_processors_stores_are_tables(stream: Stream):
     stream.batch(left=[("a", 1, 1), ("b", 2, 2), ("a", 3, 3)])
     frame = hfs.process(

@@ -164,6 +164,11 @@ impl Aggregation {
         }
         Ok(())
     }
+
+    fn delete_items(&self, group: usize, access: &mut Access<'_>) -> Result<()> {
+        let mut accumulators = self.accumulators.iter();
+        accumulators.try_for_each(|accumulator| accumulator.delete_items(group, access))
+    }
 }
 
 /// Returns the groups that have new rows.
@@ -253,13 +258,15 @@ impl Operator for Aggregation {
         if clock.sweeps() {
             windows.sweep(tx)?;
         }
-        if clock.has_skipped() && has_items && self.spec.window.is_some() {
+        let group_time = db.stream_time(GROUPS, tx)?.map(|time| time.0);
+        let is_outdated = clock.sweeps() || clock.has_skipped() || clock.has_expired(group_time);
+        if is_outdated && has_items && self.spec.window.is_some() {
             sweep_items(&items, &*windows, tx)?;
         }
         let mut groups = Groups::default();
         let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;
         let touched = touched_groups(&assigned, groups.count());
-        windows.add_stored(has_items, tx, &mut groups)?;
+        windows.add_stored((has_items, group_time), tx, &mut groups)?;
         let stored = windows.read(tx, &groups)?;
         let mut access = Access {
             groups: &groups,
@@ -267,6 +274,9 @@ impl Operator for Aggregation {
             tx,
             worker,
         };
+        for group in windows.replacing() {
+            self.delete_items(group, &mut access)?;
+        }
         self.load(&codec, &stored, windows.merges(), &mut access)?;
         self.update(assigned, &mut access)?;
         let columns = self
@@ -278,9 +288,7 @@ impl Operator for Aggregation {
         let state = codec.encode(&columns)?;
         windows.write(access.tx, &groups, &touched, &state)?;
         let of_groups = db.stream_time(GROUPS, access.tx)?;
-        let retained = of_groups.map_or(i64::MIN, |time| {
-            time.0.saturating_sub(self.spec.group_retention() - 1)
-        });
+        let retained = of_groups.map_or(i64::MIN, |time| clock.retained_at(time.0));
         let after = clock.progress(retained);
         if let Some(after) = after.filter(|after| before != Some(*after)) {
             progress.put(access.tx, STREAM_TIME, Some(&after.encode()))?;
@@ -297,10 +305,8 @@ impl Operator for Aggregation {
         let (output, output_rows) = output.emit(&mut access)?;
         self.counts.output_rows = output_rows;
         if has_items {
-            for group in windows.finished(&groups) {
-                self.accumulators
-                    .iter()
-                    .try_for_each(|accumulator| accumulator.delete_items(group, &mut access))?;
+            for group in windows.finished(&groups, retained) {
+                self.delete_items(group, &mut access)?;
             }
         }
         Ok(Outcome {

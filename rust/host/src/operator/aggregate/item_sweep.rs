@@ -1,4 +1,4 @@
-//! Deletes the items of closed windows.
+//! Deletes the items of windows that were closed, or have expired, between two epochs.
 
 use holdfast_core::store::key_part::push_key;
 use holdfast_core::store::windowed::split_row;
@@ -7,9 +7,10 @@ use holdfast_core::{KeyValueStore, Result, Step, Transaction};
 use super::windows::Windows;
 use crate::operator::batch_size::{BATCH_BYTES, BATCH_ROWS};
 
-/// Deletes the items of windows that were closed before the epoch, a batch of keys at a time.
+/// Deletes the items that nothing needs before the epoch, a batch of keys at a time.
 ///
-/// If a changed grace closes windows between two epochs, only this sweep deletes their items.
+/// If a changed grace or retention closes or expires windows between two epochs, only this sweep
+/// deletes their items.
 ///
 /// # Errors
 /// Those of the store.
@@ -19,8 +20,8 @@ pub fn sweep_items(
     tx: &mut Transaction,
 ) -> Result<()> {
     let mut scan = items.range(tx, None, None, false)?;
-    // The window of the last key, and whether it was closed.
-    let (mut window, mut is_closed) = (None, false);
+    // The window of the last key, and whether nothing needs its items.
+    let (mut window, mut is_over) = (None, false);
     loop {
         let (mut keys, mut bytes) = (Vec::<Vec<u8>>::new(), 0);
         scan.for_each(&mut |key, _| {
@@ -43,13 +44,13 @@ pub fn sweep_items(
             push_key(part, &mut key);
             let of_item = Some((key, start));
             if of_item != window {
-                is_closed = match &of_item {
-                    Some((key, start)) => windows.was_closed(key, *start, tx)?,
+                is_over = match &of_item {
+                    Some((key, start)) => windows.was_over(key, *start, tx)?,
                     None => false,
                 };
                 window = of_item;
             }
-            if is_closed {
+            if is_over {
                 items.put(tx, item, None)?;
             }
         }

@@ -73,6 +73,44 @@ fn closed_windows_are_deleted_with_their_items() {
     }
 }
 
+/// Readers find closed windows until their retention ends, with all their values.
+#[test]
+fn items_remain_as_long_as_their_windows() {
+    for kind in [Kind::Hopping, Kind::Session] {
+        let mut request = Settings::new(kind, "update", 3).request();
+        request["retention"] = json!(700);
+        let job = Job::new(&request, 1, 1);
+        for time in 0..400 {
+            job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
+            let mut tx = job.databases[0].begin().unwrap();
+            let groups = groups(&job.databases[0], &mut tx);
+            let found = items(&job.databases[0], &mut tx);
+            assert!(groups > 90.min(time as u64), "{kind:?}, {time}: {groups}");
+            // A group has one row, and a few functions with an item for it.
+            assert!(
+                (groups..groups * 6).contains(&found),
+                "{kind:?}, {time}: {found} items of {groups} groups"
+            );
+        }
+    }
+}
+
+/// A new session takes the place of a closed one with the same key and start.
+#[test]
+fn a_late_session_replaces_a_closed_one_that_begins_with_it() {
+    let mut request = Settings::new(Kind::Session, "update", 0).request();
+    request["retention"] = json!(1_000);
+    let job = Job::new(&request, 1, 1);
+    job.epoch(&[row(1, 0, 42), row(2, 80, 1)], false);
+    let members: Vec<Row> = (0..=10).map(|n| row(1, n * 8, n)).collect();
+    assert_eq!(
+        job.epoch(&members, false).rows,
+        [super::model::out(Kind::Session, Some(1), 0, &members)]
+    );
+    let mut tx = job.databases[0].begin().unwrap();
+    assert_eq!(groups(&job.databases[0], &mut tx), 2);
+}
+
 #[test]
 fn a_shorter_grace_deletes_the_items_of_the_windows_that_it_closes() {
     for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
@@ -130,5 +168,7 @@ fn emitted_windows_are_deleted_when_emit_changes_to_close() {
         let mut tx = job.databases[0].begin().unwrap();
         let found = groups(&job.databases[0], &mut tx);
         assert!((1..10).contains(&found), "{kind:?}: {found}");
+        let found = items(&job.databases[0], &mut tx);
+        assert!((1..60).contains(&found), "{kind:?}: {found} items");
     }
 }

@@ -76,7 +76,7 @@ impl Windows for ByKey {
         results
     }
 
-    fn finished(&self, _: &Groups) -> Vec<usize> {
+    fn finished(&self, _: &Groups, _: i64) -> Vec<usize> {
         Vec::new()
     }
 }

@@ -67,6 +67,8 @@ pub struct WindowClock {
     has_skipped: bool,
     /// The earliest time of a group that the store has before the epoch.
     retained: Option<i64>,
+    /// How far behind its stream time the store of the groups retains them.
+    retention: i64,
     /// Whether the store may still have windows that were closed before the epoch. They must be
     /// deleted.
     sweeps: bool,
@@ -101,6 +103,7 @@ impl WindowClock {
             is_closed,
             has_skipped,
             retained,
+            retention: spec.group_retention(),
             sweeps,
             emit: spec.emit,
             last: spec.last,
@@ -161,11 +164,56 @@ impl WindowClock {
         (from <= to).then_some((from, to))
     }
 
-    /// As [`Self::closing`], but none if the closing groups are not needed. They are needed to emit
-    /// them, or to delete their items.
-    pub fn closing_groups(&self, has_items: bool) -> Option<(i64, i64)> {
-        self.closing()
-            .filter(|_| has_items || self.emit == Emit::Close)
+    /// As [`Self::closing`], if the closing groups are emitted, and then deleted with their items.
+    fn closing_groups(&self) -> Option<(i64, i64)> {
+        self.closing().filter(|_| self.emit == Emit::Close)
+    }
+
+    /// Returns the first and the last time of the stored groups that expire in the epoch; none if
+    /// closed groups are deleted instead. A group's time is the one under which the store has it.
+    ///
+    /// `time` is the stream time of the groups' store after the epoch. The store still has these
+    /// groups before the epoch writes, and so does each copy of the state.
+    fn expiring_groups(&self, time: Option<i64>) -> Option<(i64, i64)> {
+        let time = time.filter(|_| self.emit == Emit::Update && !self.last)?;
+        let (from, to) = (self.swept_from(), self.retained_at(time).saturating_sub(1));
+        (self.before.is_some() && from <= to).then_some((from, to))
+    }
+
+    /// Returns the first and the last time of the stored groups that the epoch needs: those that it
+    /// closes, or, if groups have items, those that expire. `time_of` maps the end of a group to its
+    /// time; `time` as for [`Self::expiring_groups`].
+    pub fn needed_groups(
+        &self,
+        time_of: impl Fn(i64) -> i64,
+        (has_items, time): (bool, Option<i64>),
+    ) -> Option<(i64, i64)> {
+        match self.closing_groups() {
+            Some((from, to)) => Some((time_of(from), time_of(to))),
+            None if has_items => self.expiring_groups(time),
+            None => None,
+        }
+    }
+
+    /// Whether the items of a group are deleted after the epoch, because neither a later epoch nor a
+    /// reader needs them. `retained` is the earliest time of a group that the store then has.
+    pub fn is_over(&self, (end, time): (i64, i64), retained: i64) -> bool {
+        match self.emit {
+            Emit::Close => self.is_finished(end),
+            Emit::Update => !self.last && time < retained,
+        }
+    }
+
+    /// Whether groups have expired because the settings have changed, and not in an epoch. `time` is
+    /// the stream time of the groups' store before the epoch.
+    pub fn has_expired(&self, time: Option<i64>) -> bool {
+        let now = time.map(|time| self.retained_at(time));
+        self.emit == Emit::Update && self.retained.is_some_and(|before| Some(before) < now)
+    }
+
+    /// The earliest time of a group that the store has at this stream time of its own.
+    pub fn retained_at(&self, time: i64) -> i64 {
+        time.saturating_sub(self.retention.saturating_sub(1))
     }
 
     /// The stream time after the epoch.

@@ -1,6 +1,6 @@
 //! Windows of one length at fixed places: tumbling if they do not overlap, else hopping.
 
-use holdfast_core::{Result, Transaction, WindowStore};
+use holdfast_core::{Result, Timestamp, Transaction, WindowStore};
 
 use super::clock::WindowClock;
 use super::results::ResultRows;
@@ -66,10 +66,16 @@ impl Windows for HoppingWindows {
         Ok(assigned)
     }
 
-    fn was_closed(&self, _: &[u8], start: i64, _: &mut Transaction) -> Result<bool> {
-        Ok(self
-            .clock
-            .was_closed(start.saturating_add(self.window.length)))
+    fn was_over(&self, key: &[u8], start: i64, tx: &mut Transaction) -> Result<bool> {
+        if self.emit == Emit::Close {
+            let end = start.saturating_add(self.window.length);
+            return Ok(self.clock.was_closed(end));
+        }
+        let mut is_stored = false;
+        let start = Timestamp(start);
+        self.store
+            .fetch_batch(tx, &[key], &[start], |_, state| is_stored = state.is_some())?;
+        Ok(!is_stored)
     }
 
     fn sweep(&self, tx: &mut Transaction) -> Result<()> {
@@ -82,15 +88,17 @@ impl Windows for HoppingWindows {
 
     fn add_stored(
         &mut self,
-        has_items: bool,
+        (has_items, time): (bool, Option<i64>),
         tx: &mut Transaction,
         groups: &mut Groups,
     ) -> Result<()> {
-        let Some((from, to)) = self.clock.closing_groups(has_items) else {
+        let start = |end: i64| end.saturating_sub(self.window.length);
+        let newest = (0..groups.count()).map(|group| groups.start(group)).max();
+        let items = (has_items, time.max(newest));
+        let Some(starts) = self.clock.needed_groups(start, items) else {
             return Ok(());
         };
-        let start = |end: i64| end.saturating_sub(self.window.length);
-        window_store::stored(&self.store, tx, (start(from), start(to)), |key, start| {
+        window_store::stored(&self.store, tx, starts, |key, start| {
             groups.enter(key, start);
         })
     }
@@ -135,9 +143,11 @@ impl Windows for HoppingWindows {
         results
     }
 
-    fn finished(&self, groups: &Groups) -> Vec<usize> {
-        (0..groups.count())
-            .filter(|group| self.clock.is_finished(self.end(groups, *group)))
-            .collect()
+    fn finished(&self, groups: &Groups, retained: i64) -> Vec<usize> {
+        let is_over = |group: &usize| {
+            let times = (self.end(groups, *group), groups.start(*group));
+            self.clock.is_over(times, retained)
+        };
+        (0..groups.count()).filter(is_over).collect()
     }
 }

@@ -5,6 +5,8 @@
 //! last row; as in Spark, a row at this very moment is in the session. All rows of an epoch and all
 //! open sessions that they touch are merged at once. If a session consists of new rows only and its
 //! end was closed before the epoch, all its rows are late. A closed session is never opened again.
+//! Late rows may begin where a closed session begins, and end so late that they are a new session:
+//! it replaces the closed one.
 
 use std::collections::HashMap;
 
@@ -35,6 +37,11 @@ pub struct SessionWindows {
     merges: Vec<GroupMerge>,
     /// Stored groups that no row touches and that this epoch closes.
     closing: Vec<usize>,
+    /// The last time of each closed session that rows overlap, by the number of its key and by its
+    /// start.
+    closed: HashMap<(u32, i64), i64>,
+    /// The last time of the closed session that a new group replaces.
+    replaced: HashMap<usize, i64>,
 }
 
 /// A part of a session.
@@ -60,6 +67,8 @@ impl SessionWindows {
             stored: HashMap::new(),
             merges: Vec::new(),
             closing: Vec::new(),
+            closed: HashMap::new(),
+            replaced: HashMap::new(),
         }
     }
 
@@ -73,34 +82,29 @@ impl SessionWindows {
         self.end(last).saturating_add(1)
     }
 
-    /// Returns the open sessions that row runs touch, each once.
+    /// Returns the open sessions that row runs touch, each once. Notes the closed ones.
     fn touched(
-        &self,
+        &mut self,
         tx: &mut Transaction,
         runs: &[RowRun],
         keys: &Groups,
     ) -> Result<Vec<PlacedPart>> {
         let names: Vec<&[u8]> = runs.iter().map(|run| keys.key(run.key as usize)).collect();
-        let ends: Vec<Timestamp> = runs
-            .iter()
-            .map(|run| Timestamp(run.first.saturating_sub(self.gap)))
-            .collect();
-        let starts: Vec<Timestamp> = runs
-            .iter()
-            .map(|run| Timestamp(self.end(run.last)))
-            .collect();
-        let mut found: Vec<PlacedPart> = Vec::new();
+        let end = |run: &RowRun| Timestamp(run.first.saturating_sub(self.gap));
+        let ends: Vec<Timestamp> = runs.iter().map(end).collect();
+        let start = |run: &RowRun| Timestamp(self.end(run.last));
+        let starts: Vec<Timestamp> = runs.iter().map(start).collect();
+        let (mut found, mut closed) = (Vec::<PlacedPart>::new(), HashMap::new());
         self.store
             .find_batch(tx, &names, &ends, &starts, &mut |n, session, state| {
-                if !self.clock.was_closed(self.after(session.end.0)) {
-                    found.push((
-                        runs[n].key,
-                        session.start.0,
-                        session.end.0,
-                        SessionPart::Stored(state.to_vec()),
-                    ));
+                let (key, first, last) = (runs[n].key, session.start.0, session.end.0);
+                if self.clock.was_closed(self.after(last)) {
+                    closed.insert((key, first), last);
+                } else {
+                    found.push((key, first, last, SessionPart::Stored(state.to_vec())));
                 }
             })?;
+        self.closed = closed;
         found.sort_by_key(|(key, first, last, _)| (*key, *first, *last));
         found.dedup_by_key(|(key, first, last, _)| (*key, *first, *last));
         Ok(found)
@@ -125,8 +129,13 @@ impl SessionWindows {
             .iter()
             .all(|(.., part)| matches!(part, SessionPart::Rows(_)));
         let is_late = is_new && self.clock.was_closed(self.after(last));
+        let closed = self.closed.remove(&(*key, *first));
         let key = keys.key(*key as usize);
         let group = (!is_late).then(|| self.group(groups, key, *first, last));
+        // A group is known by its key and start, and so are its items.
+        if let (Some(group), Some(closed)) = (group, closed) {
+            self.replaced.insert(group as usize, closed);
+        }
         let mut merge = GroupMerge {
             into: group.unwrap_or_default() as usize,
             parts: Vec::new(),
@@ -150,6 +159,13 @@ impl SessionWindows {
         if merge.parts.iter().any(|group| *group != merge.into) {
             self.merges.push(merge);
         }
+    }
+
+    /// The last time of the oldest session that is still written.
+    fn oldest(&self) -> i64 {
+        self.clock.now().map_or(i64::MIN, |now| {
+            now.saturating_sub(self.store.retention() - 1)
+        })
     }
 
     fn group(&mut self, groups: &mut Groups, key: &[u8], first: i64, last: i64) -> u32 {
@@ -202,18 +218,20 @@ impl Windows for SessionWindows {
         Ok(assigned.collect())
     }
 
-    fn was_closed(&self, key: &[u8], start: i64, tx: &mut Transaction) -> Result<bool> {
-        if !self.clock.was_closed(self.after(start)) {
+    fn was_over(&self, key: &[u8], start: i64, tx: &mut Transaction) -> Result<bool> {
+        let is_closed_with_it = self.emit == Emit::Close;
+        if is_closed_with_it && !self.clock.was_closed(self.after(start)) {
             return Ok(false);
         }
         // The last row may be much later than the first one.
-        let (mut is_open, start) = (false, Timestamp(start));
+        let (mut is_needed, start) = (false, Timestamp(start));
         self.store
             .find_batch(tx, &[key], &[start], &[start], &mut |_, session, _| {
-                is_open |=
-                    session.start == start && !self.clock.was_closed(self.after(session.end.0));
+                let is_closed =
+                    is_closed_with_it && self.clock.was_closed(self.after(session.end.0));
+                is_needed |= session.start == start && !is_closed;
             })?;
-        Ok(!is_open)
+        Ok(!is_needed)
     }
 
     fn sweep(&self, tx: &mut Transaction) -> Result<()> {
@@ -257,15 +275,15 @@ impl Windows for SessionWindows {
 
     fn add_stored(
         &mut self,
-        has_items: bool,
+        (has_items, time): (bool, Option<i64>),
         tx: &mut Transaction,
         groups: &mut Groups,
     ) -> Result<()> {
-        let Some((from, to)) = self.clock.closing_groups(has_items) else {
+        let last = |after: i64| after.saturating_sub(self.gap).saturating_sub(1);
+        let items = (has_items, time.max(self.lasts.iter().copied().max()));
+        let Some((from, to)) = self.clock.needed_groups(last, items) else {
             return Ok(());
         };
-        let last = |after: i64| after.saturating_sub(self.gap).saturating_sub(1);
-        let (from, to) = (last(from), last(to));
         let all = SessionQuery {
             key_from: None,
             key_to: None,
@@ -330,6 +348,8 @@ impl Windows for SessionWindows {
             .chain(grown)
             .filter_map(|group| Some((session(group, self.stored.get(&group)?.0), None)))
             .collect();
+        let replaced = self.replaced.iter();
+        puts.extend(replaced.map(|(group, last)| (session(*group, *last), None)));
         let is_finished = |group: usize| {
             self.emit == Emit::Close && self.clock.is_finished(self.after(self.lasts[group]))
         };
@@ -339,9 +359,7 @@ impl Windows for SessionWindows {
             .iter()
             .filter(|(group, (last, _))| *last == self.lasts[**group] && is_finished(**group));
         puts.extend(over.map(|(group, (last, _))| (session(*group, *last), None)));
-        let oldest = self.clock.now().map_or(i64::MIN, |now| {
-            now.saturating_sub(self.store.retention() - 1)
-        });
+        let oldest = self.oldest();
         let open = touched
             .iter()
             .copied()
@@ -362,9 +380,21 @@ impl Windows for SessionWindows {
         results
     }
 
-    fn finished(&self, groups: &Groups) -> Vec<usize> {
-        (0..groups.count())
-            .filter(|group| self.clock.is_finished(self.after(self.lasts[*group])))
-            .collect()
+    fn finished(&self, groups: &Groups, retained: i64) -> Vec<usize> {
+        let is_over = |group: &usize| {
+            let last = self.lasts[*group];
+            let is_in_store = self
+                .stored
+                .get(group)
+                .is_some_and(|(then, _)| *then == last)
+                || last >= self.oldest();
+            self.clock.is_over((self.after(last), last), retained)
+                || self.emit == Emit::Update && !is_in_store
+        };
+        (0..groups.count()).filter(is_over).collect()
+    }
+
+    fn replacing(&self) -> Vec<usize> {
+        self.replaced.keys().copied().collect()
     }
 }

@@ -115,7 +115,7 @@ impl Windows for SlidingWindows {
         Ok(assigned)
     }
 
-    fn was_closed(&self, _: &[u8], time: i64, _: &mut Transaction) -> Result<bool> {
+    fn was_over(&self, _: &[u8], time: i64, _: &mut Transaction) -> Result<bool> {
         Ok(self.clock.was_closed(self.after_all(time)))
     }
 
@@ -127,7 +127,7 @@ impl Windows for SlidingWindows {
 
     fn add_stored(
         &mut self,
-        has_items: bool,
+        (has_items, _): (bool, Option<i64>),
         tx: &mut Transaction,
         groups: &mut Groups,
     ) -> Result<()> {
@@ -267,7 +267,7 @@ impl Windows for SlidingWindows {
         ResultRows { rows, parts: panes }
     }
 
-    fn finished(&self, groups: &Groups) -> Vec<usize> {
+    fn finished(&self, groups: &Groups, _: i64) -> Vec<usize> {
         (0..groups.count())
             .filter(|group| self.clock.is_finished(self.after_all(groups.start(*group))))
             .collect()

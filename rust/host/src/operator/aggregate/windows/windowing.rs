@@ -24,12 +24,18 @@ pub trait Windows {
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>>;
 
-    /// Whether a key's window with this start was closed before the epoch.
+    /// Whether nothing needs the items of a key's window with this start before the epoch: the
+    /// window was closed, or it has expired if groups are emitted with each change.
     ///
     /// # Errors
     /// Those of the store.
-    fn was_closed(&self, _key: &[u8], _start: i64, _tx: &mut Transaction) -> Result<bool> {
+    fn was_over(&self, _key: &[u8], _start: i64, _tx: &mut Transaction) -> Result<bool> {
         Ok(false)
+    }
+
+    /// The new groups that replace a closed group with the same key and start.
+    fn replacing(&self) -> Vec<usize> {
+        Vec::new()
     }
 
     /// Deletes the stored windows that were closed before the epoch.
@@ -42,12 +48,13 @@ pub trait Windows {
 
     /// Adds the stored groups that the results need, after the groups of the rows. If groups have
     /// items, also adds the groups that are no longer needed, so that their items are deleted.
+    /// `time` is the stream time of the groups' store before the epoch.
     ///
     /// # Errors
     /// Those of the store.
     fn add_stored(
         &mut self,
-        _has_items: bool,
+        (_has_items, _time): (bool, Option<i64>),
         _tx: &mut Transaction,
         _groups: &mut Groups,
     ) -> Result<()> {
@@ -82,6 +89,7 @@ pub trait Windows {
     /// The rows of the result, in no particular order.
     fn results(&self, groups: &Groups, touched: &[usize]) -> ResultRows;
 
-    /// The groups that no later epoch needs.
-    fn finished(&self, groups: &Groups) -> Vec<usize>;
+    /// The groups whose items neither a later epoch nor a reader needs. `retained` is the earliest
+    /// time of a group that the store has after the epoch.
+    fn finished(&self, groups: &Groups, retained: i64) -> Vec<usize>;
 }
