@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ pub struct FinalEpochs {
     root_id: String,
     partitions: u32,
     known: Mutex<KnownDecisions>,
+    newest_run: AtomicU64,
 }
 
 /// The cached decisions. A new rewind clears them.
@@ -49,12 +51,19 @@ impl FinalEpochs {
             root_id,
             partitions,
             known: Mutex::new(known),
+            newest_run: AtomicU64::new(0),
         }
     }
 
     /// The root's id when the reader connected.
     pub fn root_id(&self) -> &str {
         &self.root_id
+    }
+
+    /// The newest run of which an epoch was found; 0 before the first. Another start of the query
+    /// has another run, and may have other columns and settings.
+    pub fn newest_run(&self) -> RunNumber {
+        RunNumber(self.newest_run.load(Ordering::Relaxed))
     }
 
     /// Makes the next call check for rewinds.
@@ -167,6 +176,9 @@ impl FinalEpochs {
         let Some(decision) = self.root.decisions.seen(epoch, self.partitions)? else {
             return Ok(None);
         };
+        if let Some(run) = decision.run {
+            self.newest_run.fetch_max(run.0, Ordering::Relaxed);
+        }
         let decision = Arc::new(decision);
         known.decisions.insert(epoch, Arc::clone(&decision));
         while known.decisions.len() > CACHED {

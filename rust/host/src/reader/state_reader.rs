@@ -55,11 +55,11 @@ impl StateReader {
         let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), id, partitions));
         let hosts = LiveHosts::new(Arc::clone(&root), Arc::clone(&epochs));
         Ok(Arc::new(Self {
-            epochs,
             hosts: Arc::new(hosts),
             seen: AtomicI64::new(i64::MIN),
-            catalog: TableCatalog::new(Arc::clone(&root)),
+            catalog: TableCatalog::new(Arc::clone(&root), Arc::clone(&epochs)),
             replicas: Replicas::new(cache),
+            epochs,
             root,
             query_id,
             routing: Routing { partitions },
@@ -193,7 +193,7 @@ impl StateReader {
         };
         let mut source = self.source(&known, (&partitions, 1), from)?;
         // The table is read after the epoch is known, so it has all columns of the epoch's rows.
-        let known = self.catalog.renewed(known)?;
+        let known = self.catalog.renewed(&known)?;
         let call = known.explicit(&call, call.rows);
         let schema = known.table.schema_of(&call)?;
         let reader = Arc::clone(self);

@@ -7,8 +7,9 @@ use arrow_schema::SchemaRef;
 use holdfast_core::{Error, ErrorKind, Result, StoreSpec};
 use parking_lot::Mutex;
 
+use super::epochs::FinalEpochs;
 use super::host_connection::TableCall;
-use crate::protocol::{Epoch, IsolationLevel, OperatorName};
+use crate::protocol::{Epoch, IsolationLevel, OperatorName, RunNumber};
 use crate::root::Root;
 use crate::tables::{ReadCall, ReadRows, StateTable, operator_tables};
 
@@ -31,6 +32,8 @@ pub struct TableDescription {
 
 /// An operator with its tables.
 pub struct OperatorTables {
+    /// The newest run whose epochs were known when the operator was read.
+    run: RunNumber,
     /// The epoch in which it first took part.
     pub first_epoch: Epoch,
     /// All its stores.
@@ -54,6 +57,13 @@ pub struct NamedTable {
 }
 
 impl NamedTable {
+    /// Returns whether rows of another description of the table are decoded as those of this one.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let (this, that) = (&self.entry, &other.entry);
+        (this.first_epoch, &this.stores) == (that.first_epoch, &that.stores)
+            && self.table.schema() == other.table.schema()
+    }
+
     /// A read of the table.
     pub fn read<'a>(&'a self, call: &'a ReadCall) -> TableCall<'a> {
         TableCall {
@@ -81,14 +91,16 @@ impl NamedTable {
 /// The tables of a root.
 pub struct TableCatalog {
     root: Arc<Root>,
+    epochs: Arc<FinalEpochs>,
     operators: Mutex<HashMap<OperatorName, Arc<OperatorTables>>>,
 }
 
 impl TableCatalog {
     /// The tables of a root.
-    pub fn new(root: Arc<Root>) -> Self {
+    pub fn new(root: Arc<Root>, epochs: Arc<FinalEpochs>) -> Self {
         Self {
             root,
+            epochs,
             operators: Mutex::default(),
         }
     }
@@ -98,6 +110,7 @@ impl TableCatalog {
     /// # Errors
     /// `StateMismatch` if there is no such operator; `Restore` for one that cannot be read.
     pub fn read(&self, operator: &OperatorName) -> Result<Arc<OperatorTables>> {
+        let run = self.epochs.newest_run();
         let recorded = match self.root.operators.recorded(operator) {
             Err(error) => {
                 let names = self.root.operators.names()?;
@@ -114,6 +127,7 @@ impl TableCatalog {
         let describe =
             |table: &Arc<StateTable>| Arc::new(described(operator, &recorded.meta.kind, table));
         let found = Arc::new(OperatorTables {
+            run,
             first_epoch: recorded.meta.first_epoch,
             stores: recorded.stores().iter().map(StoreSpec::from).collect(),
             isolation_level: recorded.isolation_level(),
@@ -172,14 +186,20 @@ impl TableCatalog {
     ///
     /// # Errors
     /// As [`TableCatalog::named`].
-    pub fn renewed(&self, known: NamedTable) -> Result<NamedTable> {
+    pub fn renewed(&self, known: &NamedTable) -> Result<NamedTable> {
         let entry = self.read(&known.operator)?;
         let table = entry.table(&known.operator, known.table.store())?;
         Ok(NamedTable {
+            operator: known.operator.clone(),
             entry,
             table,
-            ..known
         })
+    }
+
+    /// Returns whether the query has had a final epoch of another start since the table was read:
+    /// the table may have other columns or settings now.
+    pub fn may_be_old(&self, known: &NamedTable) -> bool {
+        known.entry.run < self.epochs.newest_run()
     }
 
     /// Describes all tables, by operator.

@@ -42,7 +42,7 @@ impl StateReader {
             return Ok(None);
         };
         let known = self.catalog.named(operator, store)?;
-        let known = self.catalog.renewed(known)?;
+        let known = self.catalog.renewed(&known)?;
         let oldest = self.root.log.first_before(newest)?;
         Ok(oldest.map(|oldest| oldest.max(known.entry.first_epoch)))
     }
@@ -73,7 +73,7 @@ impl StateReader {
         };
         // The table is read after the last epoch is known, so it has all columns of the epochs'
         // rows.
-        let known = self.catalog.renewed(known)?;
+        let known = self.catalog.renewed(&known)?;
         let changes = TableChanges::new(Arc::clone(&known.table))?;
         let schema = Arc::clone(changes.schema());
         let begun = known.entry.first_epoch;

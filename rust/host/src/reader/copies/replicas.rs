@@ -79,7 +79,8 @@ impl Replicas {
         {
             let mut replica = newest.replica().lock();
             if replica.applied()?.is_none_or(|applied| applied <= epoch) {
-                let view = replica.view(epoch, decide, &|bytes| newest.set_bytes(bytes))?;
+                let note = |bytes| newest.set_bytes(bytes);
+                let view = replica.view(&source, epoch, (decide, &note))?;
                 drop(replica);
                 return Ok((view, newest));
             }
@@ -91,7 +92,7 @@ impl Replicas {
         };
         let old = self.cache.get_or_make(&key, timeout, &make)?;
         let note = |bytes| old.set_bytes(bytes);
-        let view = old.replica().lock().view(epoch, decide, &note)?;
+        let view = old.replica().lock().view(&source, epoch, (decide, &note))?;
         Ok((view, old))
     }
 

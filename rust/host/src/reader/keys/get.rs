@@ -1,7 +1,5 @@
 //! Reads of many keys.
 
-use std::sync::Arc;
-
 use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
@@ -61,24 +59,22 @@ impl StateReader {
         from: ReadFrom,
     ) -> Result<RowsAtEpoch> {
         let found = self.get_known(&known, call, keys, from);
-        let may_be_old = |error: &Error| {
-            matches!(
+        let may_be_old = match &found {
+            Ok(_) => self.catalog.may_be_old(&known),
+            Err(error) => matches!(
                 error.kind(),
                 ErrorKind::Serialization | ErrorKind::InvalidValue | ErrorKind::InvalidType
-            )
+            ),
         };
-        match found {
-            // The query was started with other columns since the table was last read.
-            Err(error) if may_be_old(&error) => {
-                let schema = Arc::clone(known.table.schema());
-                let renewed = self.catalog.renewed(known)?;
-                if *renewed.table.schema() == schema {
-                    return Err(error);
-                }
-                self.get_known(&renewed, call, keys, from)
-            }
-            found => found,
+        if !may_be_old {
+            return found;
         }
+        // The query was started again since the table was last read.
+        let renewed = self.catalog.renewed(&known)?;
+        if renewed.is_like(&known) {
+            return found;
+        }
+        self.get_known(&renewed, call, keys, from)
     }
 
     fn get_known(
