@@ -10,6 +10,7 @@ use holdfast_core::{Database, Error, ErrorKind, Result};
 
 use super::local::{LocalDirectory, OpenDatabase, close, position, remove_directory};
 use super::progress::{ProgressPace, bytes, bytes_so_far};
+use super::snapshot::RETAINED;
 use super::state::{PartitionInner, PartitionState};
 use super::view_request::ViewRequest;
 use crate::net::metrics::RestoreSource;
@@ -53,7 +54,9 @@ impl PartitionState {
             directory.beside("restore"),
         );
         if let Some(applied) = applied
-            && (applied >= request.epoch || !self.root.log.files_in_force(applied)?.is_empty())
+            && (applied >= request.epoch
+                || self.is_recent(applied, request)?
+                    && !self.root.log.files_in_force(applied)?.is_empty())
         {
             return Ok(());
         }
@@ -77,6 +80,19 @@ impl PartitionState {
         (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, true);
         inner.open = Some(OpenDatabase::new(db?, directory));
         Ok(())
+    }
+
+    /// Returns whether the log after an epoch is no longer than a query without followers retains.
+    /// A follower may retain thousands of epochs, and a snapshot takes less time than their replay.
+    fn is_recent(&self, applied: Epoch, request: &ViewRequest<'_>) -> Result<bool> {
+        let behind = request.epoch.0.saturating_sub(applied.0);
+        if behind <= request.snapshots.retain_epochs {
+            return Ok(true);
+        }
+        let snapshots = &self.root.snapshots;
+        let found = snapshots.of_partition(&self.operator, self.number)?;
+        let oldest = found.oldest_retained(RETAINED, request.epoch);
+        Ok(oldest.is_none_or(|oldest| applied >= oldest))
     }
 
     /// Fetches the newest good snapshot and opens it with `adopt`.

@@ -21,7 +21,7 @@ use crate::protocol::Epoch;
 use crate::root::{LogRetention, SnapshotId};
 
 /// How many snapshots of a partition are retained.
-const RETAINED: usize = 2;
+pub(super) const RETAINED: usize = 2;
 
 /// Held during an upload. A host uploads one snapshot at a time, because uploads share disk and
 /// network with the epochs.
