@@ -69,8 +69,12 @@ impl Reads {
     pub fn forget(&self, root: &Root) {
         self.counters.forget(root.path());
         if let Some(id) = root.identity.first_id() {
-            self.tables.lock().retain(|(of, _), _| *of != id);
+            self.forget_tables(&id);
         }
+    }
+
+    fn forget_tables(&self, root_id: &str) {
+        self.tables.lock().retain(|(of, _), _| of != root_id);
     }
 
     /// Returns the tables of an operator in a run.
@@ -98,26 +102,18 @@ impl Reads {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use object_store::memory::InMemory;
-
     use super::*;
-    use crate::protocol::Epoch;
 
     #[test]
     fn the_tables_of_a_root_that_is_forgotten_are_read_again() {
-        let root = Root::over(Arc::new(InMemory::new()), Path::new("memory"));
-        let checked = root.identity.check_query("query", "run", 1, Epoch(0));
-        checked.expect("a new root");
-        let id = root.identity.first_id().expect("checked");
         let reads = Reads::default();
         let operator = OperatorName::new("join").expect("a name");
-        for root in [id, "another".to_owned()] {
+        for root in ["one", "another"] {
+            let key = (root.to_owned(), operator.clone());
             let tables = (RunNumber(1), Arc::default());
-            reads.tables.lock().insert((root, operator.clone()), tables);
+            reads.tables.lock().insert(key, tables);
         }
-        reads.forget(&root);
+        reads.forget_tables("one");
         let tables = reads.tables.lock();
         let remaining: Vec<_> = tables.keys().map(|(root, _)| root.as_str()).collect();
         assert_eq!(remaining, ["another"]);
