@@ -15,7 +15,7 @@ use super::functions::{Access, Accumulator, accumulator, check_state_size, user_
 use super::groups::{Assigned, GroupMerge, Groups};
 use super::item_sweep::sweep_items;
 use super::result_output::ResultOutput;
-use super::spec::{AggregateFunction, AggregateSpec, GROUPS, ITEMS, PROGRESS};
+use super::spec::{AggregateFunction, AggregateSpec, GROUPS, ITEMS, PROGRESS, STREAM_TIME};
 use super::window_spec::Window;
 use super::windows::{TimeProgress, WindowClock, open_windows};
 use crate::codec::row::RowCodec;
@@ -27,8 +27,6 @@ use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::{Column, OperatorMeta, type_name};
-
-const STREAM_TIME: &[u8] = b"stream time";
 
 /// One session of an aggregation.
 pub struct Aggregation {
@@ -266,7 +264,18 @@ impl Operator for Aggregation {
         let mut groups = Groups::default();
         let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;
         let touched = touched_groups(&assigned, groups.count());
-        windows.add_stored((has_items, group_time), tx, &mut groups)?;
+        if has_items {
+            windows.expire(group_time, &groups, tx, &mut |expired, tx| {
+                let mut access = Access {
+                    groups: expired,
+                    items: &items,
+                    tx,
+                    worker: &mut *worker,
+                };
+                (0..expired.count()).try_for_each(|group| self.delete_items(group, &mut access))
+            })?;
+        }
+        windows.add_stored(has_items, tx, &mut groups)?;
         let stored = windows.read(tx, &groups)?;
         let mut access = Access {
             groups: &groups,

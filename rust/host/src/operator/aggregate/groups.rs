@@ -37,6 +37,16 @@ impl Groups {
         self.groups[group].1
     }
 
+    /// Returns whether a group is known.
+    pub fn has(&self, key: &[u8], start: i64) -> bool {
+        let is_it = |n: &u32| {
+            let group = *n as usize;
+            (self.key(group), self.start(group)) == (key, start)
+        };
+        let hash = self.hasher.hash_one((key, start));
+        self.table.find(hash, is_it).is_some()
+    }
+
     /// Returns the number of a group; a new group gets the next number.
     #[inline]
     pub fn enter(&mut self, key: &[u8], start: i64) -> u32 {

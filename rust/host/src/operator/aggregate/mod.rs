@@ -18,5 +18,5 @@ mod windows;
 
 pub use aggregation::Aggregation;
 pub use spec::{AggregateColumn, AggregateFunction, AggregateSpec};
-pub use stored_groups::{StoredGroup, StoredGroups};
+pub use stored_groups::{StoredGroup, StoredGroups, first_retained};
 pub use window_spec::{Emit, HoppingWindow, Window};

@@ -14,6 +14,8 @@ pub const GROUPS: &str = "groups";
 pub const ITEMS: &str = "items";
 /// The store of the stream time and of the last closed end.
 pub const PROGRESS: &str = "progress";
+/// The key of the stream time and of the last closed end.
+pub const STREAM_TIME: &[u8] = b"stream time";
 
 /// The settings of an aggregation.
 #[derive(Debug, Clone, Deserialize)]

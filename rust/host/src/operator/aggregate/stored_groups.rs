@@ -12,8 +12,11 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::functions::{Access, Accumulator, accumulator, result_type};
 use super::groups::Groups;
-use super::spec::{AggregateColumn, AggregateFunction, AggregateSpec, ITEMS};
+use super::spec::{
+    AggregateColumn, AggregateFunction, AggregateSpec, ITEMS, PROGRESS, STREAM_TIME,
+};
 use super::window_spec::Emit;
+use super::windows::TimeProgress;
 use crate::codec::column::Column;
 use crate::codec::row::RowCodec;
 use crate::operator::input::{InputLayout, RowsSpec};
@@ -37,6 +40,21 @@ pub struct StoredGroup<'a> {
     pub start: i64,
     /// The state; none for a group that does not exist.
     pub state: Option<&'a [u8]>,
+}
+
+/// Returns the earliest time of the stored windows that exist for readers.
+///
+/// A database that was restored with a longer retention may hold groups that had expired before,
+/// and their collected values were deleted.
+///
+/// # Errors
+/// Those of the store.
+pub fn first_retained(db: &Database, tx: &mut Transaction) -> Result<i64> {
+    let progress = db.key_value(PROGRESS)?;
+    let progress = progress.get(tx, STREAM_TIME, |bytes| {
+        bytes.and_then(TimeProgress::decode)
+    })?;
+    Ok(progress.map_or(i64::MIN, TimeProgress::retained))
 }
 
 impl StoredGroups {

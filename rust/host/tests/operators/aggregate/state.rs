@@ -95,6 +95,27 @@ fn items_remain_as_long_as_their_windows() {
     }
 }
 
+/// All windows expire in one epoch, more than a batch of them.
+#[test]
+fn a_jump_of_the_stream_time_deletes_all_items() {
+    for kind in [Kind::Hopping, Kind::Session] {
+        let mut request = Settings::new(kind, "update", 3).request();
+        request["retention"] = json!(1_000_000);
+        let job = Job::new(&request, 1, 1);
+        for epoch in 0..10 {
+            let times = (epoch * 1_000)..(epoch + 1) * 1_000;
+            let rows: Vec<Row> = times.map(|n| row((n % 5) as u8, n * 20, n)).collect();
+            job.epoch(&rows, false);
+        }
+        let mut tx = job.databases[0].begin().unwrap();
+        assert!(groups(&job.databases[0], &mut tx) >= 10_000, "{kind:?}");
+        job.epoch(&[row(1, 10_000_000, 1)], false);
+        let mut tx = job.databases[0].begin().unwrap();
+        let found = items(&job.databases[0], &mut tx);
+        assert!((1..20).contains(&found), "{kind:?}: {found}");
+    }
+}
+
 /// A new session takes the place of a closed one with the same key and start.
 #[test]
 fn a_late_session_replaces_a_closed_one_that_begins_with_it() {

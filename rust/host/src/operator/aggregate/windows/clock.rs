@@ -24,6 +24,12 @@ pub struct TimeProgress {
 }
 
 impl TimeProgress {
+    /// The earliest time of a group that every copy of the state still has; the least number if no
+    /// group has expired.
+    pub fn retained(self) -> i64 {
+        self.retained.unwrap_or(i64::MIN)
+    }
+
     /// Returns the stored progress, if it can be read.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let number = |bytes: &[u8]| {
@@ -49,6 +55,15 @@ impl TimeProgress {
     }
 }
 
+/// Which groups their store has.
+#[derive(Debug, Clone, Copy)]
+struct RetainedGroups {
+    /// The earliest time of a group before the epoch.
+    from: Option<i64>,
+    /// How far behind its stream time the store retains groups.
+    retention: i64,
+}
+
 /// The stream time before and after an epoch, and the windows that each of them closes.
 ///
 /// Rows of one epoch are processed by time, so no row makes another row of its epoch late. The
@@ -65,10 +80,7 @@ pub struct WindowClock {
     is_closed: i64,
     /// Whether windows were closed between two epochs because the grace has changed.
     has_skipped: bool,
-    /// The earliest time of a group that the store has before the epoch.
-    retained: Option<i64>,
-    /// How far behind its stream time the store of the groups retains them.
-    retention: i64,
+    groups: RetainedGroups,
     /// Whether the store may still have windows that were closed before the epoch. They must be
     /// deleted.
     sweeps: bool,
@@ -102,8 +114,10 @@ impl WindowClock {
             was_closed,
             is_closed,
             has_skipped,
-            retained,
-            retention: spec.group_retention(),
+            groups: RetainedGroups {
+                from: retained,
+                retention: spec.group_retention(),
+            },
             sweeps,
             emit: spec.emit,
             last: spec.last,
@@ -142,7 +156,7 @@ impl WindowClock {
     /// Groups before it may be in one copy of the state and have expired in another. If their
     /// deletes were in the log, two attempts would differ.
     pub fn swept_from(&self) -> i64 {
-        self.retained.unwrap_or(i64::MIN)
+        self.groups.from.unwrap_or(i64::MIN)
     }
 
     /// Whether a window is closed after the epoch.
@@ -165,7 +179,7 @@ impl WindowClock {
     }
 
     /// As [`Self::closing`], if the closing groups are emitted, and then deleted with their items.
-    fn closing_groups(&self) -> Option<(i64, i64)> {
+    pub fn closing_groups(&self) -> Option<(i64, i64)> {
         self.closing().filter(|_| self.emit == Emit::Close)
     }
 
@@ -174,29 +188,14 @@ impl WindowClock {
     ///
     /// `time` is the stream time of the groups' store after the epoch. The store still has these
     /// groups before the epoch writes, and so does each copy of the state.
-    fn expiring_groups(&self, time: Option<i64>) -> Option<(i64, i64)> {
+    pub fn expiring_groups(&self, time: Option<i64>) -> Option<(i64, i64)> {
         let time = time.filter(|_| self.emit == Emit::Update && !self.last)?;
         let (from, to) = (self.swept_from(), self.retained_at(time).saturating_sub(1));
         (self.before.is_some() && from <= to).then_some((from, to))
     }
 
-    /// Returns the first and the last time of the stored groups that the epoch needs: those that it
-    /// closes, or, if groups have items, those that expire. `time_of` maps the end of a group to its
-    /// time; `time` as for [`Self::expiring_groups`].
-    pub fn needed_groups(
-        &self,
-        time_of: impl Fn(i64) -> i64,
-        (has_items, time): (bool, Option<i64>),
-    ) -> Option<(i64, i64)> {
-        match self.closing_groups() {
-            Some((from, to)) => Some((time_of(from), time_of(to))),
-            None if has_items => self.expiring_groups(time),
-            None => None,
-        }
-    }
-
-    /// Whether the items of a group are deleted after the epoch, because neither a later epoch nor a
-    /// reader needs them. `retained` is the earliest time of a group that the store then has.
+    /// Whether the items of a group are deleted after the epoch: neither a later epoch nor a reader
+    /// needs them. `retained` is the earliest time of a group that the store then has.
     pub fn is_over(&self, (end, time): (i64, i64), retained: i64) -> bool {
         match self.emit {
             Emit::Close => self.is_finished(end),
@@ -204,16 +203,16 @@ impl WindowClock {
         }
     }
 
-    /// Whether groups have expired because the settings have changed, and not in an epoch. `time` is
-    /// the stream time of the groups' store before the epoch.
+    /// Whether groups have expired because the settings have changed, and not in an epoch. `time`
+    /// is the stream time of the groups' store before the epoch.
     pub fn has_expired(&self, time: Option<i64>) -> bool {
         let now = time.map(|time| self.retained_at(time));
-        self.emit == Emit::Update && self.retained.is_some_and(|before| Some(before) < now)
+        self.emit == Emit::Update && self.groups.from.is_some_and(|before| Some(before) < now)
     }
 
     /// The earliest time of a group that the store has at this stream time of its own.
     pub fn retained_at(&self, time: i64) -> i64 {
-        time.saturating_sub(self.retention.saturating_sub(1))
+        time.saturating_sub(self.groups.retention.saturating_sub(1))
     }
 
     /// The stream time after the epoch.
@@ -227,7 +226,7 @@ impl WindowClock {
         self.now.map(|time| TimeProgress {
             time,
             closed: Some(self.is_closed),
-            retained: self.retained.max(Some(retained)),
+            retained: self.groups.from.max(Some(retained)),
             is_swept: self.emit == Emit::Close,
         })
     }

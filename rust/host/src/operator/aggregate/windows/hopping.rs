@@ -6,7 +6,7 @@ use super::clock::WindowClock;
 use super::results::ResultRows;
 use super::window_store;
 use super::window_store::timed;
-use super::windowing::Windows;
+use super::windowing::{OfGroups, Windows};
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, Groups};
 use crate::operator::aggregate::window_spec::{Emit, HoppingWindow};
@@ -86,19 +86,26 @@ impl Windows for HoppingWindows {
         window_store::sweep(&self.store, tx, (self.clock.swept_from(), last))
     }
 
-    fn add_stored(
-        &mut self,
-        (has_items, time): (bool, Option<i64>),
+    fn expire(
+        &self,
+        time: Option<i64>,
+        touched: &Groups,
         tx: &mut Transaction,
-        groups: &mut Groups,
+        f: &mut OfGroups<'_>,
     ) -> Result<()> {
-        let start = |end: i64| end.saturating_sub(self.window.length);
-        let newest = (0..groups.count()).map(|group| groups.start(group)).max();
-        let items = (has_items, time.max(newest));
-        let Some(starts) = self.clock.needed_groups(start, items) else {
+        let newest = (0..touched.count()).map(|group| touched.start(group)).max();
+        let Some(starts) = self.clock.expiring_groups(time.max(newest)) else {
             return Ok(());
         };
-        window_store::stored(&self.store, tx, starts, |key, start| {
+        window_store::in_batches(&self.store, tx, starts, touched, f)
+    }
+
+    fn add_stored(&mut self, _: bool, tx: &mut Transaction, groups: &mut Groups) -> Result<()> {
+        let Some((from, to)) = self.clock.closing_groups() else {
+            return Ok(());
+        };
+        let start = |end: i64| end.saturating_sub(self.window.length);
+        window_store::stored(&self.store, tx, (start(from), start(to)), |key, start| {
             groups.enter(key, start);
         })
     }

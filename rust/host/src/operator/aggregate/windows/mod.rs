@@ -5,8 +5,8 @@
 //! each key · `hopping.rs` windows of one length at fixed places · `session.rs` windows separated
 //! by pauses (`row_runs.rs` an epoch's rows between pauses) · `sliding.rs` windows that begin and
 //! end at rows · `clock.rs` which rows are late and which windows are closed · `results.rs` the
-//! rows of the result · `window_store.rs` groups in a window store · `open.rs` the windows of an
-//! aggregation.
+//! rows of the result · `window_store.rs`, `session_store.rs` groups in a store · `open.rs` the
+//! windows of an aggregation.
 
 mod by_key;
 mod clock;
@@ -15,6 +15,7 @@ mod open;
 mod results;
 mod row_runs;
 mod session;
+mod session_store;
 mod sliding;
 mod window_store;
 mod windowing;

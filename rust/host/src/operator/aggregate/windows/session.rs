@@ -10,17 +10,17 @@
 
 use std::collections::HashMap;
 
-use holdfast_core::{Result, SessionQuery, SessionStore, Timestamp, Transaction, WindowedKey};
+use holdfast_core::{Result, SessionStore, Timestamp, Transaction, WindowedKey};
 
 use super::clock::WindowClock;
 use super::results::ResultRows;
 use super::row_runs::{RowRun, row_runs};
+use super::session_store;
 use super::window_store::timed;
-use super::windowing::Windows;
+use super::windowing::{OfGroups, Windows};
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::aggregate::window_spec::Emit;
-use crate::operator::batch_size::BATCH_ROWS;
 use crate::operator::input::{InputRows, RowPlace};
 use crate::protocol::Counts;
 
@@ -235,63 +235,34 @@ impl Windows for SessionWindows {
     }
 
     fn sweep(&self, tx: &mut Transaction) -> Result<()> {
-        let all = SessionQuery {
-            key_from: None,
-            key_to: None,
-            earliest_end: Timestamp(self.clock.swept_from()),
-            latest_start: Timestamp::MAX,
-            reverse: false,
-        };
-        let mut scan = self.store.find_sessions(tx, all)?;
-        let mut is_finished = true;
-        while is_finished {
-            let mut found: Vec<(Vec<u8>, Timestamp, Timestamp)> = Vec::new();
-            // Sessions are sorted by their ends: all sessions after an open one are open.
-            let has_more = scan.for_each(&mut |session, _| {
-                is_finished = self.clock.was_closed(self.after(session.end.0));
-                if is_finished {
-                    found.push((session.key.to_vec(), session.start, session.end));
-                }
-                is_finished && found.len() < BATCH_ROWS
-            })?;
-            is_finished &= has_more;
-            let deletes: Vec<_> = found
-                .iter()
-                .map(|(key, start, end)| {
-                    (
-                        WindowedKey {
-                            key,
-                            start: *start,
-                            end: *end,
-                        },
-                        None,
-                    )
-                })
-                .collect();
-            self.store.put_batch(tx, &deletes)?;
-        }
-        Ok(())
+        let is_closed = |last| self.clock.was_closed(self.after(last));
+        session_store::sweep(&self.store, tx, self.clock.swept_from(), is_closed)
     }
 
-    fn add_stored(
-        &mut self,
-        (has_items, time): (bool, Option<i64>),
+    fn expire(
+        &self,
+        time: Option<i64>,
+        touched: &Groups,
         tx: &mut Transaction,
-        groups: &mut Groups,
+        f: &mut OfGroups<'_>,
     ) -> Result<()> {
-        let last = |after: i64| after.saturating_sub(self.gap).saturating_sub(1);
-        let items = (has_items, time.max(self.lasts.iter().copied().max()));
-        let Some((from, to)) = self.clock.needed_groups(last, items) else {
+        let written = self.lasts.iter().copied();
+        let newest = written.filter(|last| *last >= self.oldest()).max();
+        let Some(lasts) = self.clock.expiring_groups(time.max(newest)) else {
             return Ok(());
         };
-        let all = SessionQuery {
-            key_from: None,
-            key_to: None,
-            earliest_end: Timestamp(from),
-            latest_start: Timestamp::MAX,
-            reverse: false,
+        session_store::in_batches(&self.store, tx, lasts, touched, f)
+    }
+
+    fn add_stored(&mut self, _: bool, tx: &mut Transaction, groups: &mut Groups) -> Result<()> {
+        let Some((from, to)) = self.clock.closing_groups() else {
+            return Ok(());
         };
-        let mut scan = self.store.find_sessions(tx, all)?;
+        let last = |after: i64| after.saturating_sub(self.gap).saturating_sub(1);
+        let (from, to) = (last(from), last(to));
+        let mut scan = self
+            .store
+            .find_sessions(tx, session_store::ending_from(from))?;
         scan.for_each(&mut |session, state| {
             let (first, last, known) = (session.start.0, session.end.0, groups.count());
             if last > to {

@@ -127,7 +127,7 @@ impl Windows for SlidingWindows {
 
     fn add_stored(
         &mut self,
-        (has_items, _): (bool, Option<i64>),
+        has_items: bool,
         tx: &mut Transaction,
         groups: &mut Groups,
     ) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use holdfast_core::{Result, Timestamp, Transaction, WindowPut, WindowStore};
 
+use super::windowing::OfGroups;
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::Groups;
 use crate::operator::batch_size::BATCH_ROWS;
@@ -62,6 +63,31 @@ pub fn write(
         .filter(|group| !is_finished(**group))
         .map(|group| put(*group, Some(state.get(*group))));
     store.put_batch(tx, deletes.chain(puts))
+}
+
+/// Passes the stored groups that start between two times, both included, to `f`, a batch at a time.
+/// Groups in `left_out` are not passed.
+pub fn in_batches(
+    store: &WindowStore,
+    tx: &mut Transaction,
+    (first, last): (i64, i64),
+    left_out: &Groups,
+    f: &mut OfGroups<'_>,
+) -> Result<()> {
+    let mut scan = store.fetch_range(tx, None, None, Timestamp(first), Timestamp(last), false)?;
+    loop {
+        let mut found = Groups::default();
+        let has_more = scan.for_each(&mut |window, _| {
+            if !left_out.has(window.key, window.start.0) {
+                found.enter(window.key, window.start.0);
+            }
+            found.count() < BATCH_ROWS
+        })?;
+        f(&found, tx)?;
+        if !has_more {
+            return Ok(());
+        }
+    }
 }
 
 /// Deletes the stored windows that start between two times, both included, in batches.

@@ -8,6 +8,9 @@ use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::input::{InputRows, RowPlace};
 use crate::protocol::Counts;
 
+/// What is done with a batch of groups.
+pub type OfGroups<'a> = dyn FnMut(&Groups, &mut Transaction) -> Result<()> + 'a;
+
 /// The windows of one epoch.
 pub trait Windows {
     /// Assigns rows to groups, in the order of the rows. Late rows are only counted, and so are
@@ -46,15 +49,30 @@ pub trait Windows {
         Ok(())
     }
 
+    /// Passes the stored groups that expire in the epoch, and that have no new rows, to `f`, a
+    /// batch at a time. `time` is the stream time of the groups' store before the epoch, and
+    /// `touched` are the groups of the rows.
+    ///
+    /// # Errors
+    /// Those of the store, and those of `f`.
+    fn expire(
+        &self,
+        _time: Option<i64>,
+        _touched: &Groups,
+        _tx: &mut Transaction,
+        _f: &mut OfGroups<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
     /// Adds the stored groups that the results need, after the groups of the rows. If groups have
-    /// items, also adds the groups that are no longer needed, so that their items are deleted.
-    /// `time` is the stream time of the groups' store before the epoch.
+    /// items, also adds the groups that the epoch closes, so that their items are deleted.
     ///
     /// # Errors
     /// Those of the store.
     fn add_stored(
         &mut self,
-        (_has_items, _time): (bool, Option<i64>),
+        _has_items: bool,
         _tx: &mut Transaction,
         _groups: &mut Groups,
     ) -> Result<()> {
