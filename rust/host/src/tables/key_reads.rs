@@ -82,11 +82,15 @@ impl StateTable {
     ) -> Result<()> {
         // If a key has no time that it needs, the read fails before its first row.
         self.check_moments(batch)?;
+        let first = self.first_retained(db, tx)?;
         let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
         while done < batch.num_rows() {
             let part = batch.slice(done, count.0.min(batch.num_rows() - done));
-            let keys = self.asked_keys(&part)?;
+            let mut keys = self.asked_keys(&part)?;
             let moments = self.moments(call, &part)?;
+            for (n, time) in moments.stored_times().iter().enumerate() {
+                keys[n] = keys[n].take().filter(|_| Some(*time) >= first);
+            }
             let bytes = batch_bytes(memory);
             let found = store.get(tx, &keys, &moments, KeyCount::most_bytes(bytes))?;
             count.learn(keys.len(), found.bytes(), bytes);

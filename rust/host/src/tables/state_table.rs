@@ -15,6 +15,7 @@ use super::stored_rows::{StoredRows, batch_bytes};
 use super::time_column::{TimeColumn, TimeOf, time_columns};
 use super::value_form::ValueForm;
 use crate::memory::budget::Share;
+use crate::operator::aggregate::first_retained;
 
 /// A table of an operator.
 pub struct StateTable {
@@ -204,7 +205,11 @@ impl StateTable {
             ReadRows::VersionsOfKey | ReadRows::Versions => {
                 store.versions(tx, range, call.span())?
             }
-            _ => store.scan(tx, range, call.as_of, self.span(call))?,
+            _ => {
+                let mut span = self.span(call);
+                span.from = span.from.max(self.first_retained(db, tx)?);
+                store.scan(tx, range, call.as_of, span)?
+            }
         };
         let mut left = call.limit.map_or(usize::MAX, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
@@ -224,6 +229,22 @@ impl StateTable {
                 return Ok(());
             }
         }
+    }
+
+    /// The earliest stored time of a window of an aggregation; none in other tables.
+    pub(super) fn first_retained(
+        &self,
+        db: &Database,
+        tx: &mut Transaction,
+    ) -> Result<Option<i64>> {
+        let is_windowed = matches!(
+            self.kind,
+            StoreKind::Window { .. } | StoreKind::Session { .. }
+        );
+        if self.value.as_groups().is_none() || !is_windowed {
+            return Ok(None);
+        }
+        first_retained(db, tx).map(Some)
     }
 
     /// The time that is added to a stored session's end in a result.

@@ -30,6 +30,17 @@ pub struct Moments {
     pub ends: Vec<i64>,
 }
 
+impl Moments {
+    /// The times under which a window or session store has the rows.
+    pub fn stored_times(&self) -> &[i64] {
+        if self.ends.is_empty() {
+            &self.starts
+        } else {
+            &self.ends
+        }
+    }
+}
+
 /// The times that a scan is limited to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeSpan {
