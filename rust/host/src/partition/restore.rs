@@ -53,11 +53,12 @@ impl PartitionState {
             Arc::clone(db),
             directory.beside("restore"),
         );
-        if let Some(applied) = applied
-            && (applied >= request.epoch
-                || self.is_recent(applied, request)?
-                    && !self.root.log.files_in_force(applied)?.is_empty())
-        {
+        let has_log = match applied {
+            Some(applied) if applied >= request.epoch => return Ok(()),
+            Some(applied) => !self.root.log.files_in_force(applied)?.is_empty(),
+            None => false,
+        };
+        if has_log && self.is_recent(applied, request)? {
             return Ok(());
         }
         let mut is_open = true;
@@ -69,7 +70,13 @@ impl PartitionState {
         let db = match restored {
             Ok(Some(db)) => Ok(db),
             Ok(None) if is_open => return Ok(()),
+            Err(error) if is_open && has_log => {
+                log::warn!("{self}: the log is replayed, since no snapshot can be read: {error}");
+                return Ok(());
+            }
             Err(error) if is_open => return Err(error),
+            // The database was replaced by a snapshot that cannot be opened.
+            Ok(None) if has_log => self.make_database(directory, request),
             Ok(None) => {
                 self.origin.lock().set_newest(None);
                 directory.remake(request)
@@ -84,7 +91,10 @@ impl PartitionState {
 
     /// Returns whether the log after an epoch is no longer than a query without followers retains.
     /// A follower may retain thousands of epochs, and a snapshot takes less time than their replay.
-    fn is_recent(&self, applied: Epoch, request: &ViewRequest<'_>) -> Result<bool> {
+    fn is_recent(&self, applied: Option<Epoch>, request: &ViewRequest<'_>) -> Result<bool> {
+        let Some(applied) = applied else {
+            return Ok(false);
+        };
         let behind = request.epoch.0.saturating_sub(applied.0);
         if behind <= request.snapshots.retain_epochs {
             return Ok(true);

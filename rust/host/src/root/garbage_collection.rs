@@ -208,6 +208,9 @@ impl GarbageCollection {
     fn needed_by_followers(&self, newest: Epoch, lag: i64) -> Result<Epoch> {
         let oldest = Epoch(newest.0.saturating_sub(lag));
         let mut needed = Epoch(i64::MAX);
+        if lag == 0 {
+            return Ok(needed);
+        }
         for (name, first) in self.followers.list()? {
             if first < oldest {
                 log::warn!(

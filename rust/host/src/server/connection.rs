@@ -77,10 +77,17 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
             ),
         ),
     };
+    let is_of_request = matches!(
+        error.kind(),
+        ErrorKind::InvalidValue
+            | ErrorKind::InvalidType
+            | ErrorKind::StateMismatch
+            | ErrorKind::UnsupportedOperation
+    );
     if drain.get() != DRAIN {
         // Every process that can connect may cause this.
         log::debug!("a peer is refused: {error}");
-    } else if is_reader.get() {
+    } else if is_reader.get() && is_of_request {
         // The reader gets the error; nothing is wrong with the host.
         log::info!("a reader's request failed: {error}");
     } else {

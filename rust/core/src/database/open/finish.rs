@@ -68,7 +68,7 @@ impl Opening {
             self.spiller(&entries, &tables)
         };
         let reclaimer = Reclaimer::new(&self.rocks, &entries)?;
-        // Last: if an open fails after the marker, the next one discards stores that it need not.
+        // Late: if an open fails after the marker, the next one discards stores that it need not.
         let markers = self.mark_open(found, stores)?;
         let committed = Committed {
             base: Base::new(self.rocks.snapshot()?, memory, position),

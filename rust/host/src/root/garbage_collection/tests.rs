@@ -198,8 +198,8 @@ fn a_log_that_cannot_be_trimmed_costs_one_request() {
             .iter()
             .for_each(|epoch| drop(put(&root, partition, *epoch)));
     }
-    // Requests: the log, the operators, each partition, the followers twice, the mark, the next run,
-    // the log again, each removed epoch, and the marks.
+    // Requests: the log, the operators, each partition, the followers twice, the mark, the next
+    // run, the log again, each removed epoch, and the marks.
     assert_eq!(
         requests(19, 5),
         (10, 8 + PARTITIONS as usize + 10),
