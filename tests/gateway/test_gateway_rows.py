@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,3 +187,17 @@ def test_several_roots_have_names(serve, prices: str, hourly: str):
     assert client.get("/v1/roots/b/tables").json[0]["name"] == "hourly"
     problem = client.problem("/v1/tables")
     assert "several roots" in problem["detail"]
+
+
+def test_a_root_that_was_made_again_is_served(serve, prices: str, moving: str, tmp_path: Path):
+    root = tmp_path / "root"
+    shutil.copytree(prices, root)
+    client = serve(str(root))
+    assert client.get("/v1/tables/prices/rows/tea").status == 200
+    shutil.rmtree(root)
+    shutil.copytree(moving, root)
+    deadline = time.monotonic() + 30
+    while (answer := client.get("/v1/tables/moving/rows/a")).status != 200:
+        assert time.monotonic() < deadline, answer.body
+        time.sleep(0.1)
+    assert answer.json["v"] == 2

@@ -1,21 +1,45 @@
 //! A root that is served.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use holdfast_core::{ErrorKind, Result};
 use holdfast_host::reader::{CacheSettings, StateReader, TableDescription};
+use parking_lot::Mutex;
 
 use super::key_reads::{GetRows, KeyReads};
 use super::work::Work;
 use crate::problem::Problem;
 use crate::settings::RootSettings;
 
+/// How long the gateway waits before it connects to a root again that was made again.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// A root with its reader.
 pub struct ServedRoot {
-    name: String,
-    address: String,
+    settings: RootSettings,
+    cache: CacheSettings,
+    work: Work,
+    connection: Mutex<Connection>,
+}
+
+/// The reader of a root, until another root is under its address.
+#[derive(Clone)]
+struct Connection {
     reader: Arc<StateReader>,
     key_reads: Arc<KeyReads>,
+    since: Instant,
+}
+
+impl Connection {
+    fn open(settings: &RootSettings, cache: &CacheSettings, work: &Work) -> Result<Self> {
+        let reader = StateReader::connect(&settings.address, &settings.options, cache.clone())?;
+        Ok(Self {
+            key_reads: Arc::new(KeyReads::new(get_rows(&reader), work.clone())),
+            reader,
+            since: Instant::now(),
+        })
+    }
 }
 
 /// A table of a root.
@@ -39,41 +63,57 @@ impl ServedRoot {
     /// # Errors
     /// Those of `StateReader::connect`.
     pub fn connect(settings: &RootSettings, cache: CacheSettings, work: &Work) -> Result<Self> {
-        let reader = StateReader::connect(&settings.address, &settings.options, cache)?;
+        let connection = Connection::open(settings, &cache, work)?;
         Ok(Self {
-            name: settings.name.clone(),
-            address: settings.address.clone(),
-            key_reads: Arc::new(KeyReads::new(get_rows(&reader), work.clone())),
-            reader,
+            settings: settings.clone(),
+            cache,
+            work: work.clone(),
+            connection: Mutex::new(connection),
         })
     }
 
     /// The name in paths.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.settings.name
     }
 
     /// The folder, or the address in an object store.
     pub fn address(&self) -> &str {
-        &self.address
+        &self.settings.address
     }
 
     /// The reader.
-    pub fn reader(&self) -> &Arc<StateReader> {
-        &self.reader
+    pub fn reader(&self) -> Arc<StateReader> {
+        self.connection().reader
     }
 
     /// The reads of single keys.
-    pub fn key_reads(&self) -> &Arc<KeyReads> {
-        &self.key_reads
+    pub fn key_reads(&self) -> Arc<KeyReads> {
+        self.connection().key_reads
+    }
+
+    /// Returns the connection, or another one if the root was deleted and made again.
+    fn connection(&self) -> Connection {
+        let mut connection = self.connection.lock();
+        if connection.reader.is_outdated() && connection.since.elapsed() > PAUSE {
+            match Connection::open(&self.settings, &self.cache, &self.work) {
+                Ok(opened) => *connection = opened,
+                Err(error) => {
+                    log::warn!("root {}: {error}", self.name());
+                    connection.since = Instant::now();
+                }
+            }
+        }
+        connection.clone()
     }
 
     /// As [`ServedRoot::table`], from memory; none if the table was not read yet.
     pub fn known_table(&self, name: &str) -> Option<RootTable> {
         let wanted = WantedTable::parse(name);
-        let known = self.reader.known_tables_of(wanted.operator)?;
+        let reader = self.reader();
+        let known = reader.known_tables_of(wanted.operator)?;
         match wanted.among(&known).as_slice() {
-            [only] => Some(self.found(only)),
+            [only] => Some(found(&reader, only)),
             _ => None,
         }
     }
@@ -84,7 +124,8 @@ impl ServedRoot {
     /// A problem names the tables that there are; those of the reader.
     pub fn table(&self, name: &str) -> std::result::Result<RootTable, Problem> {
         let wanted = WantedTable::parse(name);
-        let mut known = match self.reader.tables_of(wanted.operator) {
+        let reader = self.reader();
+        let mut known = match reader.tables_of(wanted.operator) {
             Ok(tables) => tables,
             // No operator has this name.
             Err(error) if error.kind() == ErrorKind::InvalidValue => Vec::new(),
@@ -92,13 +133,13 @@ impl ServedRoot {
         };
         if wanted.among(&known).is_empty() {
             // The operator may have more tables since it was read.
-            known = self.reader.tables()?;
+            known = reader.tables()?;
         }
         let names = |tables: &[Arc<TableDescription>]| -> Vec<String> {
             tables.iter().map(|table| full_name(table)).collect()
         };
         match wanted.among(&known).as_slice() {
-            [only] => Ok(self.found(only)),
+            [only] => Ok(found(&reader, only)),
             [] => {
                 let names = names(&known);
                 let text = format!("there is no table {name:?}; there are {names:?}");
@@ -112,12 +153,12 @@ impl ServedRoot {
             }
         }
     }
+}
 
-    fn found(&self, description: &Arc<TableDescription>) -> RootTable {
-        RootTable {
-            reader: Arc::clone(&self.reader),
-            description: Arc::clone(description),
-        }
+fn found(reader: &Arc<StateReader>, description: &Arc<TableDescription>) -> RootTable {
+    RootTable {
+        reader: Arc::clone(reader),
+        description: Arc::clone(description),
     }
 }
 
