@@ -588,13 +588,13 @@ def put_follower(root: str, storage_options: Mapping[str, str], name: str, first
 def read_followers(root: str, storage_options: Mapping[str, str]) -> list[tuple[str, int]]:
     """Returns the followers by name, each with the first epoch that it needs.
 
-    Raises `StateMismatchError` for a missing folder; otherwise as `check_root`.
+    Raises `StateMismatchError` for a folder without state; otherwise as `check_root`.
     """
 
 def remove_follower(root: str, storage_options: Mapping[str, str], name: str) -> bool:
     """Removes a follower; returns false if there is none of this name.
 
-    Raises as `put_follower`.
+    Raises as `put_follower`, and `StateMismatchError` for a folder without state.
     """
 
 def verify_root(

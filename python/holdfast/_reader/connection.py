@@ -8,6 +8,7 @@ from holdfast import _core
 from holdfast._options import IsolationLevel, check_choice
 from holdfast._reader.arrow import arrow
 from holdfast._reader.read_source import Offline, ReadSource
+from holdfast.errors import StateMismatchError
 
 _TIMEOUT: Final = 30.0
 
@@ -31,10 +32,12 @@ class Connection:
         self._offline: Final = offline
         self._cache: Final = cache
         self.core: Final = _core.StateReader.connect(root, storage_options, cache)
+        # Also a closed reader pickles, as under Spark Connect, which pickles a function late.
+        self.root_id: Final = self.core.root_id()
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = tuple(self._storage_options.items())
-        return _shared, (self.root, self.core.root_id(), options, self._offline, self._cache)
+        return _shared, (self.root, self.root_id, options, self._offline, self._cache)
 
     def source(self, source: ReadSource) -> "_core._ReadSource":
         """Returns the options of a read as the extension takes them."""
@@ -66,7 +69,13 @@ def _shared(
     A Python worker of Spark unpickles a function for each task, and outlives the task. A root that
     was made again under its path has another id, and so another reader.
     """
-    return _connected((getpid(), root_id), root, storage_options, offline, cache)
+    found = _connected((getpid(), root_id), root, storage_options, offline, cache)
+    if found.root_id != root_id:
+        raise StateMismatchError(
+            f"{root}: this root was deleted and made again since the reader connected: connect "
+            "again"
+        )
+    return found
 
 
 @lru_cache(maxsize=16)

@@ -114,7 +114,7 @@ class StateReader(AbstractContextManager["StateReader"]):
     @property
     def root_id(self) -> str:
         """The random id of the root. A root that is deleted and made again has another one."""
-        return self._connection.core.root_id()
+        return self._connection.root_id
 
     @property
     def epoch(self) -> int | None:

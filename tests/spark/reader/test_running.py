@@ -22,6 +22,7 @@ from streams import KEYS, Stream, at, kill_hosts
 
 import holdfast as hf
 import holdfast.spark as hfs
+from holdfast._reader.connection import _connected
 from holdfast.cli import main
 from holdfast.errors import HoldfastError, NotUpToBoundError, StateMismatchError
 
@@ -220,6 +221,15 @@ def test_readers_of_one_process_are_shared_when_unpickled(stream: Stream):
     assert first._connection is second._connection
 
 
+def test_a_table_of_a_closed_reader_pickles(stream: Stream):
+    """Spark Connect pickles a function when its plan is sent, after `with connect(...)`."""
+    same_value(stream, 0)
+    stream.run(stored(stream))
+    with connect(stream) as reader:
+        table = reader["table"]
+    assert pickle.loads(pickle.dumps(table)).get("a") == {"t": at(0), "x": 0}
+
+
 def test_a_root_that_was_made_again_needs_another_reader(stream: Stream):
     """As in a notebook, which deletes the root of a query and starts the query again."""
     if "storage_options" in stream.options:
@@ -233,6 +243,10 @@ def test_a_root_that_was_made_again_needs_another_reader(stream: Stream):
     time.sleep(0.6)  # a reader believes what it has read for half a second
     with pytest.raises(StateMismatchError, match="there is no state here"):
         tables[0].get("a")
+    assert kill_hosts()
+    with pytest.raises(StateMismatchError, match="there is no state here"):
+        tables[0].get("a")
+    pickled = pickle.dumps(tables[0])
     # The epoch has the number of the first root's.
     stream.batches.clear()
     for file in (stream.base / "left").iterdir():
@@ -242,6 +256,9 @@ def test_a_root_that_was_made_again_needs_another_reader(stream: Stream):
     for table in tables:
         with pytest.raises(StateMismatchError, match="made again since the reader connected"):
             table.get("a")
+    _connected.cache_clear()
+    with pytest.raises(StateMismatchError, match="made again since the reader connected"):
+        pickle.loads(pickled)
     again = connect(stream)["table"]
     for table in (again, pickle.loads(pickle.dumps(again))):
         assert table.get("a")["x"] == 7

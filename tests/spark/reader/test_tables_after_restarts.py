@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
 import reading
 from pyspark.sql import DataFrame
-from streams import Stream, at
+from streams import Stream, at, kill_hosts
 
 import holdfast.spark as hfs
 from holdfast.cli import main
@@ -20,16 +21,24 @@ def offline(request: pytest.FixtureRequest) -> str:
 
 
 def windows(stream: Stream, **options: Any) -> DataFrame:
+    asked = {"aggs": {"n": "count"}, **options}
     return hfs.aggregate(
         stream.source("left"),
         by="k",
         on="t",
         window=hfs.window("10 seconds"),
-        aggs={"n": "count"},
         state=stream.state(),
         name="windows",
-        **options,
+        **asked,
     )
+
+
+def rewind(stream: Stream) -> None:
+    """Takes all epochs back."""
+    arguments = ["rewind", stream.address, "--epoch", "0"]
+    for name, value in stream.options.get("storage_options", {}).items():
+        arguments += ["--storage-option", f"{name}={value}"]
+    assert main(arguments) == 0
 
 
 def prices(stream: Stream, frame: DataFrame) -> DataFrame:
@@ -52,16 +61,50 @@ def test_a_reader_follows_a_changed_retention(stream: Stream, offline: str):
     assert at(150) in starts
 
 
+@pytest.mark.parametrize("then", [{"retention": "1 hour"}, {"emit": "close"}])
+def test_windows_that_had_expired_do_not_come_back(stream: Stream, offline: str, then: Any):
+    """A database that is made anew replays rows that had expired, without their values."""
+
+    def lists(**options: Any) -> DataFrame:
+        aggs = {"n": "count", "all": ("collect_list", "x")}
+        return windows(stream, aggs=aggs, **options)
+
+    stream.batch(left=[("a", 5, 1)])
+    stream.batch(left=[("a", 100, 2)])
+    stream.run(lists(retention="20 seconds"))
+    kill_hosts()
+    shutil.rmtree(stream.root / "state")
+    stream.batch(left=[("a", 150, 3)])
+    stream.run(lists(**then))
+    table = reading.connect(stream, offline=offline)["windows"]
+    rows = table.scan().read_all().to_pylist()
+    assert at(0) not in [row["window_start"] for row in rows]
+    assert all(len(row["all"]) == row["n"] for row in rows)
+    assert table.fetch("a", at(0)) is None
+
+
+def test_a_reader_decodes_with_the_columns_of_the_newest_start(stream: Stream, offline: str):
+    stream.batch(left=[("a", 1, 7)])
+    one = stream.source("left").selectExpr("k", "x AS bid")
+    stream.run(prices(stream, one))
+    two = stream.source("left").selectExpr("k", "x AS bid", "x + 100 AS ask")
+    stream.batch(left=[("b", 2, 8)])
+    stream.run(prices(stream, two))
+    table = reading.connect(stream, offline=offline)["table"]
+    assert table.get("a") == {"bid": 7, "ask": None}
+    rewind(stream)
+    # The first version of the columns now has both.
+    stream.run(prices(stream, two))
+    assert table.get("a") == {"bid": 7, "ask": 107}
+
+
 def test_a_reader_follows_columns_that_change_with_a_rewind(stream: Stream, offline: str):
     stream.batch(left=[("a", 1, 7), ("b", 2, 8)])
     frame = stream.source("left").selectExpr("k", "x AS bid", "x + 100 AS ask")
     stream.run(prices(stream, frame))
     table = reading.connect(stream, offline=offline)["table"]
     assert table.get("a") == {"bid": 7, "ask": 107}
-    arguments = ["rewind", stream.address, "--epoch", "0"]
-    for name, value in stream.options.get("storage_options", {}).items():
-        arguments += ["--storage-option", f"{name}={value}"]
-    assert main(arguments) == 0
+    rewind(stream)
     # Columns of the same types, in another order: the old columns would decode the new rows.
     frame = stream.source("left").selectExpr("k", "x + 100 AS ask", "x AS bid")
     stream.run(prices(stream, frame))

@@ -108,5 +108,9 @@ class FilteringBatchReader(StateBatchReader):
 
 
 def _distinct(keys: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
-    rows = {repr(row): number for number, row in enumerate(keys.to_pylist())}
+    def identity(row: dict[str, object]) -> str:
+        # The keys 0.0 and -0.0 are one key.
+        return repr([0.0 if value == 0.0 else value for value in row.values()])
+
+    rows = {identity(row): number for number, row in enumerate(keys.to_pylist())}
     return keys.take(list(rows.values()))

@@ -37,7 +37,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         self._changes: Final = changes
         self._start: Offset | None = None
         self._target: int | None = None
-        self._is_recorded = False
+        self._recorded: int | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Returns the offset before all rows."""
@@ -62,13 +62,17 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
         """Returns the end of the next micro-batch; `start` if there is nothing new.
 
-        Raises `StateMismatchError` if epochs that were read have been taken back.
+        Raises `StateMismatchError` if epochs that were read have been taken back, `HoldfastError`
+        if the name of the stream cannot be recorded.
         """
         start = start or self._start
         newest = self._changes.reader.epoch
         if newest is None or self._target == _NOTHING:
             return start or BEGIN
         self._check_taken_back(start, newest)
+        if start is not None and start["epoch"] is not None:
+            # Spark has committed the micro-batch that ends there.
+            self._record(start["epoch"] + 1)
         if self._target is not None:
             newest = min(newest, self._target)
         most = self._changes.options.max_epochs
@@ -95,18 +99,8 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         # PySpark 4.0 and 4.1 name the start only here.
         self._check_taken_back(start, end["epoch"])
         span = ChangesSpan.between(start, end)
-        if not self._is_recorded:
-            # Later micro-batches begin where `commit` has recorded it.
-            self._record(span.first)
+        self._record(span.first)
         return self._changes.partitions(span)
-
-    def commit(self, end: Offset) -> None:
-        """Records that Spark has committed all rows up to an offset.
-
-        Raises `HoldfastError` if it cannot be recorded.
-        """
-        if end["epoch"] is not None:
-            self._record(end["epoch"] + 1)
 
     def _check_taken_back(self, start: Offset | None, newest: int | None) -> None:
         """Checks that the newest epoch is not before the last one that was read."""
@@ -118,11 +112,12 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
             )
 
     def _record(self, epoch: int) -> None:
-        """Records the first epoch that the stream still needs."""
+        """Records the first epoch that the stream still needs, if it has a name."""
         options = self._changes.options
-        if options.follower is not None:
-            _core.put_follower(options.root, options.storage_options, options.follower, epoch)
-        self._is_recorded = True
+        if options.follower is None or epoch == self._recorded:
+            return
+        _core.put_follower(options.root, options.storage_options, options.follower, epoch)
+        self._recorded = epoch
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Reads the rows of a task."""

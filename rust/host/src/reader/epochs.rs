@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,7 @@ pub struct FinalEpochs {
     partitions: u32,
     known: Mutex<KnownDecisions>,
     newest_run: AtomicU64,
+    is_outdated: AtomicBool,
 }
 
 /// The cached decisions. A new rewind clears them.
@@ -52,7 +53,13 @@ impl FinalEpochs {
             partitions,
             known: Mutex::new(known),
             newest_run: AtomicU64::new(0),
+            is_outdated: AtomicBool::new(false),
         }
+    }
+
+    /// Whether another root was found under the path.
+    pub fn is_outdated(&self) -> bool {
+        self.is_outdated.load(Ordering::Relaxed)
     }
 
     /// The root's id when the reader connected.
@@ -60,8 +67,8 @@ impl FinalEpochs {
         &self.root_id
     }
 
-    /// The newest run of which an epoch was found; 0 before the first. Another start of the query
-    /// has another run, and may have other columns and settings.
+    /// The newest run of which an epoch was found since the last rewind; 0 before the first.
+    /// Another start of the query has another run, and may have other columns and settings.
     pub fn newest_run(&self) -> RunNumber {
         RunNumber(self.newest_run.load(Ordering::Relaxed))
     }
@@ -82,6 +89,9 @@ impl FinalEpochs {
     /// that is damaged, `Io` if the disk fails.
     pub fn newest(&self) -> Result<Option<Epoch>> {
         let mut next = self.root.spark.latest_commit()?;
+        if next.is_none() {
+            self.check_same_root()?;
+        }
         while let Some(epoch) = next {
             if self.find(epoch)?.is_some() {
                 return Ok(Some(epoch));
@@ -167,6 +177,8 @@ impl FinalEpochs {
             if rewind != known.rewind {
                 known.decisions.clear();
                 known.rewind = rewind;
+                // After a restored backup, runs have numbers that were used before.
+                self.newest_run.store(0, Ordering::Relaxed);
             }
             known.checked = Some(Instant::now());
         }
@@ -206,11 +218,16 @@ impl FinalEpochs {
         self.root.decisions.seen(epoch, self.partitions)
     }
 
-    /// What was read of a root does not fit the next root under its path.
-    fn check_same_root(&self) -> Result<()> {
+    /// Checks that the root is the one to which the reader connected: what was read of a root does
+    /// not fit the next root under its path.
+    ///
+    /// # Errors
+    /// `StateMismatch` if it was deleted, or deleted and made again; `Io` if it cannot be read.
+    pub fn check_same_root(&self) -> Result<()> {
         if self.root.identity.id()? == self.root_id {
             return Ok(());
         }
+        self.is_outdated.store(true, Ordering::Relaxed);
         let text = "this root was deleted and made again since the reader connected: connect again";
         Err(Error::new(ErrorKind::StateMismatch, text).path(self.root.path()))
     }

@@ -66,6 +66,11 @@ impl StateReader {
         }))
     }
 
+    /// Whether another root was found under the path: connect again.
+    pub fn is_outdated(&self) -> bool {
+        self.epochs.is_outdated()
+    }
+
     /// The random id of the root to which the reader connected.
     pub fn root_id(&self) -> &str {
         self.epochs.root_id()
@@ -191,7 +196,11 @@ impl StateReader {
             Some(_) => self.routing.chosen(partition)?,
             None => self.routing.of_bounds(&known.table, &call, &batch)?,
         };
-        let mut source = self.source(&known, (&partitions, 1), from)?;
+        let source = self.source(&known, (&partitions, 1), from);
+        if source.is_err() {
+            self.epochs.check_same_root()?;
+        }
+        let mut source = source?;
         // The table is read after the epoch is known, so it has all columns of the epoch's rows.
         let known = self.catalog.renewed(&known)?;
         let call = known.explicit(&call, call.rows);

@@ -57,13 +57,6 @@ pub struct NamedTable {
 }
 
 impl NamedTable {
-    /// Returns whether rows of another description of the table are decoded as those of this one.
-    pub fn is_like(&self, other: &Self) -> bool {
-        let (this, that) = (&self.entry, &other.entry);
-        (this.first_epoch, &this.stores) == (that.first_epoch, &that.stores)
-            && self.table.schema() == other.table.schema()
-    }
-
     /// A read of the table.
     pub fn read<'a>(&'a self, call: &'a ReadCall) -> TableCall<'a> {
         TableCall {
@@ -110,6 +103,12 @@ impl TableCatalog {
     /// # Errors
     /// `StateMismatch` if there is no such operator; `Restore` for one that cannot be read.
     pub fn read(&self, operator: &OperatorName) -> Result<Arc<OperatorTables>> {
+        // A reader's first read of rows would otherwise find a newer run, and be done again.
+        if self.epochs.newest_run() == RunNumber(0)
+            && let Err(error) = self.epochs.newest()
+        {
+            log::debug!("the newest epoch is not known: {error}");
+        }
         let run = self.epochs.newest_run();
         let recorded = match self.root.operators.recorded(operator) {
             Err(error) => {
@@ -199,7 +198,7 @@ impl TableCatalog {
     /// Returns whether the query has had a final epoch of another start since the table was read:
     /// the table may have other columns or settings now.
     pub fn may_be_old(&self, known: &NamedTable) -> bool {
-        known.entry.run < self.epochs.newest_run()
+        known.entry.run != self.epochs.newest_run()
     }
 
     /// Describes all tables, by operator.

@@ -145,10 +145,9 @@ pub fn read_followers(
     storage_options: BTreeMap<String, String>,
 ) -> PyResult<Vec<(String, i64)>> {
     run(py, Process::current(), || {
-        let followers = Root::existing(root, &StorageOptions(storage_options))?
-            .followers
-            .list()?;
-        let followers = followers.into_iter();
+        let root = Root::existing(root, &StorageOptions(storage_options))?;
+        root.identity.query()?;
+        let followers = root.followers.list()?.into_iter();
         Ok(followers
             .map(|(name, first)| (name.to_string(), first.0))
             .collect())
@@ -165,9 +164,9 @@ pub fn remove_follower(
 ) -> PyResult<bool> {
     run(py, Process::current(), || {
         let name = FollowerName::new(name)?;
-        Root::existing(root, &StorageOptions(storage_options))?
-            .followers
-            .remove(&name)
+        let root = Root::existing(root, &StorageOptions(storage_options))?;
+        root.identity.query()?;
+        root.followers.remove(&name)
     })
 }
 

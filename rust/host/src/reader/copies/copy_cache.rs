@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Error, ErrorKind, Result, StoreSpec};
 use parking_lot::Mutex;
 
 use super::replica::Replica;
@@ -25,6 +25,10 @@ pub struct CopyKey {
     pub partition: PartitionId,
     /// The epoch at which the copy stays; none: the copy moves on to newer epochs.
     pub epoch: Option<Epoch>,
+    /// The epoch in which the operator first took part.
+    pub first_epoch: Epoch,
+    /// The stores with their settings, which another start of the query may change.
+    pub stores: Vec<StoreSpec>,
 }
 
 /// The limits of a reader's copies.
@@ -122,13 +126,17 @@ impl CopyCache {
         operator: &OperatorName,
         partition: PartitionId,
     ) -> Option<HeldCopy> {
-        let key = CopyKey {
-            operator: operator.clone(),
-            partition,
-            epoch: None,
-        };
         let copies = self.copies.lock();
-        let found = copies.iter().find(|copy| copy.key == key)?;
+        let is_newest = |copy: &&CachedCopy| {
+            let CopyKey {
+                operator: of,
+                partition: number,
+                epoch,
+                ..
+            } = &copy.key;
+            (of, *number, *epoch) == (operator, partition, None)
+        };
+        let found = copies.iter().rev().find(is_newest)?;
         Some(HeldCopy {
             replica: Arc::clone(&found.replica),
             freed: FreedCopy(Arc::clone(self)),
@@ -259,6 +267,8 @@ mod tests {
             operator: OperatorName::new("join").expect("a name"),
             partition: PartitionId(0),
             epoch: epoch.map(Epoch),
+            first_epoch: Epoch(0),
+            stores: Vec::new(),
         }
     }
 

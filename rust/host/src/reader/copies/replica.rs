@@ -29,13 +29,6 @@ pub struct ReplicaSource {
     pub stores: Vec<StoreSpec>,
 }
 
-impl ReplicaSource {
-    /// Returns whether copies of the two have the same settings.
-    fn has_settings_of(&self, other: &Self) -> bool {
-        (self.first_epoch, &self.stores) == (other.first_epoch, &other.stores)
-    }
-}
-
 /// Finds the decision of an epoch, and fails if there is none.
 pub type Decide<'a> = dyn Fn(Epoch) -> Result<Arc<EpochDecision>> + 'a;
 
@@ -84,22 +77,15 @@ impl Replica {
 
     /// Moves the copy to an epoch, which is not before its last one, and returns a view of it.
     ///
-    /// A copy with other settings than those of `source` is made again: another start of the query
-    /// may have changed them.
-    ///
     /// # Errors
     /// `Restore` if the root no longer holds what the epoch's state is made of; `Io` if the disk
     /// fails.
     pub fn view(
         &mut self,
-        source: &ReplicaSource,
         epoch: Epoch,
-        (decide, note): (&Decide<'_>, &NoteBytes<'_>),
+        decide: &Decide<'_>,
+        note: &NoteBytes<'_>,
     ) -> Result<ReplicaView> {
-        if !self.source.has_settings_of(source) {
-            self.discard()?;
-            self.source = source.clone();
-        }
         let before = self.applied()?;
         let advanced = self.advance_or_restore(epoch, decide, note);
         // After an error, an incomplete copy still takes space.

@@ -73,6 +73,8 @@ impl Replicas {
             operator: source.operator.clone(),
             partition: source.partition,
             epoch: None,
+            first_epoch: source.first_epoch,
+            stores: source.stores.clone(),
         };
         let make = || self.make(source.clone());
         let newest = self.cache.get_or_make(&key, timeout, &make)?;
@@ -80,7 +82,7 @@ impl Replicas {
             let mut replica = newest.replica().lock();
             if replica.applied()?.is_none_or(|applied| applied <= epoch) {
                 let note = |bytes| newest.set_bytes(bytes);
-                let view = replica.view(&source, epoch, (decide, &note))?;
+                let view = replica.view(epoch, decide, &note)?;
                 drop(replica);
                 return Ok((view, newest));
             }
@@ -92,7 +94,7 @@ impl Replicas {
         };
         let old = self.cache.get_or_make(&key, timeout, &make)?;
         let note = |bytes| old.set_bytes(bytes);
-        let view = old.replica().lock().view(&source, epoch, (decide, &note))?;
+        let view = old.replica().lock().view(epoch, decide, &note)?;
         Ok((view, old))
     }
 

@@ -59,19 +59,26 @@ impl StateReader {
         from: ReadFrom,
     ) -> Result<RowsAtEpoch> {
         let found = self.get_known(&known, call, keys, from);
-        let may_be_old = match &found {
-            Ok(_) => self.catalog.may_be_old(&known),
-            Err(error) => matches!(
-                error.kind(),
-                ErrorKind::Serialization | ErrorKind::InvalidValue | ErrorKind::InvalidType
-            ),
-        };
-        if !may_be_old {
+        let fits = found.as_ref().map_or_else(
+            |error| {
+                !matches!(
+                    error.kind(),
+                    ErrorKind::Serialization | ErrorKind::InvalidValue | ErrorKind::InvalidType
+                )
+            },
+            |_| true,
+        );
+        if found.is_err() {
+            // A host of the next root under the path refuses the read.
+            self.epochs.check_same_root()?;
+        }
+        let may_be_old = self.catalog.may_be_old(&known);
+        if fits && !may_be_old {
             return found;
         }
         // The query was started again since the table was last read.
         let renewed = self.catalog.renewed(&known)?;
-        if renewed.is_like(&known) {
+        if !may_be_old && renewed.table.schema() == known.table.schema() {
             return found;
         }
         self.get_known(&renewed, call, keys, from)
