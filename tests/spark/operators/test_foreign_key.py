@@ -212,7 +212,7 @@ def test_static_rows_equal_a_join_of_spark(spark, how: str):
         (
             {"by": ["k", "f"], "foreign_key": "g"},
             ValueError,
-            "the right frame has neither a column 'g' nor",
+            "the right frame has no key column: it needs a column 'g', and has k, since",
         ),
         (
             {"left_on": "k"},

@@ -178,7 +178,10 @@ class _ForeignKeyJoin:
         )
 
     def _with_null_keys(self) -> InputFrame:
-        """Returns the right rows with their key, and nulls for the left keys, as keys."""
+        """Returns the right rows with two groups of key columns.
+
+        They are their own key, and nulls in place of the left keys.
+        """
         nulls = [
             sql.StructField(f"holdfast_k{index}", key.dataType)
             for index, key in enumerate(self.left.keys)
@@ -191,13 +194,18 @@ class _ForeignKeyJoin:
 
 
 def _right_key(right: InputFrame, by: list[str], foreign_key: str) -> sql.StructField:
-    """Returns the right frame's key: its column `by`, else the one named like the foreign key."""
+    """Returns the right frame's key.
+
+    If `by` is one column and the frame has it, that is the key; otherwise it is the column with the
+    name of the foreign key.
+    """
     there = {right.fold(field.name): field for field in right.fields}
-    for column in (by[0] if len(by) == 1 else foreign_key, foreign_key):
+    tried = [by[0], foreign_key] if len(by) == 1 else [foreign_key]
+    for column in tried:
         if right.fold(column) in there:
             return there[right.fold(column)]
     raise ValueError(
-        f"foreign_key: the right frame has neither a column {foreign_key!r} nor {by[0]!r} that "
-        "would be its key; "
-        f"it has {', '.join(field.name for field in right.fields)}"
+        "foreign_key: the right frame has no key column: it needs a column "
+        f"{' or '.join(repr(column) for column in tried)}, and has "
+        f"{', '.join(field.name for field in right.fields)}; rename its key column"
     )
