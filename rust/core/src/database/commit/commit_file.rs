@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! +commit/COMMIT     u32 length of header | header, JSON | RocksDB write batch | xxh3-128
-//! +commit/N-M.sst    rows of a family, files as the header names them
+//! +commit/N-M.sst    sorted file M of table N; the header lists the files by family
 //! ```
 //!
 //! The sorted files and the commit file are synced before a rename gives the commit file its name.
@@ -28,8 +28,8 @@ const CHECKSUM: usize = 16;
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::database) struct CommitFile {
     pub(in crate::database) header: CommitHeader,
-    /// Offsets, positions, stream times, properties, and rows that did not spill: the last write of
-    /// the commit.
+    /// Offsets, positions, stream times, properties, and rows that did not spill. The commit writes
+    /// this batch after it has ingested the sorted files.
     pub(in crate::database) batch: Vec<u8>,
 }
 
@@ -72,7 +72,8 @@ impl FamilyFiles {
         })
     }
 
-    /// The files, which must exist with their recorded sizes.
+    /// Returns the paths of the files. Fails with `StoreCorrupted` if a file is missing or has
+    /// another size.
     pub(in crate::database) fn paths(&self, db: &Path) -> Result<Vec<PathBuf>> {
         let path = |(name, bytes): &(String, u64)| {
             let path = folder(db).join(name);
@@ -80,7 +81,10 @@ impl FamilyFiles {
                 Ok(metadata) if metadata.len() == *bytes => Ok(path),
                 Ok(metadata) => Err(damaged(
                     &path,
-                    &format!("it has {} bytes and had {bytes}", metadata.len()),
+                    &format!(
+                        "it has {} bytes; the commit recorded {bytes}",
+                        metadata.len()
+                    ),
                 )),
                 Err(e) => Err(damaged(&path, &e.to_string())),
             }
@@ -184,8 +188,9 @@ impl CommitFile {
         let (header, batch) = whole().ok_or_else(|| damaged(path, "its checksum is wrong"))?;
         let format = header["format"].as_u64();
         if format != Some(u64::from(FORMAT)) {
+            let format = format.map_or("no format number".to_owned(), |n| format!("format {n}"));
             let words = format!(
-                "a commit that had begun has format {format:?}, and this version of Holdfast \
+                "a commit that had begun has {format}, and this version of Holdfast \
                  reads {FORMAT}; open the database with the version that wrote it"
             );
             return Err(Error::new(ErrorKind::FormatVersion, words).path(path));
@@ -197,7 +202,8 @@ impl CommitFile {
         })
     }
 
-    /// Puts the file into place; the sorted files must be on disk.
+    /// Writes and syncs a draft, then renames it to the commit file's name. The caller must have
+    /// synced the sorted files' data.
     pub(in crate::database) fn write(
         &self,
         db: &Path,
@@ -217,10 +223,11 @@ impl CommitFile {
         write().map_err(|e| io_failure("writing a commit file", &folder, &e))
     }
 
-    /// Puts back those of the commit's files that a closed database has lost
-    /// (`rocks/recovery/missing_files.rs`).
+    /// Restores the commit's sorted files that the manifest names and RocksDB has removed
+    /// (`rocks/recovery/missing_files.rs`). The database must be closed.
     pub(in crate::database) fn put_back(&self, db: &Path, options: &RocksOptions) -> Result<()> {
-        // Changed files cannot be used. If the commit was finished, they are not needed.
+        // A family with a missing or changed file is skipped: its files cannot be used, and a
+        // finished commit does not need them.
         let families = self
             .header
             .families
