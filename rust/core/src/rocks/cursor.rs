@@ -1,10 +1,10 @@
-//! A position in a family, in key order.
+//! An iterator over a family as of a snapshot.
 
 use super::failure::failure;
 use super::family::Family;
 use super::raw_iterator::{IteratorSlot, RawIterator};
 use super::snapshot::Snapshot;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::sync::{self, Mutex};
 use crate::table::{Bounds, FamilyKind};
 use rust_rocksdb::{AsColumnFamilyRef, DB, ReadOptions};
@@ -61,7 +61,8 @@ impl Cursor {
     /// Calls `f` with the iterator; the database stays open for the length of the call.
     ///
     /// # Errors
-    /// The first read error of any move in `f`; rows may then be missing from its result.
+    /// Returns the first read error of the moves in `f`. Rows may be missing from what `f` has
+    /// already passed on; its return value is dropped.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut RawIterator) -> R) -> Result<R> {
         let rocks = self.snapshot.rocks();
         let _guard = rocks.guard()?;
@@ -72,14 +73,6 @@ impl Cursor {
             .status()
             .map_err(|e| failure("a scan", rocks.path(), e))?;
         Ok(result)
-    }
-
-    /// Returns the error of a scan that its owner has closed.
-    pub fn ended() -> Error {
-        Error::new(
-            ErrorKind::StoreClosed,
-            "the iterator is closed; open another one",
-        )
     }
 }
 
