@@ -1,7 +1,8 @@
 //! Mixed batches of puts and reads as of a time: the inner loop of the as-of join.
 //!
 //! Stored rows do not change while a batch runs, so all of its reads are done first, sorted by key:
-//! newest rows by MultiGet, history by one cursor. Then each row reads the writes before it.
+//! newest rows by MultiGet, history by one cursor. Then the rows are processed in order; a read
+//! also checks the versions that the transaction has staged so far.
 
 use super::layout;
 use super::read::FoundVersion;
@@ -15,7 +16,7 @@ use crate::transaction::{Transaction, sort_prefix};
 /// How many rows are processed at once. The transaction may spill between the parts of a batch.
 const ROWS: usize = 16_384;
 
-/// A batch is split if its stored rows have more bytes than this. Equal reads share a row.
+/// A batch with more bytes of stored rows is split. Reads of one key at one time share a copy.
 const STORED_BYTES: usize = 64 << 20;
 
 /// One row of a batch.
@@ -46,7 +47,7 @@ pub enum Applied<'a> {
     Put(PutResult),
     /// A read; `None` for a tombstone or no version.
     Get(Option<Version<'a>>),
-    /// A read before the history of a key that has changed since; counted as an expired read.
+    /// Counted as expired: `as_of` is before the history retention and the key's newest version.
     Expired,
 }
 
@@ -90,11 +91,11 @@ impl KeyParts {
 impl VersionedStore {
     /// Runs a batch and calls `sink` for every row, in order, with its number and result.
     ///
-    /// With `want_valid_to` it also finds the ends of versions. This costs a walk over newer
-    /// versions for rows in the middle of history.
+    /// With `want_valid_to`, results include the ends of versions. For a version that is not the
+    /// newest, this also reads newer versions of its key.
     ///
     /// # Errors
-    /// As `put`. If a put of the batch is already staged, the transaction can only be rolled back.
+    /// Those of `put`. After a staged change, the transaction is poisoned: it must be rolled back.
     pub fn apply_batch(
         &self,
         tx: &mut Transaction,
@@ -189,8 +190,8 @@ impl VersionedStore {
         Ok(())
     }
 
-    /// Reads many keys as of one moment each (`None`: the newest versions); `sink` is called for
-    /// every row, in order.
+    /// Reads each key as of its own moment, or its newest version if `as_of` is `None`. Calls
+    /// `sink` for every row, in order; an expired read gives `None`.
     pub fn get_batch(
         &self,
         tx: &mut Transaction,
@@ -227,7 +228,7 @@ impl VersionedStore {
     /// Puts many versions and calls `sink` for every row, in order, with its result.
     ///
     /// # Errors
-    /// As `apply_batch`.
+    /// Those of `apply_batch`.
     pub fn put_batch(
         &self,
         tx: &mut Transaction,
@@ -249,7 +250,7 @@ impl VersionedStore {
         })
     }
 
-    /// Reads what the rows of a batch need; `None` if several rows need more than [`STORED_BYTES`].
+    /// Reads what the rows need; `None` if there are several and the caller must split them.
     fn read_stored(
         &self,
         tx: &mut Transaction,
@@ -300,7 +301,6 @@ impl VersionedStore {
                 .then_with(|| parts.get(m).cmp(parts.get(n)))
                 .then_with(|| time(n).cmp(&time(m)))
         });
-
         let mut stored = vec![FoundVersion::default(); ops.len()];
         self.read_latest(tx, &order, &needs, parts, rows, &mut stored)?;
         let is_too_much = |rows: &[u8]| ops.len() > 1 && rows.len() > STORED_BYTES;

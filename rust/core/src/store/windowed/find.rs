@@ -20,7 +20,8 @@ pub(in crate::store) struct KeySpan<'a> {
     pub(in crate::store) from: i64,
     /// Last time, inclusive.
     pub(in crate::store) to: i64,
-    /// The greatest `more`, inclusive: for sessions, the latest start.
+    /// The greatest rest of the row key (`more` in `layout.rs`), inclusive: for sessions, the
+    /// latest start.
     pub(in crate::store) most: Option<[u8; TIME_BYTES]>,
 }
 
@@ -103,7 +104,7 @@ impl WindowedRows {
                     continue;
                 }
                 if wanted.len() == 1 {
-                    // Its rows come in the order of time, and need not be held.
+                    // The rows of a single request arrive in time order, so they are not buffered.
                     f(
                         0,
                         WindowedRow {
