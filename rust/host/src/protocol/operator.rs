@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct OperatorName(String);
 
 impl OperatorName {
-    /// Checks a name.
+    /// Returns a checked operator name.
     ///
     /// # Errors
     /// `InvalidValue` for a name that cannot be part of an object's name.

@@ -6,9 +6,10 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Window {
-    /// Windows of one length at fixed places.
+    /// Windows of one length that start at multiples of the slide.
     Hopping(HoppingWindow),
-    /// Windows of one length that begin and end at rows.
+    /// Windows of one length. Each row makes two: one that ends at the row, and one that begins one
+    /// microsecond after it.
     Sliding {
         /// The time from a window's first moment to its last. Both moments are in the window.
         length: i64,
@@ -67,7 +68,7 @@ pub struct HoppingWindow {
 
 impl HoppingWindow {
     /// Returns the starts of the windows that hold `time`, the earliest first. Windows that would
-    /// start before the least time are left out.
+    /// start before `i64::MIN` are left out.
     pub fn starts(self, time: i64) -> impl Iterator<Item = i64> {
         let into = time.rem_euclid(self.slide);
         let count = (self.length - into - 1) / self.slide + 1;
@@ -83,7 +84,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn starts_of_tumbling_and_hopping_windows() {
+    fn tumbling_windows_do_not_overlap_and_hopping_windows_do() {
         let starts = |length, slide, time| {
             HoppingWindow { length, slide }
                 .starts(time)

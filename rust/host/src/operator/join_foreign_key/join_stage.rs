@@ -1,4 +1,4 @@
-//! The second stage: left rows by their foreign key, beside the right table.
+//! The second stage: joins left rows, partitioned by their foreign key, with the right table.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -41,8 +41,8 @@ pub struct ForeignJoinSpec {
     pub history_retention: i64,
     /// The left payload column with the action.
     pub action: usize,
-    /// The right payload columns that are values: a row in which all of them are null deletes. If
-    /// there are none, no row deletes.
+    /// The right payload columns that are values. If all of them are null in a row, the row deletes
+    /// its key. If there are none, no row deletes.
     pub right_values: Vec<usize>,
     /// The result's columns.
     pub output: Vec<OutputColumn>,
@@ -83,8 +83,9 @@ struct ForeignTables {
 /// The input in the order in which it is processed.
 #[derive(Default)]
 struct OrderedChanges {
-    /// Left rows that were moved to another foreign key. They are removed first: no row of this
-    /// epoch gives a result for them here. Their result comes from their new foreign key.
+    /// Left rows that now have another foreign key. Each is removed from its time on, before the
+    /// other rows are applied: from that time, right rows of this epoch emit nothing for it under
+    /// the old key. Its results are emitted under the new foreign key.
     dropped: Vec<(RowPlace, i64)>,
     /// The other rows; right rows have no action.
     others: Vec<(RowPlace, i64, Option<Action>)>,
@@ -164,13 +165,13 @@ impl ForeignJoin {
                 Error::new(
                     ErrorKind::InvalidState,
                     "foreign_join: a left row has an unknown action: the stages are of different \
-                     versions",
+                     versions; install the same version of Holdfast on all executors",
                 )
             })
     }
 
-    /// Adds a left row under its foreign key, or removes it. The row is never late: the first stage
-    /// has accepted it, by the stream time of another partition.
+    /// Adds a left row under its foreign key, or removes it. Lateness is not checked here: the
+    /// first stage has already checked the row against the stream time of its own partition.
     fn subscribe(
         &self,
         tx: &mut Transaction,
@@ -190,7 +191,7 @@ impl ForeignJoin {
         )
     }
 
-    /// Applies a left row, and sends the rows of the result that it changes; returns how many of
+    /// Applies a left row and emits the rows of the result that it changes. Returns how many of
     /// them have both sides.
     fn apply_left(
         &self,
@@ -201,14 +202,14 @@ impl ForeignJoin {
     ) -> Result<u64> {
         let key = self.rows.key_with_nulls(place);
         let value = action.subscribes().then(|| self.rows.payload(place));
-        // A row without a foreign key is not stored: the first stage sends it only because it is in
-        // the result.
+        // A row without a foreign key is not stored. The first stage forwards it only because this
+        // stage emits its result.
         let foreign = self.foreign[place.input()].get(place.row());
         if foreign.is_some() {
             self.subscribe(tx, &tables.left, place, time, value)?;
         }
-        // A row without a foreign key has no right side. A delete goes out as a row whose values
-        // are all null.
+        // For a row without a foreign key, this stage emits a row without a right side; for a
+        // delete, it emits a row whose values are all null.
         let Some((foreign, value)) = foreign.zip(value) else {
             let ours = JoinedSide {
                 time: Some(time),
@@ -241,8 +242,11 @@ impl ForeignJoin {
         Ok(matched)
     }
 
-    /// Applies a right row, and sends the rows of the result that it changes: one for each left row
-    /// that refers to it, from its time on. Returns none if the row is late.
+    /// Applies a right row. If the result changes, emits one row for each version of a left row
+    /// that refers to it and is valid at the row's time or later.
+    ///
+    /// Returns `None` if the row is late: older than the retention, or than the newest right row of
+    /// its key. In the second case it is stored.
     fn apply_right(
         &self,
         tx: &mut Transaction,

@@ -1,10 +1,10 @@
-//! The single values of a group in their store.
+//! Layout and reads of a group's individual values, which have a store of their own.
 //!
 //! ```text
-//! key part of the group's key | start, 8 bytes, sign flipped | number of the column, 2 bytes
-//!         | order | value  →  count
-//! order   in a list the row's time (or, without times, a running number), 8 bytes, sign flipped;
-//!         else nothing
+//! key part of the group's key | the group's start, 8 bytes, sign flipped
+//!         | number of the column, 2 bytes | order | value  →  count
+//! order   for a list, the row's time, or a running number if rows have no time (8 bytes, sign
+//!         flipped); for other functions, empty
 //! count   8 bytes, big-endian; 1 except in a list
 //! ```
 
@@ -16,13 +16,13 @@ use super::accumulator::Access;
 
 /// A stored value.
 pub struct StoredItem {
-    /// The end of its key: order and value.
+    /// The part of its key after the prefix: order and value.
     pub rest: Vec<u8>,
-    /// How often the value occurs.
+    /// In a list, how often the value occurs at its place in the order; otherwise 1.
     pub count: u64,
 }
 
-/// Returns the start of the keys of a group's items, for a column of the result.
+/// Returns the key prefix of a group's items for one column of the result.
 pub fn prefix(column: u16, group: usize, access: &Access<'_>) -> Vec<u8> {
     let mut prefix = Vec::with_capacity(access.groups.key(group).len() + 32);
     push_key_part(access.groups.key(group), &mut prefix);

@@ -1,10 +1,9 @@
-//! Windows that begin and end at rows (KIP-450). Both bounds are in the window; they are one length
-//! apart.
+//! Windows of one length (KIP-450). Each row makes two: one that ends at the row, and one that
+//! begins one microsecond after it. Both bounds are in the window; they are one length apart.
 //!
-//! Each row of a key makes two windows, because a window that slides along the rows changes when a
-//! row enters and when it leaves. The first window ends at the row's time. The second one begins
-//! one microsecond after that time. Each such window that holds a row is in the result. The store
-//! has one group (a pane) for each time of a key; a window is the union of the panes in it.
+//! The reason is that a window that slides along the rows of a key changes when a row enters and
+//! when it leaves. Each such window that holds a row is in the result. The store has one group (a
+//! pane) for each time of a key; a window is the union of the panes in it.
 
 use holdfast_core::{Result, Timestamp, Transaction, WindowStore};
 

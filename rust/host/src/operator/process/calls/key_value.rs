@@ -8,7 +8,7 @@ use super::arguments::CallArguments;
 use super::prefetch;
 use super::reply::{Pages, Reply, without_timestamp};
 
-/// Executes a call to this store; none for an unknown method.
+/// Executes a call to this store. Returns `None` if the method is unknown.
 pub fn call(
     store: &KeyValueStore,
     tx: &mut Transaction,

@@ -12,7 +12,7 @@ use holdfast_core::{Applied, Op, Result, Transaction, VersionScan, VersionedStor
 use super::arguments::CallArguments;
 use super::reply::{Pages, Reply};
 
-/// Executes a call to this store; none for an unknown method.
+/// Executes a call to this store. Returns `None` if the method is unknown.
 pub fn call(
     store: &VersionedStore,
     tx: &mut Transaction,
