@@ -25,20 +25,21 @@ def heartbeat(
     events.unionByName(hfs.heartbeat(spark, "10 seconds"), allowMissingColumns=True)
     ```
 
-    A heartbeat is sent to every partition of the operator, and can move its stream time:
+    A heartbeat is sent to every partition of the operator, and can advance the
+    partition's stream time:
 
     - A partition with rows in the micro-batch follows only these rows.
     - A partition that has had no rows for `idle_after` follows the slowest of the partitions that
-      have had rows since.
-    - If no other source has moved for `idle_after`, a partition without rows follows the
-      micro-batch's time less `idle_after`.
+      have had rows since it became idle.
+    - If no other source of the query has had new offsets for `idle_after`, the stream time of a
+      partition without rows follows the micro-batch's time minus `idle_after`.
 
     For state that waits for newer rows (open windows, `grace`, timers), this has the effect of a
     row with that time. The result has no row for a heartbeat and no column `holdfast_heartbeat`.
 
-    Heartbeats therefore do not overtake a backlog: a query that restarts after an outage loses no
-    rows, unless a key's rows are missing for longer than `idle_after` while other partitions
-    advance.
+    Because of these rules, heartbeats do not overtake a backlog: a query that restarts after an
+    outage loses no rows, unless a key's rows are missing for longer than `idle_after` while other
+    partitions advance.
 
     The times are in the checkpoint, so a replay has the same ones. After a pause there is one
     heartbeat, not one for each `every` of the pause. Without a trigger the query runs a micro-batch
@@ -48,7 +49,7 @@ def heartbeat(
     and a static frame.
 
     Raises `ValueError` if `every` is not longer than zero or `idle_after` is negative, `TypeError`
-    if one is no duration.
+    if one of them is not a duration.
     """
     interval, delay = duration_micros(every, "every"), duration_micros(idle_after, "idle_after")
     if interval <= 0:
@@ -59,24 +60,31 @@ def heartbeat(
 
 
 class HeartbeatSource(DataSource):
-    """The clock as a data source. Spark pickles it by name, so the server's package runs it."""
+    """The clock as a data source.
+
+    Spark pickles the class by its name, so a Spark Connect server runs the code of its own
+    installed Holdfast.
+    """
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Returns the name of the format."""
         return HEARTBEAT
 
     def schema(self) -> str:
-        """The only column of a heartbeat is its time."""
+        """Returns the schema: one column, the heartbeat's time."""
         return "micros bigint"
 
     def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:  # noqa: ARG002, N802
-        """The reader runs in a process beside the driver, one for each run of a query."""
+        """Returns the reader.
+
+        Spark runs one for each run of a query, in a process beside the driver.
+        """
         return _Clock(int(self.options["every"]), int(self.options["idle_after"]))
 
 
 class _Clock(SimpleDataSourceStreamReader):
-    """Beats at the multiples of `every`.
+    """Sends a heartbeat at each multiple of `every`.
 
     An offset has the last beat, `idle_after`, and the time at which the run began, all in
     microseconds. Spark writes it to its offset log, as the line of this source. The state host

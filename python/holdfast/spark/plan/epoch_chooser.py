@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _CHOICES: Final = 1 << 16
-"""How many of the newest choices are stored for a root; no task asks for older ones."""
+"""How many choices are stored for a root.
+
+The one that was requested least recently is dropped first.
+"""
 
 _SILENCE: Final = 10.0
 """Seconds after which a connection that sends nothing is closed."""
@@ -44,7 +47,7 @@ def chosen_epoch(
     master = context.master or ""
     if master == "local" or master.startswith("local["):
         host = bind = "localhost"
-    # Each application numbers its executions from 0.
+    # Each application numbers its executions from 0, so the key includes the application's id.
     key = (getpid(), context.applicationId)
     with _STARTING:
         chooser = _chooser(key, host, bind)
@@ -87,7 +90,7 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
         with self._lock:
             number = self._numbers.get(key)
             if number is None:
-                # The caller closes its reader.
+                # The caller closes its reader, so the chooser opens one of its own.
                 own = connect(reader.root, storage_options=dict(storage_options))
                 self._roots.append(_RootEpochs(own))
                 number = self._numbers[key] = len(self._roots) - 1
@@ -135,5 +138,5 @@ class _Answer(socketserver.StreamRequestHandler):
             request = opened(chooser.secret, self.rfile.readline(MAX_MESSAGE))
             self.wfile.write(sealed(chooser.secret, chooser.answer(request)))
         except (OSError, ValueError):
-            # Without an answer, the task raises the error.
+            # No answer is sent; the task then raises a `HoldfastError`.
             return

@@ -27,9 +27,9 @@ class EndedVersions:
         self._previous: pyarrow.RecordBatch | None = None
 
     def before(self, versions: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
-        """Returns the new deletes among all versions so far, without the last version.
+        """Returns the deletes that earlier calls have not returned.
 
-        Only the next version shows whether the last one was deleted.
+        The last version is excluded: only the next version shows whether it was deleted.
         """
         known = versions
         if self._previous is not None:
@@ -60,7 +60,10 @@ class EndedVersions:
 
 
 def _same(one: "pyarrow.Array", other: "pyarrow.Array") -> "pyarrow.Array":
-    """Whether key columns are equal, row by row; null equals null, and NaN equals NaN."""
+    """Returns, for each row, whether two key columns are equal.
+
+    Null equals null, and NaN equals NaN.
+    """
     compute = _compute()
     same = compute.fill_null(compute.equal(one, other), fill_value=False)
     same = compute.or_(same, compute.and_(compute.is_null(one), compute.is_null(other)))
