@@ -1,6 +1,8 @@
 //! A root that is served.
 
+use std::mem;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_core::{ErrorKind, Result};
@@ -20,7 +22,7 @@ pub struct ServedRoot {
     settings: RootSettings,
     cache: CacheSettings,
     work: Work,
-    connection: Mutex<Connection>,
+    connection: Arc<Mutex<Connection>>,
 }
 
 /// The reader of a root, until another root is under its address.
@@ -68,7 +70,7 @@ impl ServedRoot {
             settings: settings.clone(),
             cache,
             work: work.clone(),
-            connection: Mutex::new(connection),
+            connection: Arc::new(Mutex::new(connection)),
         })
     }
 
@@ -92,16 +94,25 @@ impl ServedRoot {
         self.connection().key_reads
     }
 
-    /// Returns the connection, or another one if the root was deleted and made again.
+    /// Returns the connection. If the root was deleted and made again, another one is opened in the
+    /// background: a connection waits for the root, and requests run on asynchronous threads.
     fn connection(&self) -> Connection {
         let mut connection = self.connection.lock();
         if connection.reader.is_outdated() && connection.since.elapsed() > PAUSE {
-            match Connection::open(&self.settings, &self.cache, &self.work) {
-                Ok(opened) => *connection = opened,
-                Err(error) => {
-                    log::warn!("root {}: {error}", self.name());
-                    connection.since = Instant::now();
+            connection.since = Instant::now();
+            let (settings, cache) = (self.settings.clone(), self.cache.clone());
+            let (work, slot) = (self.work.clone(), Arc::clone(&self.connection));
+            let opening = move || match Connection::open(&settings, &cache, &work) {
+                Ok(opened) => {
+                    let outdated = mem::replace(&mut *slot.lock(), opened);
+                    // Not under the lock: it deletes its copies.
+                    drop(outdated);
                 }
+                Err(error) => log::warn!("root {}: {error}", settings.name),
+            };
+            let thread = thread::Builder::new().name("holdfast-connect".to_owned());
+            if let Err(error) = thread.spawn(opening) {
+                log::warn!("root {}: no thread can be started: {error}", self.name());
             }
         }
         connection.clone()
