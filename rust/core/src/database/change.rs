@@ -1,11 +1,11 @@
-//! Changes in the form that a changelog has: reads those of a transaction, and applies changes.
+//! Reads a transaction's changes in the form of changelog records, and applies such changes.
 //!
 //! A change's key, value and time, by the store's kind:
 //!
 //! | kind | key | value | time |
 //! | --- | --- | --- | --- |
 //! | key-value | key | value; the last record of a key wins | ignored |
-//! | timestamped key-value | key | value | the value's |
+//! | timestamped key-value | key | value | the value's timestamp |
 //! | versioned | key | value or tombstone | begin of validity |
 //! | window | key | value | the window's start |
 //! | timestamped window | key | timestamp (8 bytes, big-endian), value | the window's start |
@@ -81,8 +81,8 @@ impl Database {
         Ok(())
     }
 
-    /// Returns the greatest time of an accepted write to a store whose rows have times, as a
-    /// transaction reads it.
+    /// Returns a store's stream time, the greatest time of an accepted write, as a transaction reads
+    /// it. Key-value stores, with timestamps or without, have none.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database does not have.

@@ -61,7 +61,7 @@ pub async fn hosts(asked: Asked) -> Result<Response, Problem> {
     figures_response(&hosts, epoch)
 }
 
-/// Lists the partitions of a root, with what ails them.
+/// Lists the partitions of a root, with what is wrong with them.
 pub async fn partitions(asked: Asked) -> Result<Response, Problem> {
     let root = asked.root()?;
     let list = move |_permit| Ok(root.reader().report()?);

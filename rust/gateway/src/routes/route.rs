@@ -132,7 +132,7 @@ pub const ROUTES: &[Route] = &[
         endpoint: Endpoint::Partitions,
         method: Method::GET,
         paths: &["/v1/partitions", "/v1/roots/{root}/partitions"],
-        summary: "What each partition does, and what ails it",
+        summary: "What each partition does, and what is wrong with it",
         parameters: &[],
     },
     Route {

@@ -5,7 +5,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::net::call::CallMessage;
 
-/// The worker of a session, once its input has ended.
+/// The worker of a session, after the end of the session's input.
 pub trait Worker {
     /// Sends a batch of output.
     ///
@@ -13,7 +13,7 @@ pub trait Worker {
     /// `InvalidState` if the worker is unreachable.
     fn emit(&mut self, batch: RecordBatch) -> Result<()>;
 
-    /// Reads the next call of the worker's code; each call must be answered.
+    /// Reads the next call that the worker's code makes. The session must answer each call.
     ///
     /// # Errors
     /// `InvalidState` if the worker is unreachable or sends anything but a call, `Serialization`
@@ -39,7 +39,7 @@ pub trait Worker {
     fn check_alive(&mut self) -> Result<()>;
 }
 
-/// A worker in this process that makes no calls and ends after its session.
+/// A worker in this process. It makes no calls, and outlives its session.
 impl<F: FnMut(RecordBatch) -> Result<()>> Worker for F {
     fn emit(&mut self, batch: RecordBatch) -> Result<()> {
         self(batch)

@@ -1,4 +1,4 @@
-//! Discards stores that an unclean stop left suspect.
+//! Discards stores that may hold a part of a record's writes after an unclean stop.
 
 use super::opening::Opening;
 use super::store_entries::store_families;
@@ -11,7 +11,8 @@ use crate::table::{FamilyKind, FamilySpec};
 use crate::transaction::Batch;
 
 impl Opening {
-    /// The stores whose data this open discards, since an unclean stop left them suspect.
+    /// Returns the stores whose data this open discards: under exactly-once, those that were written
+    /// without transactions in an open that did not end with a close.
     pub(super) fn to_discard<'a>(
         &self,
         found: Option<&OpenMarker>,
@@ -25,7 +26,7 @@ impl Opening {
         }
     }
 
-    /// Adds to a batch that these stores have lost their data.
+    /// Records in a batch that these stores have lost their data.
     pub(super) fn push_discarded(&self, discarded: &[&StoreSpec], batch: &mut Batch) -> Result<()> {
         for spec in discarded {
             batch.push(

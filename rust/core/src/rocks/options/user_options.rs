@@ -4,16 +4,17 @@ use super::reserved_options::refusal;
 use crate::error::{Error, ErrorKind, Result};
 use rust_rocksdb::Options;
 
-/// Fails for options that a database would refuse. This opens nothing.
+/// Checks the names and values of the user's options, without opening a database.
 ///
 /// # Errors
-/// `InvalidValue` for an option that guarantees depend on, or that RocksDB does not know.
+/// `InvalidValue` for an option that guarantees depend on, and for a name or value that RocksDB does
+/// not know.
 pub fn check_rocksdb_options(options: &[(String, String)]) -> Result<()> {
     with_extra(Options::default(), options).map(drop)
 }
 
-/// Sets the user's options over the given ones. `extra` may mix database and family options: each
-/// kind takes its own.
+/// Overrides the given options with the user's. `extra` may hold options of the database and of its
+/// families: both callers pass all of them, and RocksDB ignores those of the other kind.
 pub(super) fn with_extra(mut options: Options, extra: &[(String, String)]) -> Result<Options> {
     for (name, value) in extra {
         check_option(name, value).map_err(|words| {
@@ -38,14 +39,14 @@ pub(super) fn with_extra(mut options: Options, extra: &[(String, String)]) -> Re
     })
 }
 
-/// Fails with a reason unless RocksDB reads the pair as one option, which may be set.
+/// Returns the reason as an error unless RocksDB reads the pair as one option that a user can set.
 fn check_option(name: &str, value: &str) -> std::result::Result<(), String> {
     // RocksDB would drop spaces around a name, and read `a.b` as part b of the option a.
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.is_empty() || !name.bytes().all(is_letter) {
         return Err(format!(
-            "{name:?} is not the name of an option: it has other characters than letters, digits \
-             and underscores (a part of an option is set in its value, as {{part=value}})"
+            "{name:?} is not the name of an option: a name consists of letters, digits and \
+             underscores (a part of an option is set in its value, as {{part=value}})"
         ));
     }
     if !is_one_value(value) {
@@ -57,8 +58,9 @@ fn check_option(name: &str, value: &str) -> std::result::Result<(), String> {
     refusal(name, value).map_or(Ok(()), Err)
 }
 
-/// Whether the value ends where RocksDB ends it: at the closing brace of its first character, or
-/// else at the first semicolon (`StringToMap` in `options/options_helper.cc`, 11.12).
+/// Whether RocksDB reads all of `value` as one value. If it begins with a brace, RocksDB reads up to
+/// the matching one, otherwise up to the first semicolon (`StringToMap` in
+/// `options/options_helper.cc`, 11.12).
 fn is_one_value(value: &str) -> bool {
     let value = value.trim_ascii();
     if !value.starts_with('{') {

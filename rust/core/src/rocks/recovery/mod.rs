@@ -1,5 +1,5 @@
-//! Checks that RocksDB does not make when it opens a database: that no commit is missing from its
-//! files.
+//! Detects commits that are missing from a database's files, and other damage to its log and
+//! manifest that RocksDB's own open does not report. Restores sorted files that RocksDB removed.
 
 pub(super) mod commit_number;
 pub(super) mod last_commit;

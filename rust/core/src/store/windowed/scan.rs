@@ -1,4 +1,4 @@
-//! A scan of rows: of one key by time, or of many by (time, key).
+//! Scans the rows of one key by time, or the rows of many keys by (time, key).
 
 use super::by_time::RowsByTime;
 use super::layout;

@@ -1,4 +1,4 @@
-//! Batches of a result from encoded keys and payloads.
+//! Builds batches of joined rows from encoded keys and payloads.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct JoinedSide<'a> {
 }
 
 impl<'a> JoinedSide<'a> {
-    /// The side of a joined row that has no match.
+    /// The missing side of a row without a match.
     pub const MISSING: Self = Self {
         time: None,
         payload: None,
@@ -66,16 +66,16 @@ impl JoinedRows {
         self.rows.is_empty()
     }
 
-    /// Removes the rows, but not the memory of the buffer.
+    /// Removes the rows. The buffer's memory is not freed.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.bytes.clear();
     }
 
-    /// Returns the rows as a batch. `layout` describes the input of the keys and payloads.
+    /// Returns the rows as a batch. `layout` describes the input that the rows are from.
     ///
     /// # Errors
-    /// `Serialization` if the bytes are not such rows.
+    /// `Serialization` if the bytes are not rows that were encoded with this layout.
     pub fn batch(&self, output: &OutputColumns, layout: &InputLayout) -> Result<RecordBatch> {
         let payload = |side: &SideRange| side.1.clone().map(|range| &self.bytes[range]);
         let keys = layout

@@ -1,4 +1,5 @@
-//! An epoch: how a session opens and stages it, what decides it, and the record of the decision.
+//! The rules of an epoch: how a session opens and stages it, how it is decided, and which stream
+//! time an idle partition follows.
 
 mod counts;
 mod decision;

@@ -1,4 +1,4 @@
-//! Removes objects, folders, and parts of files that a killed host left.
+//! Removes objects, empty folders, and the parts of files that a killed host left.
 
 use std::fs;
 use std::io;
@@ -17,10 +17,10 @@ use super::storage::Objects;
 const ABANDONED: Duration = Duration::from_secs(3_600);
 
 impl Objects {
-    /// Removes the objects of a folder whose file names `wanted` accepts, also those in folders
-    /// below it, and the folders if they are then empty.
+    /// Removes the objects in a folder, and in the folders below it, whose file names `wanted`
+    /// accepts. Folders that are then empty are removed, too.
     ///
-    /// Another host may do so at the same time.
+    /// Another host may remove the same objects at the same time.
     pub fn remove_files(
         &self,
         folder: &str,
@@ -57,7 +57,7 @@ impl Objects {
         }
     }
 
-    /// Removes abandoned parts of files, which are older than the longest possible put.
+    /// Removes abandoned parts of files: those that have not grown for an hour.
     ///
     /// A host that is killed during a put leaves such a part; a listing does not show it.
     pub fn remove_parts(&self, folder: &str) -> Result<()> {
@@ -102,7 +102,8 @@ impl Objects {
     /// Like [`Objects::remove`], and a loss of power does not bring the object back.
     pub fn remove_durably(&self, name: &str) -> Result<()> {
         self.remove(name)?;
-        // Synced also if the object was missing: an earlier removal may not have been.
+        // The folder is synced even if the object was missing: its earlier removal may not have
+        // been synced.
         self.sync_removal(name)
     }
 }
@@ -121,8 +122,8 @@ fn remove_files(folder: &Path, wanted: &impl Fn(&str) -> bool) -> io::Result<()>
         }
         let file = entry.file_name();
         let file = file.to_string_lossy();
-        // A part of an unfinished put, which a listing does not show, has its object's name and a
-        // number.
+        // The name of an unfinished put's part is that of its object, then `#` and a number. A
+        // listing of objects does not show it.
         if wanted(file.split('#').next().unwrap_or(&file)) {
             unless_missing(fs::remove_file(entry.path()))?;
         }

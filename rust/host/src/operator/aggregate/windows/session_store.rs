@@ -6,8 +6,8 @@ use super::windowing::OfGroups;
 use crate::operator::aggregate::groups::Groups;
 use crate::operator::batch_size::BATCH_ROWS;
 
-/// Returns the query of all sessions whose last row has this time or a later one. The sessions are
-/// sorted by their last rows.
+/// Returns the query for all sessions whose last row has this time or a later one. The result is
+/// sorted by the time of the last row.
 pub fn ending_from(time: i64) -> SessionQuery<'static> {
     SessionQuery {
         key_from: None,
@@ -18,8 +18,8 @@ pub fn ending_from(time: i64) -> SessionQuery<'static> {
     }
 }
 
-/// Passes the stored groups whose last row has a time in this range, both included, to `f`, a batch
-/// at a time. Groups in `left_out` are not passed.
+/// Calls `f` with batches of the stored groups whose last row has a time from `first` to `last`,
+/// both inclusive. Groups in `left_out` are skipped.
 pub fn in_batches(
     store: &SessionStore,
     tx: &mut Transaction,
@@ -45,8 +45,8 @@ pub fn in_batches(
     }
 }
 
-/// Deletes the stored sessions from the one whose last row has the time `first`, in batches, up to
-/// the first one that is open. `is_closed` gets the time of a session's last row.
+/// Deletes, in batches, the closed sessions whose last row has the time `first` or a later one.
+/// `is_closed` gets the time of a session's last row.
 pub fn sweep(
     store: &SessionStore,
     tx: &mut Transaction,
