@@ -81,8 +81,8 @@ impl Database {
         Ok(())
     }
 
-    /// Returns a store's stream time, the greatest time of an accepted write, as a transaction reads
-    /// it. Key-value stores, with timestamps or without, have none.
+    /// Returns a store's stream time, the greatest time of an accepted write, as a transaction
+    /// reads it. Key-value stores, with timestamps or without, have none.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database does not have.

@@ -11,8 +11,8 @@ use crate::table::{FamilyKind, FamilySpec};
 use crate::transaction::Batch;
 
 impl Opening {
-    /// Returns the stores whose data this open discards: under exactly-once, those that were written
-    /// without transactions in an open that did not end with a close.
+    /// Returns the stores whose data this open discards: under exactly-once, those that were
+    /// written without transactions in an open that did not end with a close.
     pub(super) fn to_discard<'a>(
         &self,
         found: Option<&OpenMarker>,

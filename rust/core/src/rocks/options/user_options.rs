@@ -7,8 +7,8 @@ use rust_rocksdb::Options;
 /// Checks the names and values of the user's options, without opening a database.
 ///
 /// # Errors
-/// `InvalidValue` for an option that guarantees depend on, and for a name or value that RocksDB does
-/// not know.
+/// `InvalidValue` for an option that guarantees depend on, and for a name or value that RocksDB
+/// does not know.
 pub fn check_rocksdb_options(options: &[(String, String)]) -> Result<()> {
     with_extra(Options::default(), options).map(drop)
 }
@@ -58,8 +58,8 @@ fn check_option(name: &str, value: &str) -> std::result::Result<(), String> {
     refusal(name, value).map_or(Ok(()), Err)
 }
 
-/// Whether RocksDB reads all of `value` as one value. If it begins with a brace, RocksDB reads up to
-/// the matching one, otherwise up to the first semicolon (`StringToMap` in
+/// Whether RocksDB reads all of `value` as one value. If it begins with a brace, RocksDB reads up
+/// to the matching one, otherwise up to the first semicolon (`StringToMap` in
 /// `options/options_helper.cc`, 11.12).
 fn is_one_value(value: &str) -> bool {
     let value = value.trim_ascii();
