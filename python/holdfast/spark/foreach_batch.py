@@ -40,7 +40,8 @@ class _CalledOperators(NamedTuple):
     def check_evaluated(self, root: str) -> None:
         """Raises `StateMismatchError` if a partition has not staged its result.
 
-        Spark would commit the epoch, and the state would lack its rows.
+        Without this error, Spark would commit the epoch, and the state would lack the rows of that
+        partition.
         """
         check_evaluated(root, self.storage_options, self.epoch, self.names, self.partitions)
 
@@ -112,14 +113,15 @@ def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
 def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame, int], Any]":
     """Wraps a function for `writeStream.foreachBatch`, so that operators get their epoch.
 
-    These are the operators that `fn` calls, and those whose result is the frame of `fn`. The batch
-    id and the run id are read before `fn` runs, so `fn` may set job groups and start jobs from
-    other threads. These threads must end before `fn` returns. They must evaluate frames in the
-    session of the frame of `fn` (`frame.join(other)`, not `other.join(frame)`). Call an operator
-    once per epoch for each name. Its result may be evaluated more than once.
+    These are the operators that `fn` calls, and those that produced the frame that `fn` gets. The
+    batch id and the run id are read before `fn` runs, so `fn` may set job groups and start jobs
+    from other threads. These threads must end before `fn` returns. They must evaluate frames in the
+    session of the frame that `fn` gets (`frame.join(other)`, not `other.join(frame)`). In an
+    epoch, call at most one operator of each name. The result may be evaluated more than once.
 
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the
-    server. Holdfast must be installed there. Changes that `fn` makes there are not visible here.
+    server. Holdfast must be installed there. If `fn` changes a variable, it is unchanged in the
+    client.
 
     Raises `TypeError` if `fn` cannot be called. The returned function raises `HoldfastError` if no
     streaming query calls it, or if `fn` has called an operator and adaptive execution is on when
@@ -162,7 +164,7 @@ class _ForeachBatch:
                 f"hfs.foreach_batch was called with batch {batch_id}, but no streaming query is "
                 "running it: pass it to writeStream.foreachBatch"
             )
-        # The job group is not read: `fn` may have set another one in an earlier micro-batch.
+        # The job group is not read: user code that calls this wrapper may have set another one.
         run_id = _run_id(spark, query_id)
         epoch = Epoch(query_id, run_id, batch_id, _planned_at(spark, query_id))
         try:
@@ -249,8 +251,8 @@ def _epoch_set(spark: "SparkSession", epoch: Epoch | None) -> "Iterator[None]":
 def _epoch_of_session(spark: "SparkSession", checkpoint: str) -> Epoch | None:
     """Returns the epoch that is set in a session, for the query that has this checkpoint.
 
-    The setting counts only while its micro-batch runs in this process. A process that was killed
-    leaves it behind.
+    The setting is ignored unless its micro-batch runs in this process: a process that is killed
+    does not remove its setting.
     """
     settings: dict[str, str] = spark.conf.getAll
     if not any(name.startswith(SETTING) for name in settings):
@@ -274,7 +276,7 @@ def _run_id(spark: "SparkSession", query_id: str) -> str:
 
 
 def _planned_at(spark: "SparkSession", query_id: str) -> int:
-    """Returns the timestamp of the query's micro-batch, in milliseconds, from Spark's memory."""
+    """Returns the timestamp of the query's last planned micro-batch, in milliseconds."""
     execution = _running_query(spark, query_id).lastExecution()
     return int(execution.offsetSeqMetadata().batchTimestampMs())
 

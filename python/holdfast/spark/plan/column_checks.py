@@ -50,13 +50,11 @@ def check_time_is_no_key(
 ) -> None:
     """Raises `ValueError` for a time, named by `argument`, that is also a key."""
     if time in keys:
-        raise ValueError(
-            f"{argument}: column {time.name!r} is a key, too; a key and a time are two columns"
-        )
+        raise ValueError(f"{argument}: column {time.name!r} is a key, too; give another column")
 
 
 def check_key_type(column: sql.StructField, argument: str = "by") -> None:
-    """Raises `ValueError` for a type that has no order or several byte forms of a value."""
+    """Raises `ValueError` for a type that cannot be a key, such as a map or a collated string."""
     if type(column.dataType) not in _KEY_TYPES or schema.is_collated(column.dataType):
         raise ValueError(
             f"{argument}: column {column.name!r} is {column.dataType.simpleString()}, which cannot "
@@ -83,8 +81,8 @@ def check_both_stream(
 ) -> None:
     """Raises `ValueError` for a static frame beside a stream; Spark would fail only at the start.
 
-    `consequence` says what every micro-batch would do. `otherwise` names an alternative to reading
-    the frame as a stream.
+    For the message, `consequence` says what every micro-batch would do, and `otherwise` names an
+    alternative to reading the frame as a stream.
     """
     if left.isStreaming != right.isStreaming:
         static, stream = ("right", "left") if left.isStreaming else ("left", "right")

@@ -33,9 +33,9 @@ _STARTING: Final = Lock()
 def chosen_epoch(
     context: "SparkContext", reader: StateReader, storage_options: Mapping[str, str]
 ) -> ChosenEpoch:
-    """Returns an object by which a task asks the driver for the epoch of its micro-batch.
+    """Returns an object by which a task asks the driver which epoch its micro-batch reads.
 
-    The epoch is one of the root of `reader`.
+    It is an epoch of the root of `reader`.
 
     The driver chooses the newest final epoch when the first task of a micro-batch asks. All tasks
     of the micro-batch get the same one, even those of a second evaluation.
@@ -85,7 +85,7 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
 
     def choice(self, reader: StateReader, storage_options: Mapping[str, str]) -> ChosenEpoch:
         """Returns an object by which a task asks for the epochs of the root of a reader."""
-        # A root that was made again under its path has another id.
+        # A root that was deleted and created again has the same path and another id.
         key = (reader.root, reader.root_id, frozenset(storage_options.items()))
         with self._lock:
             number = self._numbers.get(key)

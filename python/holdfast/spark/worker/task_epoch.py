@@ -58,7 +58,6 @@ def _of_setting(get: Properties, query_id: str) -> tuple[str, int] | None:
 
 def _of_root(get: Properties, request: Mapping[str, Any]) -> Epoch:
     """Returns the epoch of a job without Spark's properties, from its query's setting."""
-    # Imported here: the driver imports this module, too, and needs no extension for that.
     from holdfast._core import checkpoint_query
 
     query_id = checkpoint_query(request["root"], request["storage_options"])

@@ -1,4 +1,4 @@
-"""Window stores, with timestamps or without, whose puts are buffered until the batch ends."""
+"""Window stores, with timestamps or without; single puts are buffered."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
