@@ -96,8 +96,8 @@ class Gateway(AbstractContextManager["Gateway"]):
         with receiver, sender:
             sender.setblocking(False)
             before = [signal.signal(number, handler) for number in signals]
-            # If a thread of the gateway gets the signal, this thread does not wake up. But the
-            # signal's number is written to the file whichever thread gets it.
+            # If a thread of the gateway gets the signal, this thread does not wake up. But every
+            # thread that gets a signal writes its number to the file.
             file_before = signal.set_wakeup_fd(sender.fileno())
             try:
                 receiver.recv(1)

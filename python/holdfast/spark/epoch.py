@@ -10,8 +10,8 @@ from holdfast.errors import HoldfastError
 SETTING: Final = "spark.holdfast.epoch."
 """The prefix of the session settings of `hfs.foreach_batch`; a query's id follows.
 
-Spark passes a session's settings to the tasks of its jobs as local properties, whichever thread
-starts the jobs.
+Spark passes a session's settings to the tasks of its jobs as local properties, also if another
+thread starts the jobs.
 """
 
 BATCH_ID: Final = "streaming.sql.batchId"
