@@ -88,9 +88,9 @@ class TransactionalUserStore(UserStateStore, Protocol):
     offsets, and drops them otherwise. So it must be able to do both until its next `commit`.
 
     Offsets tell two commits apart. Under exactly-once `Database.commit` therefore raises
-    `ValueError` if it moves no offset. `open` raises `ValueError` for a database that can lose a
-    commit which the store has: `Durability.CHANGELOG`, or a database in memory with a persistent
-    store.
+    `ValueError` if it moves no offset. A persistent store may have a commit that the database has
+    lost. So `open` raises `ValueError` for a persistent store in a database in memory or with
+    `Durability.CHANGELOG`.
     """
 
     @property
