@@ -43,9 +43,14 @@ class OperatorNames:
         return OperatorNames, ()
 
 
+def is_name_part(name: str) -> bool:
+    """Returns whether a name can be part of file names: 1 to 100 ASCII letters, digits, _ or -."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_name(name: str) -> None:
     """Raises `ValueError` for a name that cannot be part of file names."""
-    if _NAME.fullmatch(name) is None:
+    if not is_name_part(name):
         raise ValueError(
             f"name={name!r}: an operator's name is part of file names; "
             "give 1 to 100 ASCII letters, digits, '_' or '-'"

@@ -98,7 +98,7 @@ class State:
                 "'at_least_once'"
             )
         check_choice("default_isolation_level", default_isolation_level, IsolationLevel)
-        if _is_no_int(uncommitted_max_bytes) or uncommitted_max_bytes <= 0:
+        if _is_no_int(uncommitted_max_bytes) or not 0 < uncommitted_max_bytes < 1 << 63:
             raise ValueError(
                 f"uncommitted_max_bytes={uncommitted_max_bytes!r}: give a number of bytes above "
                 "zero"
@@ -116,8 +116,7 @@ class State:
         self.partitions: Final = partitions
         self.settings: Final[dict[str, Any]] = {
             "memory": _bytes(memory),
-            # The host limits it further, to the part of its memory that is for open epochs.
-            "uncommitted_max_bytes": min(uncommitted_max_bytes, _bytes(memory) // 4),
+            "uncommitted_max_bytes": uncommitted_max_bytes,
             "retain_epochs": retain_epochs,
             "max_follower_lag": max_follower_lag,
             "snapshot_interval": duration_micros(snapshot_interval, "snapshot_interval"),

@@ -1,7 +1,6 @@
 """The options of the data source."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +11,7 @@ from holdfast._reader.read_source import Offline, ReadSource
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp, timestamp_micros
+from holdfast.spark.operator_names import is_name_part
 
 _STORAGE: Final = "storage."
 """The prefix of the names of storage options."""
@@ -210,7 +210,7 @@ def _start(text: str | None) -> str | None:
 
 
 def _follower(name: str | None) -> str | None:
-    if name is None or re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
+    if name is None or is_name_part(name):
         return name
     raise ValueError(
         f"option follower is {name!r}; give 1 to 100 ASCII letters, digits, '_' or '-'"
