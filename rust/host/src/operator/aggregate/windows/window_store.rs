@@ -91,30 +91,19 @@ pub fn in_batches(
 }
 
 /// Deletes the stored windows that start between two times, both included, in batches.
-pub fn sweep(store: &WindowStore, tx: &mut Transaction, (first, last): (i64, i64)) -> Result<()> {
-    if first > last {
+pub fn sweep(store: &WindowStore, tx: &mut Transaction, starts: (i64, i64)) -> Result<()> {
+    if starts.0 > starts.1 {
         return Ok(());
     }
-    let mut scan = store.fetch_range(tx, None, None, Timestamp(first), Timestamp(last), false)?;
-    loop {
-        let mut found: Vec<(Vec<u8>, Timestamp)> = Vec::new();
-        scan.for_each(&mut |window, _| {
-            found.push((window.key.to_vec(), window.start));
-            found.len() < BATCH_ROWS
-        })?;
-        if found.is_empty() {
-            return Ok(());
-        }
-        store.put_batch(
-            tx,
-            found.iter().map(|(key, start)| WindowPut {
-                key,
-                value: None,
-                start: *start,
-                timestamp: None,
-            }),
-        )?;
-    }
+    in_batches(store, tx, starts, &Groups::default(), &mut |found, tx| {
+        let delete = |group| WindowPut {
+            key: found.key(group),
+            value: None,
+            start: Timestamp(found.start(group)),
+            timestamp: None,
+        };
+        store.put_batch(tx, (0..found.count()).map(delete))
+    })
 }
 
 /// Calls `f` with the key and start of each stored window that starts in a range of times.
