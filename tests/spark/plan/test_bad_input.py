@@ -260,6 +260,7 @@ def test_a_string_with_a_collation_is_no_key(frames):
         ({"memory": "0m"}, r"memory='0m'"),
         ({"memory": "512"}, r"memory='512': give a size such as \"512m\" or \"2g\", with its unit"),
         ({"uncommitted_max_bytes": 0}, r"uncommitted_max_bytes=0"),
+        ({"uncommitted_max_bytes": 1 << 63}, r"uncommitted_max_bytes=9223372036854775808"),
         (
             {"processing_guarantee": "twice"},
             r"processing_guarantee='twice': there are 'exactly_once' and",
@@ -398,11 +399,6 @@ def test_a_string_that_is_not_utf8_is_named(spark):
         state=state,
     )
     assert [row["s"] for row in valid.collect()] == ["\ufffd"]
-
-
-def test_uncommitted_bytes_are_capped_at_a_quarter_of_the_memory(tmp_path: Path):
-    assert hfs.State(str(tmp_path), memory="64m").settings["uncommitted_max_bytes"] == 16 << 20
-    assert hfs.State(str(tmp_path), memory="512m").settings["uncommitted_max_bytes"] == 64 << 20
 
 
 def test_a_root_is_created_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
