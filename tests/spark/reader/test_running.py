@@ -300,6 +300,41 @@ def test_lookup_adds_the_row_of_each_key(stream: Stream, spark):
             hfs.lookup(orders, stream.address, "table", **{**asked, "on": ["currency", "t"]})
         with pytest.raises(ValueError, match="the frame has no column 'since'"):
             hfs.lookup(orders, stream.address, "table", as_of="since", **asked)
+        with pytest.raises(ValueError, match="column 'n' is int, .* 'k' is string: cast"):
+            hfs.lookup(orders, stream.address, "table", **{**asked, "on": "n"})
+        collated = orders.withColumn("currency", F.collate("currency", "UTF8_LCASE"))
+        with pytest.raises(ValueError, match="is string collate UTF8_LCASE"):
+            hfs.lookup(collated, stream.address, "table", **asked)
+
+
+@pytest.mark.parametrize(
+    ("stored_type", "fitting", "others"),
+    [
+        ("float", ["float"], ["double", "int"]),
+        ("double", ["double", "float"], ["bigint", "decimal(3,1)"]),
+        ("bigint", ["bigint", "int", "tinyint"], ["double", "string"]),
+        ("int", ["int", "smallint"], ["bigint"]),
+        ("timestamp", ["timestamp"], ["timestamp_ntz", "date"]),
+    ],
+)
+def test_lookup_takes_keys_whose_values_are_values_of_the_table(
+    stream: Stream, spark, stored_type: str, fitting: list[str], others: list[str]
+):
+    number = "timestamp_seconds(7)" if stored_type == "timestamp" else "7"
+    stream.batch(left=[("a", 1, 1)])
+    rows = stream.source("left").selectExpr(f"cast({number} AS {stored_type}) AS k", "t", "x")
+    frame = hfs.materialize(rows, by="k", state=stream.state(), name="table")
+    with running(stream, frame):
+        options = stream.options.get("storage_options")
+        asked: dict[str, Any] = {"on": "k", "columns": ["x"], "storage_options": options}
+        for kind in fitting:
+            keys = spark.range(1).selectExpr(f"cast({number} AS {kind}) AS k")
+            found = hfs.lookup(keys, stream.address, "table", **asked)
+            assert [row.x for row in found.collect()] == [1]
+        for kind in others:
+            keys = spark.range(1).selectExpr(f"cast({number} AS {kind}) AS k")
+            with pytest.raises(ValueError, match=r"'k' is .*: cast the frame's column"):
+                hfs.lookup(keys, stream.address, "table", **asked)
 
 
 def test_lookup_in_a_stream_of_another_query(stream: Stream, spark, tmp_path):

@@ -13,6 +13,7 @@ from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp, timestamp_micros
 from holdfast.spark.plan.epoch_chooser import chosen_epoch
+from holdfast.spark.plan.schema import arrow_type, is_collated
 from holdfast.spark.spark_session import is_connect
 from holdfast.spark.worker.garbage import leave_out_modules
 from holdfast.spark.worker.lookup.chosen_epoch import ChosenEpoch
@@ -58,6 +59,9 @@ def lookup(
     updates them in each micro-batch. With `offline="never"` there are no copies, and each batch of
     about 25,000 rows reads the newest epoch. The driver chooses the epoch of a stream's
     micro-batch, so executors connect to the driver's host.
+
+    The types of the key's columns are those of the table; a smaller integer, or a float for a
+    double, also fits.
 
     Raises `StateMismatchError` if there is no such table, `ValueError` or `TypeError` for an
     argument that does not fit the frame or the table.
@@ -128,6 +132,8 @@ class _LookUp:
                     f"both the frame and the table have a column {name!r}: rename the frame's, or "
                     "leave it out of columns"
                 )
+        for key, name in keys.items():
+            _check_key(df.schema[name], table.schema.field(key))
         self._table: Final = table
         self._keys: Final = keys
         self._as_of: Final = as_of if isinstance(as_of, str) else None
@@ -181,3 +187,23 @@ def _keys(on: str | Sequence[str] | Mapping[str, str], table: StateTable) -> dic
     if set(on) != set(table.key):
         raise ValueError(f"on={dict(on)!r}: name the table's key columns, {list(table.key)}")
     return {name: on[name] for name in table.key}
+
+
+def _check_key(column: sql.StructField, key: "pyarrow.Field") -> None:
+    """Raises `ValueError` for a column whose values cannot all be values of the table's key.
+
+    pyarrow would cast them. A double cast to a float finds the row of another number, and a number
+    too large for an integer ends the stream.
+    """
+    import pyarrow as pa
+
+    given, wanted = arrow_type(column.dataType, column.name), key.type
+    is_wider = (
+        (pa.types.is_signed_integer(given) and pa.types.is_signed_integer(wanted))
+        or (pa.types.is_floating(given) and pa.types.is_floating(wanted))
+    ) and given.bit_width <= wanted.bit_width
+    if is_collated(column.dataType) or not (given == wanted or is_wider):
+        raise ValueError(
+            f"on: column {column.name!r} is {column.dataType.simpleString()}, and the table's key "
+            f"column {key.name!r} is {wanted}: cast the frame's column to this type"
+        )
