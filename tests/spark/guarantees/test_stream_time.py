@@ -215,10 +215,14 @@ def test_a_heartbeat_is_behind_the_clock_and_comes_once_after_a_pause(
     monkeypatch.setattr(module, "_now", lambda: now)
     source = HeartbeatSource({"every": "10000000", "idle_after": "60000000"})
     clock = source.simpleStreamReader(source.schema())
-    first = clock.initialOffset()
+    beats, first = clock.read(clock.initialOffset())
+    assert [*beats] == [(40_000_000,)]
     now += 9_999_999
     assert (*clock.read(first)[0],) == ()
     assert clock.read(first)[1] == first, "no micro-batch without a beat"
+    again = HeartbeatSource({"every": "10000000", "idle_after": "1"}).simpleStreamReader("")
+    replay = again.readBetweenOffsets(again.initialOffset(), first)
+    assert [*replay] == [(40_000_000,)], "a replay of the first micro-batch by a later process"
     now += 1
     beats, second = clock.read(first)
     assert [*beats] == [(50_000_000,)]
