@@ -181,6 +181,19 @@ class Latest:
         return []
 
 
+class LatestOfStruct:
+    """Keeps the versions of each key, stored in a struct within a struct; a negative deletes."""
+
+    key = hf.serde.struct(pa.schema([("of", pa.struct([("k", pa.string()), ("n", pa.float64())]))]))
+    stores = (hf.stores.versioned("versions", key=key, value=INT64, history_retention=10**12),)
+
+    def process(self, batch, ctx):
+        for row in sorted(batch.to_pylist(), key=lambda row: row["t"]):
+            value = row["x"] if row["x"] >= 0 else None
+            ctx["versions"].put({"of": {"k": row["k"], "n": float("nan")}}, value, row["t"])
+        return []
+
+
 UNSIGNED = hf.serde.struct(
     pa.schema([("a", pa.uint8()), ("b", pa.uint16()), ("c", pa.uint32()), ("d", pa.uint64())])
 )

@@ -134,6 +134,8 @@ class _LookUp:
                 )
         for key, name in keys.items():
             _check_key(df.schema[name], table.schema.field(key))
+        if isinstance(as_of, str):
+            _check_time(df.schema[as_of], table)
         self._table: Final = table
         self._keys: Final = keys
         self._as_of: Final = as_of if isinstance(as_of, str) else None
@@ -206,4 +208,19 @@ def _check_key(column: sql.StructField, key: "pyarrow.Field") -> None:
         raise ValueError(
             f"on: column {column.name!r} is {column.dataType.simpleString()}, and the table's key "
             f"column {key.name!r} is {wanted}: cast the frame's column to this type"
+        )
+
+
+def _check_time(column: sql.StructField, table: StateTable) -> None:
+    """Raises `ValueError` for a column that is no time of the versioned table's kind.
+
+    pyarrow would take a date or a time without a zone as a time in UTC, and an integer as
+    microseconds: the rows of another moment would be found.
+    """
+    # A versioned table has its two times after the key.
+    wanted = table.schema.field(len(table.key))
+    if table.kind == "versioned" and arrow_type(column.dataType, column.name) != wanted.type:
+        raise ValueError(
+            f"as_of: column {column.name!r} is {column.dataType.simpleString()}, and the table's "
+            f"{wanted.name} is {wanted.type}: cast the frame's column to this type"
         )

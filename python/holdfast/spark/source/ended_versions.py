@@ -1,6 +1,7 @@
 """The versions of a versioned table that a delete has ended."""
 
 import importlib
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast._reader.arrow import arrow
@@ -64,13 +65,28 @@ def _same(one: "pyarrow.Array", other: "pyarrow.Array") -> "pyarrow.Array":
 
     Null equals null, and NaN equals NaN.
     """
-    compute = _compute()
+    compute, types = _compute(), arrow().types
+    if types.is_nested(one.type):
+        # pyarrow has no comparison of nested values.
+        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        return arrow().array([_is_same(*pair) for pair in pairs])
     same = compute.fill_null(compute.equal(one, other), fill_value=False)
     same = compute.or_(same, compute.and_(compute.is_null(one), compute.is_null(other)))
-    if arrow().types.is_floating(one.type):
+    if types.is_floating(one.type):
         both = compute.and_(compute.is_nan(one), compute.is_nan(other))
         same = compute.or_(same, compute.fill_null(both, fill_value=False))
     return same
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values of a nested key are equal."""
+    if isinstance(one, dict):
+        return isinstance(other, dict) and all(_is_same(one[name], other[name]) for name in one)
+    if isinstance(one, list):
+        return isinstance(other, list) and len(one) == len(other) and all(map(_is_same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    return bool(one == other)
 
 
 def _compute() -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from drivers import Driver, wait
-from processors import OUT, Latest
+from processors import OUT, Latest, LatestOfStruct
 from pyspark.sql import DataFrame
 from streams import KEYS, Stream, at
 
@@ -139,6 +139,23 @@ def test_the_versions_of_a_table_come_with_their_deletes(stream: Stream, tmp_pat
         return sorted(((k, t.astimezone(at(0).tzinfo), v, d) for k, t, v, d in found), key=str)
 
     assert without_epochs(first) == without_epochs(by_epoch) == sorted(expected, key=str)
+
+
+def test_the_versions_of_nested_keys_come_with_their_deletes(stream: Stream, tmp_path):
+    epochs(stream, *THREE, [("b", 8)])
+    frame = hfs.process(
+        stream.source("left"),
+        LatestOfStruct(),
+        by="k",
+        on="t",
+        schema=OUT,
+        state=stream.state(),
+        name="keys",
+    )
+    stream.run(frame)
+    (found,) = Follower(stream, tmp_path / "follower", table="keys.versions").run()
+    of_b = [(t.astimezone(at(0).tzinfo), value) for _, key, t, value, _ in found if key.of.k == "b"]
+    assert sorted(of_b) == [(at(0), 2), (at(2), None), (at(3), 8)]
 
 
 def test_the_first_micro_batch_is_repeated_as_it_was(stream: Stream, tmp_path):
