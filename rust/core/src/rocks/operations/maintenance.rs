@@ -4,6 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use crate::rocks::failure::failure;
 use crate::rocks::family::Family;
+use crate::rocks::options::sync_path;
 use crate::rocks::rocks_db::RocksDb;
 use rust_rocksdb::{ColumnFamilyMetaDataOptions, WriteBatch, WriteOptions};
 use std::path::Path;
@@ -97,6 +98,14 @@ impl RocksDb {
         checkpoint
             .create_checkpoint(directory)
             .map_err(|e| failure("a checkpoint", directory, e))?;
+        // RocksDB renames the finished directory, and syncs only what is in it.
+        let parent = directory
+            .parent()
+            .filter(|path| !path.as_os_str().is_empty());
+        sync_path(parent.unwrap_or(Path::new(".")), None).map_err(|e| {
+            let text = format!("the name of a checkpoint cannot be synced: {e}; check the disk");
+            Error::new(ErrorKind::Io, text).path(directory)
+        })?;
         Failpoint::AfterCheckpoint.pass()
     }
 }
