@@ -21,6 +21,9 @@ use crate::problem::Problem;
 const MOST: usize = 64;
 /// How long a key waits for the read before it. Then a read begins beside that one.
 const PATIENCE: Duration = Duration::from_millis(5);
+/// The most reads of one kind at the same time. A copy of a partition may take minutes to make. The
+/// reads that wait for it must leave permits for other partitions.
+const MOST_READS: usize = 3;
 
 /// What reads of single keys have in common if they can run as one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -115,11 +118,12 @@ impl KeyReads {
         })
     }
 
-    /// Begins another read of the keys that wait, if there are some.
+    /// Begins another read of the keys that wait, if there are some and few reads run.
     fn begin_beside(self: &Arc<Self>, kind: &Arc<ReadKind>) {
         let mut queues = self.queues.lock();
         if let Some(queue) = queues.get_mut(kind)
             && !queue.waiting.is_empty()
+            && queue.reading < MOST_READS
         {
             self.begin(kind, queue);
         }
@@ -342,6 +346,42 @@ mod tests {
         );
         end.send(()).expect("the slow read waits");
         runtime.block_on(slow).expect("no panic").expect("a row");
+    }
+
+    #[test]
+    fn reads_that_wait_for_one_copy_leave_permits_for_other_partitions() {
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Mutex::new(ended);
+        let get: Arc<GetRows> = Arc::new(move |kind, keys| {
+            if kind.partition == Some(PartitionId(0)) {
+                ended.lock().recv().ok();
+            }
+            same(keys)
+        });
+        let work = Work::new(MOST_READS + 1);
+        let reads = Arc::new(KeyReads::new(get, work.clone()));
+        let of = |partition| ReadKind {
+            partition: Some(PartitionId(partition)),
+            ..kind()
+        };
+        let runtime = runtime();
+        let slow: Vec<_> = (0..10)
+            .map(|number| {
+                let (reads, kind) = (Arc::clone(&reads), of(0));
+                std::thread::sleep(2 * PATIENCE);
+                runtime.spawn(async move { reads.read(kind, key(number)).await })
+            })
+            .collect();
+        while work.running() < MOST_READS {
+            std::thread::yield_now();
+        }
+        runtime
+            .block_on(reads.read(of(1), key(7)))
+            .expect("another partition answers");
+        drop(end);
+        for row in slow {
+            runtime.block_on(row).expect("no panic").expect("a row");
+        }
     }
 
     #[test]
