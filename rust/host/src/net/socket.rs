@@ -4,11 +4,12 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt;
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::net::tls::{Channel, HostKey, TlsStream};
 use crate::protocol::TcpEndpoint;
@@ -37,7 +38,7 @@ impl Endpoint {
     /// [`TlsStream::handshake`].
     pub fn connect(&self, timeout: Duration) -> io::Result<Stream> {
         match self {
-            Self::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
+            Self::Unix(path) => connect_unix(path, timeout).map(Stream::Unix),
             Self::Tcp(TcpEndpoint { address, key }) => {
                 let until = Instant::now() + timeout;
                 let mut failed =
@@ -62,6 +63,29 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// Connects to a Unix socket. The kernel lets a caller wait without a bound if the host is frozen
+/// and its queue of connections is full.
+fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let socket = net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let stream = UnixStream::from(socket);
+    // The limit of writes is that of connects, too. It must not be zero.
+    stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))))?;
+    net::connect(&stream, &SocketAddrUnix::new(path)?).map_err(|error| match error {
+        Errno::AGAIN => io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the state host accepts no connections",
+        ),
+        error => error.into(),
+    })?;
+    stream.set_write_timeout(None)?;
+    Ok(stream)
 }
 
 impl fmt::Display for Endpoint {
@@ -203,5 +227,29 @@ impl Write for Stream {
 
     fn flush(&mut self) -> io::Result<()> {
         (&*self).flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connect_to_a_frozen_host_ends_in_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("host.sock");
+        let frozen = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+        net::bind(&frozen, &SocketAddrUnix::new(&path).expect("a short path")).expect("binds");
+        net::listen(&frozen, 0).expect("listens");
+        let endpoint = Endpoint::Unix(path);
+        let mut queued = Vec::new();
+        let failed = loop {
+            match endpoint.connect(Duration::from_millis(20)) {
+                Ok(stream) => queued.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(failed.kind(), io::ErrorKind::TimedOut);
+        assert!(!queued.is_empty());
     }
 }
