@@ -97,8 +97,9 @@ impl FinalEpochs {
                 return Ok(Some(epoch));
             }
             next = epoch.previous();
-            // The log has no older epochs.
-            if next.is_some_and(|next| self.is_before_log(next).unwrap_or(true)) {
+            if let Some(next) = next
+                && self.is_before_log(next)?
+            {
                 return Ok(None);
             }
         }

@@ -149,7 +149,7 @@ impl StateReader {
                 db: view.db,
                 transaction: view.transaction,
                 _staged: None,
-                _held: held,
+                held,
             });
         }
         let decided = decision.of(&known.operator, partition);
@@ -168,7 +168,7 @@ impl StateReader {
             db: view.db,
             transaction,
             _staged: staged,
-            _held: held,
+            held,
         })
     }
 }
@@ -180,5 +180,12 @@ pub(super) struct CopyView {
     /// Holds the memory of the staged changes of the next epoch.
     _staged: Option<Arc<StagedEpoch>>,
     /// Dropped last, because the copy may then be deleted.
-    _held: HeldCopy,
+    held: HeldCopy,
+}
+
+impl CopyView {
+    /// Records that a read has found the copy damaged: the next view makes it again.
+    pub(super) fn note_damage(&self) {
+        self.held.replica().lock().note_damage(&self.db);
+    }
 }

@@ -332,7 +332,8 @@ impl StateReader {
         all.map_err(ReadFailure::Failed)
     }
 
-    /// Reads rows of the reader's own copy of a partition.
+    /// Reads rows of the reader's own copy of a partition. A copy that turns out to be damaged is
+    /// made again: a cleaner of temporary folders may have deleted its files.
     fn read_copy(
         &self,
         source: &ReadSource,
@@ -342,9 +343,37 @@ impl StateReader {
         batch: &RecordBatch,
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
+        let mut has_rows = false;
+        let mut noted = |rows| {
+            has_rows = true;
+            emit(rows)
+        };
+        match self.read_copy_once(source, known, partition, (call, batch), &mut noted) {
+            Err(error) if error.kind() == ErrorKind::StoreCorrupted && !has_rows => {
+                log::warn!("the copy of partition {partition} is made again: {error}");
+                self.read_copy_once(source, known, partition, (call, batch), emit)
+            }
+            done => done,
+        }
+    }
+
+    fn read_copy_once(
+        &self,
+        source: &ReadSource,
+        known: &NamedTable,
+        partition: PartitionId,
+        (call, batch): (&ReadCall, &RecordBatch),
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
         let mut view = self.copy(known, partition, source)?;
         let database = (&*view.db, &mut view.transaction);
         let mut memory = Budget::new(usize::MAX).share();
-        known.table.read(database, call, batch, &mut memory, emit)
+        let read = known.table.read(database, call, batch, &mut memory, emit);
+        if let Err(error) = &read
+            && error.kind() == ErrorKind::StoreCorrupted
+        {
+            view.note_damage();
+        }
+        read
     }
 }

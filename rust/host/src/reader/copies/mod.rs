@@ -1,6 +1,7 @@
 //! A reader's own copies of partitions.
 
 mod cache_settings;
+mod copies_folder;
 mod copy_cache;
 mod replica;
 mod replicas;

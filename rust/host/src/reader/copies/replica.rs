@@ -40,6 +40,8 @@ pub struct Replica {
     source: ReplicaSource,
     directory: PathBuf,
     db: Option<Arc<Database>>,
+    /// Whether a read has found the database damaged.
+    is_damaged: bool,
     staged: Arc<StagedEpochs>,
 }
 
@@ -60,8 +62,15 @@ impl Replica {
             source,
             directory,
             db: None,
+            is_damaged: false,
             staged: Arc::default(),
         }
+    }
+
+    /// Records that a read has found a database of this copy damaged. The next view makes the copy
+    /// again.
+    pub fn note_damage(&mut self, db: &Arc<Database>) {
+        self.is_damaged |= self.db.as_ref().is_some_and(|own| Arc::ptr_eq(own, db));
     }
 
     /// The last epoch in the copy; none if there is no copy yet.
@@ -107,9 +116,14 @@ impl Replica {
         decide: &Decide<'_>,
         note: &NoteBytes<'_>,
     ) -> Result<()> {
+        if self.is_damaged {
+            self.discard()?;
+        }
         if let Err(error) = self.advance(epoch, decide, note) {
-            // The root was rewound, or lost a part of its log that a snapshot replaces.
-            if error.kind() != ErrorKind::Restore || self.db.is_none() {
+            // The root was rewound, or lost a part of its log that a snapshot replaces, or the copy
+            // is damaged.
+            let is_of_copy = matches!(error.kind(), ErrorKind::Restore | ErrorKind::StoreCorrupted);
+            if !is_of_copy || self.db.is_none() {
                 return Err(error);
             }
             self.discard()?;
@@ -154,8 +168,11 @@ impl Replica {
     /// Closes and deletes the copy.
     fn discard(&mut self) -> Result<()> {
         self.staged = Arc::default();
-        if let Some(db) = self.db.take() {
-            db.close()?;
+        let is_damaged = std::mem::take(&mut self.is_damaged);
+        match self.db.take().map(|db| db.close()) {
+            // A damaged database may fail to flush.
+            Some(Err(error)) if !is_damaged => return Err(error),
+            _ => {}
         }
         Database::destroy(&self.directory)
     }

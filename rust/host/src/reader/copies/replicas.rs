@@ -1,23 +1,19 @@
 //! The replicas of a reader, in a folder that is removed with it.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::Result;
 use parking_lot::Mutex;
-use tempfile::TempDir;
 
 use super::cache_settings::CacheSettings;
+use super::copies_folder::CopiesFolder;
 use super::copy_cache::{CopyBounds, CopyCache, CopyKey, HeldCopy};
 use super::replica::{Decide, Replica, ReplicaSource, ReplicaView};
 use crate::memory::budget::Budget;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
-
-/// The start of a folder's name. The id of the reader's process follows.
-const PREFIX: &str = "holdfast-reader-";
 
 /// The most copies of old epochs. One statement over several operators reads each from another
 /// copy.
@@ -30,7 +26,7 @@ pub struct Replicas {
     /// Dropped before the folder, because each replica deletes its files in it.
     cache: Arc<CopyCache>,
     /// None until the first copy is made.
-    folder: Mutex<Option<TempDir>>,
+    folder: Mutex<Option<CopiesFolder>>,
     parent: PathBuf,
     made: AtomicU64,
     staging: Arc<Budget>,
@@ -128,42 +124,10 @@ impl Replicas {
         let mut folder = self.folder.lock();
         let folder = match &mut *folder {
             Some(folder) => folder,
-            none => none.insert(self.make_folder()?),
+            none => none.insert(CopiesFolder::make(&self.parent)?),
         };
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let directory = folder.path().join(number.to_string());
         Ok(Replica::new(source, directory))
-    }
-
-    fn make_folder(&self) -> Result<TempDir> {
-        self.remove_left_behind();
-        let made = tempfile::Builder::new()
-            .prefix(&format!("{PREFIX}{}-", std::process::id()))
-            .permissions(std::fs::Permissions::from_mode(0o700))
-            .tempdir_in(&self.parent);
-        made.map_err(|error| {
-            let text = format!(
-                "the folder of a reader's copies cannot be made ({error}): give another cache_dir"
-            );
-            Error::new(ErrorKind::Io, text).path(&self.parent)
-        })
-    }
-
-    /// Removes the folders of readers that were not closed before their process ended, as in
-    /// Spark's Python workers.
-    fn remove_left_behind(&self) {
-        let entries = std::fs::read_dir(&self.parent).into_iter().flatten();
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            let process = name
-                .to_str()
-                .and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
-            if let Some((process, _)) = process
-                && !Path::new("/proc").join(process).exists()
-                && let Err(error) = std::fs::remove_dir_all(entry.path())
-            {
-                log::debug!("{}: {error}", entry.path().display());
-            }
-        }
     }
 }

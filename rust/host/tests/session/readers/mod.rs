@@ -1,15 +1,14 @@
 //! Readers at a host: what they may read, and what they cannot disturb.
 
+mod copies;
 mod hostile;
 mod large_answers;
 mod many;
 mod many_keys;
 mod memory;
-mod old_epochs;
 mod priority;
 mod rights;
 mod several_hosts;
-mod staged_copies;
 mod uncommitted;
 
 use std::io::Write;

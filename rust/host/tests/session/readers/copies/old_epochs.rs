@@ -23,9 +23,10 @@ const COPIES: usize = 16 + 1;
 /// The copies in a reader's folder.
 fn copies(cache: &Path) -> usize {
     let readers = std::fs::read_dir(cache).unwrap();
-    readers
-        .map(|reader| std::fs::read_dir(reader.unwrap().path()).unwrap().count())
-        .sum()
+    let folders = readers.flat_map(|reader| std::fs::read_dir(reader.unwrap().path()).unwrap());
+    folders
+        .filter(|entry| entry.as_ref().unwrap().path().is_dir())
+        .count()
 }
 
 /// The bytes of the copies in a reader's folder.
