@@ -684,6 +684,8 @@ class StateReader:
         """Returns the newest final epoch; None before the first."""
     def report(self) -> str:
         """Returns the activity and the condition of each partition, as a JSON object."""
+    def newest_rewind_of(self, epoch: int) -> int:
+        """Returns the run of the newest rewind that took an epoch back; 0 if there is none."""
     def metrics(self) -> str:
         """Returns the figures of each state host that answers, as a JSON array."""
     def echo(self, operator: str, partition: int, payload: bytes) -> bytes | None:

@@ -134,6 +134,13 @@ class StateReader(AbstractContextManager["StateReader"]):
             )
         return epoch
 
+    def newest_rewind_of(self, epoch: int) -> int:
+        """Returns the run of the newest rewind that took an epoch back; 0 if there is none.
+
+        If it has changed since an epoch was read, the epoch has other rows now.
+        """
+        return self._connection.core.newest_rewind_of(epoch)
+
     @property
     def partitions(self) -> int:
         """How many partitions the state has."""

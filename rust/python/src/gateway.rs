@@ -2,7 +2,7 @@
 
 use crate::messages::log_to_python;
 use crate::process::Process;
-use crate::reader::{Cache, cache_settings, offline};
+use crate::reader_settings::{Cache, cache_settings, offline};
 use crate::run::{drop_without_gil, run};
 use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_gateway::{self as gateway, GatewaySettings, Limits, RootSettings, TlsFiles, Token};

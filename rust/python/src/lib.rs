@@ -23,6 +23,7 @@ mod messages;
 mod open_database;
 mod process;
 mod reader;
+mod reader_settings;
 mod run;
 mod serde;
 mod stores;

@@ -4,6 +4,7 @@ use crate::arrow::export::{ArrowBatch, ArrowReader};
 use crate::arrow::row::{is_plain, row_from_python, row_to_python};
 use crate::messages::log_to_python;
 use crate::process::Process;
+use crate::reader_settings::{Cache, cache_settings, offline};
 use crate::run::{drop_without_gil, run, run_attached};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -11,7 +12,7 @@ use arrow_schema::{Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use holdfast_host::net::read::json;
 use holdfast_host::protocol::{Epoch, IsolationLevel, PartitionId};
-use holdfast_host::reader::{self, AnswerState, CacheSettings, EpochSpan, Offline, ReadFrom};
+use holdfast_host::reader::{self, AnswerState, EpochSpan, ReadFrom};
 use holdfast_host::root::StorageOptions;
 use holdfast_host::tables::{FOUND, ReadCall, ReadRows};
 use parking_lot::Mutex;
@@ -19,7 +20,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use pyo3_arrow::PyRecordBatch;
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,34 +82,6 @@ fn closed() -> Error {
         ErrorKind::StoreClosed,
         "the reader is closed: connect again",
     )
-}
-
-/// The folder of a reader's copies, and the maximum of their bytes. Each is `None` for the default.
-pub type Cache = (Option<PathBuf>, Option<i64>);
-
-/// Returns where a reader's copies are, and how many bytes of the disk they may take.
-pub fn cache_settings((directory, bytes): Cache) -> Result<CacheSettings> {
-    let default = CacheSettings::default();
-    let bytes = bytes.map_or(Ok(default.bytes), |bytes| {
-        u64::try_from(bytes).map_err(|_| {
-            let text = format!("cache_bytes is {bytes}: give 0 or more");
-            Error::new(ErrorKind::InvalidValue, text)
-        })
-    })?;
-    Ok(CacheSettings { directory, bytes })
-}
-
-/// Parses the setting that says whether reads use copies.
-pub fn offline(text: &str) -> Result<Offline> {
-    match text {
-        "auto" => Ok(Offline::Auto),
-        "never" => Ok(Offline::Never),
-        "only" => Ok(Offline::Only),
-        other => {
-            let message = format!("offline is {other:?}: give \"auto\", \"never\" or \"only\"");
-            Err(Error::new(ErrorKind::InvalidValue, message))
-        }
-    }
 }
 
 fn read_from(py: Python<'_>, source: &ReadSource) -> PyResult<ReadFrom> {
@@ -184,6 +156,11 @@ impl StateReader {
 
     fn epoch(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         self.with(py, |reader| Ok(reader.epoch()?.map(|epoch| epoch.0)))
+    }
+
+    /// Returns the run of the newest rewind that took an epoch back; 0 if there is none.
+    fn newest_rewind_of(&self, py: Python<'_>, epoch: i64) -> PyResult<u64> {
+        self.with(py, |reader| Ok(reader.newest_rewind_of(Epoch(epoch))?.0))
     }
 
     /// Returns the figures of each state host that answers, as JSON.

@@ -81,10 +81,12 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         if start is None:
             # PySpark 4.0 and 4.1 pass no start. After a restart, this micro-batch may be the first
             # one or a later one: the offset fits both.
-            return self._begin(newest, None)
+            return self._with_rewind(self._begin(newest, None))
         if start["epoch"] is None:
-            return self._begin(newest, most)
-        return start if newest <= start["epoch"] else _limited(start["epoch"] + 1, newest, most)
+            return self._with_rewind(self._begin(newest, most))
+        if newest <= start["epoch"]:
+            return start
+        return self._with_rewind(_limited(start["epoch"] + 1, newest, most))
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Returns a task for each partition of the state; none if there are no rows.
@@ -98,17 +100,28 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
             return []
         # PySpark 4.0 and 4.1 name the start only here.
         self._check_taken_back(start, end["epoch"])
+        self._check_taken_back(end, end["epoch"])
         span = ChangesSpan.between(start, end)
         self._record(span.first)
         return self._changes.partitions(span)
 
-    def _check_taken_back(self, start: Offset | None, newest: int | None) -> None:
-        """Checks that the newest epoch is not before the last one that was read."""
-        read = None if start is None else start["epoch"]
-        if read is not None and (newest is None or newest < read):
+    def _with_rewind(self, offset: Offset) -> Offset:
+        """Returns an offset with the newest rewind that took its epoch back, 0 for none."""
+        epoch = offset["epoch"]
+        if epoch is None:
+            return offset
+        return {**offset, "rewind": self._changes.reader.newest_rewind_of(epoch)}
+
+    def _check_taken_back(self, offset: Offset | None, newest: int | None) -> None:
+        """Checks that the epoch of an offset was not taken back since."""
+        epoch = None if offset is None else offset["epoch"]
+        if offset is None or epoch is None:
+            return
+        is_there = newest is not None and newest >= epoch
+        if not is_there or self._changes.reader.newest_rewind_of(epoch) != offset["rewind"]:
             raise StateMismatchError(
-                f"{self._changes.options.root}: epoch {read} was read, and the newest is {newest}: "
-                "later epochs were taken back. Start with another checkpoint"
+                f"{self._changes.options.root}: the stream has read epoch {epoch}, and it was taken "
+                f"back since; the newest is {newest}. Start with another checkpoint"
             )
 
     def _record(self, epoch: int) -> None:

@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 use holdfast_core::Result;
 
 use super::change_stream::ChangeStream;
-use crate::protocol::{Epoch, PartitionId};
+use crate::protocol::{Epoch, PartitionId, RunNumber};
 use crate::reader::read_from::AnswerState;
 use crate::reader::row_stream::RowStream;
 use crate::reader::state_reader::StateReader;
@@ -45,6 +45,15 @@ impl StateReader {
         let known = self.catalog.renewed(&known)?;
         let oldest = self.root.log.first_before(newest)?;
         Ok(oldest.map(|oldest| oldest.max(known.entry.first_epoch)))
+    }
+
+    /// Returns the run of the newest rewind that took an epoch back; 0 if there is none. An epoch
+    /// that was read before has other rows if this has changed.
+    ///
+    /// # Errors
+    /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
+    pub fn newest_rewind_of(&self, epoch: Epoch) -> Result<RunNumber> {
+        self.root.log.newest_rewind_of(epoch)
     }
 
     /// Reads the changes of a table from the log. They are ordered by epoch, then by partition,

@@ -134,7 +134,15 @@ impl EpochLog {
     /// # Errors
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
     pub fn newest_rewind(&self) -> Result<RunNumber> {
-        Ok(self.marks.read()?.newest_of(Epoch(i64::MAX)))
+        self.newest_rewind_of(Epoch(i64::MAX))
+    }
+
+    /// Returns the run of the newest rewind that took an epoch back; 0 if there is none.
+    ///
+    /// # Errors
+    /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
+    pub fn newest_rewind_of(&self, epoch: Epoch) -> Result<RunNumber> {
+        Ok(self.marks.read()?.newest_of(epoch))
     }
 
     /// Returns the newest epoch in the log, read once in each run.
