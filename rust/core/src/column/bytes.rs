@@ -104,7 +104,7 @@ impl<'a> BytesColumn<'a> {
 
     /// Returns the bytes of a row; `None` is null.
     #[inline]
-    pub fn get(&self, row: usize) -> Option<&[u8]> {
+    pub fn get(&self, row: usize) -> Option<&'a [u8]> {
         match self {
             Self::Binary(array) => array.is_valid(row).then(|| array.value(row)),
             Self::LargeBinary(array) => array.is_valid(row).then(|| array.value(row)),

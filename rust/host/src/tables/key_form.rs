@@ -9,7 +9,7 @@ use holdfast_core::serde::{Serde, SerdeSide};
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::codec::float;
-use crate::codec::key::KeyCodec;
+use crate::codec::key::{KeyCodec, Keys};
 
 /// From this many keys on, a sort of the keys saves time.
 const MANY_KEYS: usize = 1000;
@@ -25,6 +25,32 @@ enum KeyEncoding {
     Columns(KeyCodec),
     /// One column with a user's serde; none: bytes.
     Serde(Option<Serde>),
+}
+
+/// The bytes of a batch's keys.
+pub enum EncodedKeys {
+    /// Keys of columns, and how many there are.
+    Columns(Keys, usize),
+    /// A column of bytes.
+    Bytes(ArrayRef),
+}
+
+impl EncodedKeys {
+    /// Returns the bytes of each key. With a serde, a null is no key.
+    ///
+    /// # Errors
+    /// `InvalidType` if a serde did not encode keys as bytes.
+    pub fn all(&self) -> Result<Vec<Option<&[u8]>>> {
+        Ok(match self {
+            // A group may have nulls in its key. Rows of other tables have none, so such a key
+            // finds none.
+            Self::Columns(keys, rows) => (0..*rows).map(|row| Some(keys.with_nulls(row))).collect(),
+            Self::Bytes(column) => {
+                let bytes = bytes_column(column.as_ref(), "keys")?;
+                (0..bytes.len()).map(|row| bytes.get(row)).collect()
+            }
+        })
+    }
 }
 
 impl KeyForm {
@@ -57,34 +83,20 @@ impl KeyForm {
         matches!(self.encoding, KeyEncoding::Columns(_))
     }
 
-    /// Encodes the leading columns of a batch as keys. With a serde, a null is no key.
+    /// Encodes the leading columns of a batch as keys.
     ///
     /// # Errors
     /// `InvalidType` names the column that has another type than the table's.
-    pub fn encode(&self, batch: &RecordBatch) -> Result<Vec<Option<Vec<u8>>>> {
+    pub fn encode(&self, batch: &RecordBatch) -> Result<EncodedKeys> {
         let columns = self.leading(batch, self.fields.len())?;
         Ok(match &self.encoding {
             KeyEncoding::Columns(codec) => {
-                let keys = codec.encode(&columns)?;
-                // A group may have nulls in its key. Rows of other tables have none, so such a key
-                // finds none.
-                (0..batch.num_rows())
-                    .map(|row| Some(keys.with_nulls(row).to_vec()))
-                    .collect()
+                EncodedKeys::Columns(codec.encode(&columns)?, batch.num_rows())
             }
             KeyEncoding::Serde(Some(serde)) => {
-                let encoded = serde.encode(&columns, SerdeSide::Key, "keys")?;
-                let bytes = bytes_column(encoded.as_ref(), "keys")?;
-                (0..bytes.len())
-                    .map(|row| bytes.get(row).map(<[u8]>::to_vec))
-                    .collect()
+                EncodedKeys::Bytes(serde.encode(&columns, SerdeSide::Key, "keys")?)
             }
-            KeyEncoding::Serde(None) => {
-                let bytes = bytes_column(columns[0].as_ref(), "keys")?;
-                (0..bytes.len())
-                    .map(|row| bytes.get(row).map(<[u8]>::to_vec))
-                    .collect()
-            }
+            KeyEncoding::Serde(None) => EncodedKeys::Bytes(Arc::clone(&columns[0])),
         })
     }
 
@@ -127,7 +139,8 @@ impl KeyForm {
             }
             KeyEncoding::Serde(_) => {
                 let keys = self.encode(&batch.slice(row, 1))?;
-                keys.into_iter().next().flatten().ok_or_else(|| {
+                let key = keys.all()?.first().copied().flatten().map(<[u8]>::to_vec);
+                key.ok_or_else(|| {
                     Error::new(
                         ErrorKind::InvalidValue,
                         "a bound of a range of keys is null",
@@ -208,7 +221,8 @@ mod tests {
     fn many_keys_are_read_in_their_order() {
         let form = KeyForm::columns(vec![Field::new("k", DataType::Utf8, false)]).expect("a type");
         let batch = names(5000);
-        let keys = form.encode(&batch).expect("encoded");
+        let encoded = form.encode(&batch).expect("encoded");
+        let keys = encoded.all().expect("bytes");
         let rows = form.ascending(&batch).expect("ordered");
         let ordered: Vec<_> = rows.iter().map(|row| &keys[*row as usize]).collect();
         assert!(ordered.is_sorted());

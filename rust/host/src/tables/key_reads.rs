@@ -8,6 +8,7 @@ use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
+use super::key_form::EncodedKeys;
 use super::read_call::ReadCall;
 use super::state_table::{EmitRows, StateTable, not_assembled};
 use super::store_handle::{Moments, StoreHandle, without_versions};
@@ -86,7 +87,8 @@ impl StateTable {
         let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
         while done < batch.num_rows() {
             let part = batch.slice(done, count.0.min(batch.num_rows() - done));
-            let mut keys = self.asked_keys(&part)?;
+            let encoded = self.key().encode(&part)?;
+            let mut keys = self.asked_keys(&encoded, &part)?;
             let moments = self.moments(call, &part)?;
             for (n, time) in moments.stored_times().iter().enumerate() {
                 keys[n] = keys[n].take().filter(|_| Some(*time) >= first);
@@ -99,7 +101,7 @@ impl StateTable {
             }
             done += keys.len();
             let most = found.most();
-            let rows = StoredRows::of_keys(&keys, &found.into_rows(), most);
+            let rows = StoredRows::of_keys(&keys, found.rows(), most);
             self.emit_found(Some((db, tx)), schema, &part, &rows, emit)?;
         }
         Ok(())
@@ -119,7 +121,8 @@ impl StateTable {
         if call.as_of.is_some() && !matches!(self.kind(), StoreKind::Versioned { .. }) {
             return Err(without_versions());
         }
-        let keys = self.asked_keys(batch)?.into_iter();
+        let encoded = self.key().encode(batch)?;
+        let keys = self.asked_keys(&encoded, batch)?.into_iter();
         Ok(StoredKeys {
             keys: keys.map(|key| key.map(ByteBuf::from)).collect(),
             moments: self.moments(call, batch)?,
@@ -153,6 +156,7 @@ impl StateTable {
         (batch, keys): (&RecordBatch, &StoredKeys),
         found: &[Option<FoundRow>],
     ) -> Result<Vec<RecordBatch>> {
+        let found = found.iter().map(|row| row.as_ref().map(FoundRow::parts));
         let rows = StoredRows::of_keys(&keys.keys, found, usize::MAX);
         let mut batches = Vec::new();
         let schema = self.schema_of(call)?;
@@ -186,9 +190,13 @@ impl StateTable {
         Ok(())
     }
 
-    /// Encodes keys. A key with a null moment is none: it finds nothing.
-    fn asked_keys(&self, batch: &RecordBatch) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut keys = self.key().encode(batch)?;
+    /// Returns the keys of a batch. A key with a null moment is none: it finds nothing.
+    fn asked_keys<'a>(
+        &self,
+        encoded: &'a EncodedKeys,
+        batch: &RecordBatch,
+    ) -> Result<Vec<Option<&'a [u8]>>> {
+        let mut keys = encoded.all()?;
         if matches!(self.kind(), StoreKind::Versioned { .. })
             && let Some(as_of) = batch.columns().get(self.key().fields().len())
         {

@@ -1,5 +1,7 @@
 //! Rows as a store has them: bytes and times.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::memory::budget::Share;
@@ -88,9 +90,9 @@ impl Default for StoredRows {
 
 impl StoredRows {
     /// Rows of keys, one for each.
-    pub fn of_keys(
+    pub fn of_keys<'a>(
         keys: &[Option<impl AsRef<[u8]>>],
-        found: &[Option<FoundRow>],
+        found: impl Iterator<Item = Option<FoundParts<'a>>>,
         most_bytes: usize,
     ) -> Self {
         let mut rows = Self {
@@ -100,7 +102,7 @@ impl StoredRows {
         for (key, found) in keys.iter().zip(found) {
             let key = key.as_ref().map_or(&[][..], AsRef::as_ref);
             match found {
-                Some(row) => rows.push(key, Some(&row.value), row.times),
+                Some((value, times)) => rows.push(key, Some(value), times),
                 None => rows.push(key, None, RowTimes::default()),
             }
         }
@@ -173,9 +175,21 @@ pub struct FoundRow {
     times: RowTimes,
 }
 
+/// The value of a row that was found, and its times.
+pub type FoundParts<'a> = (&'a [u8], RowTimes);
+
+impl FoundRow {
+    /// The value and the times.
+    pub fn parts(&self) -> FoundParts<'_> {
+        (&self.value, self.times)
+    }
+}
+
 /// What a read of keys has found, by the number of the key.
 pub struct FoundRows {
-    rows: Vec<Option<FoundRow>>,
+    /// End to end, in the order in which they were found.
+    values: Vec<u8>,
+    rows: Vec<Option<(Range<usize>, RowTimes)>>,
     most: usize,
     bytes: usize,
 }
@@ -185,6 +199,7 @@ impl FoundRows {
     /// The value of a single key is always stored.
     pub fn new(keys: usize, most: usize) -> Self {
         Self {
+            values: Vec::new(),
             rows: vec![None; keys],
             most: if keys == 1 { usize::MAX } else { most },
             bytes: 0,
@@ -195,8 +210,9 @@ impl FoundRows {
     pub fn set(&mut self, key: usize, value: &[u8], times: RowTimes) {
         self.bytes = self.bytes.saturating_add(value.len());
         if self.bytes <= self.most {
-            let value = value.to_vec();
-            self.rows[key] = Some(FoundRow { value, times });
+            let start = self.values.len();
+            self.values.extend_from_slice(value);
+            self.rows[key] = Some((start..self.values.len(), times));
         }
     }
 
@@ -216,8 +232,18 @@ impl FoundRows {
     }
 
     /// The rows, one for each key.
+    pub fn rows(&self) -> impl Iterator<Item = Option<FoundParts<'_>>> {
+        let rows = self.rows.iter().map(Option::as_ref);
+        rows.map(|row| row.map(|(range, times)| (&self.values[range.clone()], *times)))
+    }
+
+    /// The rows, each with a value of its own.
     pub fn into_rows(self) -> Vec<Option<FoundRow>> {
-        self.rows
+        let own = |(value, times): FoundParts<'_>| FoundRow {
+            value: value.to_vec(),
+            times,
+        };
+        self.rows().map(|row| row.map(own)).collect()
     }
 }
 
