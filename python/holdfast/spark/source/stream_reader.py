@@ -120,8 +120,8 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         is_there = newest is not None and newest >= epoch
         if not is_there or self._changes.reader.newest_rewind_of(epoch) != offset["rewind"]:
             raise StateMismatchError(
-                f"{self._changes.options.root}: the stream has read epoch {epoch}, and it was taken "
-                f"back since; the newest is {newest}. Start with another checkpoint"
+                f"{self._changes.options.root}: the stream has read epoch {epoch}, and it was "
+                f"taken back since; the newest is {newest}. Start with another checkpoint"
             )
 
     def _record(self, epoch: int) -> None:
