@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Calls of each reader if no close ends them.
 const CALLS: u32 = 2_000;
 
-/// Reads until the store is closed; each call waits, inside, for the other reader's next call.
-/// Returns the number of calls that succeeded.
+/// Reads until the store is closed, at most [`CALLS`] times. Call `n` does not end before the other
+/// reader has begun its call `n + ahead`. Returns the number of calls that succeeded.
 fn read_in_turns(db: &Database, begun: [&AtomicU32; 2], ahead: u32) -> u32 {
     let [mine, others] = begun;
     let mut done = 0;
@@ -43,7 +43,7 @@ fn read_in_turns(db: &Database, begun: [&AtomicU32; 2], ahead: u32) -> u32 {
 }
 
 /// Each reader begins a call before the other's call ends, so the database is never without a call.
-/// Once, a close waited for both readers' last calls.
+/// `close` must not wait for the last call of a reader.
 #[test]
 fn close_ends_readers_whose_calls_overlap() {
     let dir = tempfile::tempdir().unwrap();

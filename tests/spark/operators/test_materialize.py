@@ -42,7 +42,8 @@ def test_with_a_history_late_rows_within_it_are_returned(stream: Stream):
     "options", [{}, {"on": "since"}, {"on": "since", "history_retention": "10 seconds"}]
 )
 def test_order_by_decides_between_rows_of_one_key_and_time(stream: Stream, options: dict):
-    # Content would order a delete first, but `order_by` compares its column in deletes, too.
+    # Without `order_by`, a delete is before the other rows of its key and time. With it, a delete
+    # is compared by these columns, like any other row.
     stream.batch(
         right=[
             ("k", 5, None, 2),

@@ -1,6 +1,6 @@
 """100 readers beside a query whose processes are killed at random.
 
-Killed are its driver, its executors, its state hosts, a gateway, and the readers themselves.
+The test kills the query's driver, executors and state hosts, a gateway, and the readers.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ SUPPORT = Path(__file__).parents[1] / "support"
 MINUTES = float(os.environ.get("READING_MINUTES", "5"))
 READERS = 100
 PROCESSES = 4
-# Two executors: partitions move between their hosts. A driver does not give up on executors.
+# With two executors, partitions move between their hosts. The driver replaces each executor that
+# ends, without a limit.
 MASTER = "local-cluster[2,1,1024]"
 SETTINGS = {"spark.deploy.maxExecutorRetries": "-1", "spark.task.maxFailures": "100"}
 KINDS = ("keys", "key", "scan", "versions", "as_of", "old")
 
 
 class GatewayProcess:
-    """A gateway, which is started again at the address at which it was killed."""
+    """A gateway. When it is started again, it has the same address."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +67,7 @@ class ReaderProcess:
     def __init__(self, folder: Path, seed: int, gateway: GatewayProcess | None) -> None:
         self.log = folder / f"readers-{seed}"
         self.gateway = gateway
-        # The readers never pause: without this the query would hardly get on.
+        # The readers never pause. At the usual priority they would leave the query too little time.
         script = ["nice", "-n", "19", sys.executable, str(SUPPORT / "reader_process.py")]
         arguments = [str(root(folder)), str(READERS // PROCESSES), str(seed)]
         if gateway is not None:
@@ -138,7 +139,7 @@ def test_every_answer_is_the_state_of_the_epoch_that_it_names(
         return Driver(tmp_path, MASTER, SETTINGS, job=job, environment=home)
 
     def go_on(seconds: float) -> None:
-        """Feeds the query, and looks at the readers."""
+        """Writes the input of the query, and checks the readers."""
         nonlocal written
         until = time.monotonic() + seconds
         while True:
@@ -175,7 +176,7 @@ def test_every_answer_is_the_state_of_the_epoch_that_it_names(
             if fault not in ("readers", "gateway") and (
                 not running or committed(tmp_path) < begun + 5
             ):
-                continue  # it is still at its start
+                continue  # the driver has only just started
             done[fault] += 1
             if fault == "hosts":
                 send(signal.SIGKILL, sum(running.values(), []))

@@ -1,4 +1,4 @@
-"""Keys and values of each type that Spark has, in the tables of a stopped query."""
+"""Keys and values of Spark's types, in the tables of a stopped query."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_one_row_has_the_values_and_types_that_arrow_gives(stream: Stream):
     stream.run(hfs.materialize(frame, by="k", name="table", state=stream.state()))
     table = connect(stream)["table"]
     names = [name for name in table.schema.names if name != "k"]
-    # Also each column alone: pyarrow makes the whole row if it must make one value.
+    # Each column is also read alone: if one value of a row needs pyarrow, pyarrow makes them all.
     for columns in (names, *([name] for name in names)):
         for key in ("a", "null"):
             [expected] = table.get_batch([key], columns=columns).to_pylist()

@@ -1,4 +1,4 @@
-"""Timers on a store with small pages, as a state host's are for large keys."""
+"""Timers on a store with small pages: the pages of a state host are small if keys are large."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEYS = pa.schema([("k", pa.string())])
 
 
 class Store:
-    """A key-value store in memory, whose pages have `page` rows."""
+    """A key-value store in memory, whose pages have at most `page` rows."""
 
     page = 2
 
@@ -37,7 +37,7 @@ class Store:
         for at in range(0, len(keys), size):
             self.messages += 1
             yield pa.record_batch({"key": keys[at : at + size]})
-        self.messages += 1  # the answer that there are no more is a message, too
+        self.messages += 1  # the answer that there are no more pages is a message, too
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_timers_set_while_others_fire_need_no_extra_page(due: timers.Timers):
     for _, at in due.fire():
         if at < 50:
             due.set("a", at + 1)
-    assert due.store.messages == 2, "a page, and that it is the last"  # type: ignore[attr-defined]
+    assert due.store.messages == 2, "a page, and the end"  # type: ignore[attr-defined]
 
 
 def test_the_stream_time_is_the_row_that_the_state_host_reads(due: timers.Timers):

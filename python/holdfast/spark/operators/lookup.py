@@ -60,7 +60,7 @@ def lookup(
     about 25,000 rows reads the newest epoch. The driver chooses the epoch of a stream's
     micro-batch, so executors connect to the driver's host.
 
-    The types of the key's columns are those of the table; a smaller integer, or a float for a
+    The columns must have the types of the table's key; a smaller integer, or a float for a
     double, also fits.
 
     Raises `StateMismatchError` if there is no such table, `ValueError` or `TypeError` for an

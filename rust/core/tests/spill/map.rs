@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn key(n: u8) -> Vec<u8> {
-    // Of many lengths; some are prefixes of others.
+    // Keys have three lengths, and some are prefixes of others.
     [b"k".as_slice(), &[n / 3], &vec![7; usize::from(n % 3)]].concat()
 }
 
@@ -63,8 +63,8 @@ fn stage(db: &Database, tx: &mut Transaction, rows: &mut Rows, puts: &[(u8, Opti
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// A transaction that spills at every row, at some rows or never returns what a map returns.
-    /// The views of readers do not change.
+    /// A transaction returns what a map returns, whether it spills at every row, at some rows or
+    /// never. The views of readers do not change.
     #[test]
     fn spilling_transaction_reads_like_a_map(
         steps in prop::collection::vec(step(), 1..40),
@@ -139,7 +139,8 @@ proptest! {
                     let expected: BTreeMap<_, _> = puts.iter()
                         .map(|(n, value)| (key(*n), bytes(*value))).collect();
                     prop_assert_eq!(changes, expected);
-                    // Otherwise the open transaction would be based on an older state.
+                    // Commits only if nothing is staged: the open transaction would be based on an
+                    // older state.
                     if staged == committed {
                         db.rollback().unwrap();
                         db.commit_transaction(tx, Commit::default()).unwrap();

@@ -1,7 +1,7 @@
 //! `ahead/<operator>/<epoch>.<partition>.arrow`: rows beyond `max_ahead`, written for inspection.
 //!
-//! The rows of an attempt are first an object of the log, beside the attempt's chunks, and its head
-//! names them. They are published in `ahead/` once the head is valid.
+//! The rows of an attempt are first put into the log, as an object beside the attempt's chunks. The
+//! attempt's head names this object. The rows are published in `ahead/` once the head is valid.
 
 use std::fs::File;
 use std::io::Seek;
@@ -57,13 +57,13 @@ impl FarFutureRows {
     }
 
     /// Publishes the far-future rows of the newest run's head as the file of a partition and epoch.
-    /// Returns the file; none if that head has no such rows, or if the log of the epoch was
-    /// trimmed.
+    /// Returns the file; none if that head has no such rows, or if the epoch was rewound or its log
+    /// was trimmed.
     ///
     /// Call it once the caller's head `object` is valid. `staged`: the caller's own rows; `folder`:
     /// the place of a temporary copy of another attempt's rows. A newer run or a rewind may come
-    /// between the read of the head and the write of the file. So the heads are listed again
-    /// afterwards, until they are the same.
+    /// between the read of the head and the write of the file. So the heads are listed again after
+    /// the write, and all of this is repeated until the newest head has not changed.
     ///
     /// # Errors
     /// `Restore` for a damaged head or if the log has lost its rows; `Io` if the disk fails.
@@ -132,7 +132,8 @@ impl FarFutureRows {
         Ok(objects)
     }
 
-    /// Returns the newest run's head in force of an operator's partition.
+    /// Returns the newest run's head of the operator and partition of `object`. Heads that a rewind
+    /// took back do not count.
     fn newest_head(&self, epoch: Epoch, object: &ObjectId) -> Result<Option<ObjectId>> {
         let mut heads = self.log.files_in_force(epoch)?.heads;
         heads.retain(|head| {
@@ -150,7 +151,7 @@ impl FarFutureRows {
         self.objects.put_open(name, file, &place)
     }
 
-    /// Copies another attempt's rows. They may be larger than the memory.
+    /// Copies another attempt's rows, through a file: they may not fit into memory.
     fn copy(
         &self,
         (epoch, object): (Epoch, &ObjectId),
@@ -160,15 +161,15 @@ impl FarFutureRows {
     ) -> Result<()> {
         let lost = |what: &str| {
             let text = format!(
-                "{}, the far-future rows that a head of the log names, {what}. Restore it from a \
-                 backup of the root",
+                "a head of the log names {} as its far-future rows, but this object {what}. \
+                 Restore it from a backup of the root",
                 self.objects.place(name).display()
             );
             Error::new(ErrorKind::Restore, text)
         };
         // The run is not compared: a copy of an older run's head names that run's rows.
         if !name.starts_with(&names::chunks_of(epoch, &object.operator, object.partition)) {
-            return Err(lost("is of another object"));
+            return Err(lost("belongs to another operator, partition or epoch"));
         }
         let file = tempfile::tempfile_in(folder).map_err(|error| os("write", folder, &error))?;
         if !self.objects.get_open(name, &file, folder)? {
@@ -228,8 +229,8 @@ mod tests {
         }
     }
 
-    /// What is published after the first run publishes its rows, while other processes make these
-    /// changes.
+    /// Publishes the rows of the first run while other processes make these changes. Returns the
+    /// content of the published file.
     fn published(changes: Vec<ConcurrentChange>) -> Option<Vec<u8>> {
         let store = Arc::new(FaultyStore::new(Fault::None));
         let root = Root::over(

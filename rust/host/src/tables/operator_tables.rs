@@ -12,7 +12,7 @@ use crate::codec::column::Column;
 use crate::operator::aggregate::StoredGroups;
 use crate::root::{PayloadSchema, RecordedOperator, StoredStore, descriptor_bytes};
 
-/// The beginning of the names of a processor's stores that are not the user's.
+/// The prefix of the names of a processor's internal stores.
 const OWN_STORE: &str = "holdfast.";
 
 /// Which payload columns a store's rows have.
@@ -26,11 +26,12 @@ enum Side {
 
 /// Returns the tables of an operator.
 ///
-/// Stores with internal rows are left out: those that wait for other rows, and those that only an
+/// Stores with internal rows are left out: rows that wait for other rows, and rows that only the
 /// operator's own code can interpret.
 ///
 /// # Errors
-/// `Restore` for a column's type that cannot be read, `Serialization` for a serde's description.
+/// `Restore` if a column's type cannot be read; `InvalidValue` or `Serialization` if a serde's
+/// descriptor cannot be read.
 pub fn operator_tables(operator: &RecordedOperator) -> Result<Vec<StateTable>> {
     let tables = operator.stores().iter().map(|store| {
         let table = match (operator.meta.kind.as_str(), store.name.as_str()) {
@@ -89,7 +90,7 @@ fn time_table(operator: &RecordedOperator, store: &StoredStore) -> Result<StateT
     ))
 }
 
-/// The groups of an aggregation; none if only the operator's own code can make their results.
+/// The table of an aggregation's groups; none if a reader cannot compute their results.
 fn group_table(operator: &RecordedOperator, store: &StoredStore) -> Result<Option<StateTable>> {
     let meta = &operator.meta;
     let setting = |name: &str| meta.settings.get(name).and_then(Value::as_i64);

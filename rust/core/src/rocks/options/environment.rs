@@ -20,7 +20,11 @@ pub struct Environment {
 type SyncPath = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 impl Environment {
-    /// Files in memory, freed with the last database that uses them. Paths in it must be absolute.
+    /// Makes a file system in memory. Its files are freed with the last database that uses it. Its
+    /// paths must be absolute.
+    ///
+    /// # Errors
+    /// Those of RocksDB.
     pub fn in_memory() -> Result<Self> {
         let env = rust_rocksdb::Env::mem_env()
             .map_err(|e| failure("making a file system in memory", Path::new(""), e))?;
@@ -36,7 +40,7 @@ impl Environment {
         self.in_memory
     }
 
-    /// Takes over a `rocksdb_env_t` of RocksDB's C interface.
+    /// Takes ownership of a `rocksdb_env_t` of RocksDB's C interface.
     ///
     /// # Safety
     /// `raw` points to a live environment, and no other code destroys it.
@@ -50,7 +54,7 @@ impl Environment {
         }
     }
 
-    /// Also calls `sync` when files and directories outside RocksDB are synced.
+    /// Also calls `sync` when Holdfast itself syncs a file or a directory of the database.
     #[must_use]
     pub fn with_sync(mut self, sync: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         self.sync = Some(Arc::new(sync));

@@ -1,8 +1,8 @@
 //! One session of an as-of join.
 //!
-//! Right rows are versions in a versioned store, left rows are reads of it as of their time. Both
-//! go through one `apply_batch` in event time, right rows before left ones at equal times, so the
-//! result does not depend on the order in which the shuffle delivered them.
+//! A right row is a put into a versioned store. A left row is a read of this store as of the row's
+//! time. `apply_batch` applies both in the order of event time. At equal times, right rows come
+//! first. So the result does not depend on the order in which the shuffle delivered the rows.
 
 use arrow_schema::Schema;
 use holdfast_core::{Database, Result, StoreKind, StoreSpec, Transaction};
@@ -33,7 +33,7 @@ impl OperatorSpec for AsofJoinSpec {
         let layout = InputLayout::new("join_asof", &self.rows, schema)?;
         let plan = AsofJoinPlan::new(self, &layout)?;
         Ok(Box::new(AsofJoin {
-            // Only left rows that may have to wait need their payloads.
+            // The payloads of left rows are needed only if left rows may have to wait.
             rows: InputRows::with_payloads(layout, plan.waits, true),
             plan,
             counts: Counts::default(),
@@ -52,7 +52,7 @@ impl OperatorSpec for AsofJoinSpec {
         let table = StoreKind::versioned(self.history_retention);
         let mut stores = vec![StoreSpec::new(TABLE, table)];
         if self.grace > 0 {
-            // The store drops exactly the rows that go out.
+            // The store drops exactly the rows that no longer wait.
             stores.push(StoreSpec::new(WAITING, by_time(self.grace, 0)));
         }
         stores

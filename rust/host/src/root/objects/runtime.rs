@@ -13,7 +13,7 @@ static RUNTIME: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
 /// Runs a future to its end on this thread.
 ///
 /// # Errors
-/// `Io` where the runtime's threads cannot be started.
+/// `Io` if the runtime's threads cannot be started.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
     Ok(runtime()?.block_on(future))
 }
