@@ -116,7 +116,8 @@ class State:
         self.partitions: Final = partitions
         self.settings: Final[dict[str, Any]] = {
             "memory": _bytes(memory),
-            "uncommitted_max_bytes": uncommitted_max_bytes,
+            # The host gives a transaction at least 1 MiB of memory, unless this is less.
+            "uncommitted_max_bytes": min(uncommitted_max_bytes, _bytes(memory) // 4),
             "retain_epochs": retain_epochs,
             "max_follower_lag": max_follower_lag,
             "snapshot_interval": duration_micros(snapshot_interval, "snapshot_interval"),

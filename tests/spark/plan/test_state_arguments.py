@@ -146,6 +146,11 @@ def test_rocksdb_options_and_flush_bounds_reach_the_databases(stream: Stream):
     assert max(text.count("flush_finished") for text in logs) >= 3
 
 
+def test_uncommitted_bytes_are_capped_at_a_quarter_of_the_memory(tmp_path: Path):
+    assert hfs.State(str(tmp_path), memory="64m").settings["uncommitted_max_bytes"] == 16 << 20
+    assert hfs.State(str(tmp_path), memory="512m").settings["uncommitted_max_bytes"] == 64 << 20
+
+
 def test_a_root_is_created_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     state = hfs.State("some/where")
