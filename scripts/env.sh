@@ -58,8 +58,8 @@ fi
 # Local Spark binds and advertises the loopback address, so that no test depends on the machine's network.
 export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
 
-# Spark starts a Python process for each task at a time, and tests start hundreds. Without the compiled files of packages
-# the imports of one take 3 s in place of 1 s.
+# Spark starts a Python process for each running task, and tests start hundreds. Without compiled files the imports of one
+# take 3 s instead of 1 s.
 unset PYTHONDONTWRITEBYTECODE
 
 export VIRTUAL_ENV=$venv PATH=$venv/bin:$PATH

@@ -137,7 +137,7 @@ class StateReader(AbstractContextManager["StateReader"]):
     def newest_rewind_of(self, epoch: int) -> int:
         """Returns the run of the newest rewind that took an epoch back; 0 if there is none.
 
-        If it has changed since an epoch was read, the epoch has other rows now.
+        If it has changed since an epoch was read, the rows that were read no longer count.
         """
         return self._connection.core.newest_rewind_of(epoch)
 

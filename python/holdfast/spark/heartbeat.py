@@ -98,7 +98,7 @@ class _Clock(SimpleDataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         # Spark does not log it. A replay of the first micro-batch asks for it again, in another
-        # process, and has to get the same one to have the same rows.
+        # process. The offset must be the same, or the replay has other rows.
         return {HEARTBEAT: 0, "idle_after": 0, "started": 0}
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:

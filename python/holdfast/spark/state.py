@@ -98,7 +98,7 @@ class State:
                 "'at_least_once'"
             )
         check_choice("default_isolation_level", default_isolation_level, IsolationLevel)
-        if _is_no_int(uncommitted_max_bytes) or not 0 < uncommitted_max_bytes < 1 << 63:
+        if _is_no_int(uncommitted_max_bytes) or uncommitted_max_bytes <= 0:
             raise ValueError(
                 f"uncommitted_max_bytes={uncommitted_max_bytes!r}: give a number of bytes above "
                 "zero"

@@ -24,7 +24,6 @@ from holdfast.errors import HoldfastError, UnsupportedOperationError
         ({"memory": "0m"}, r"memory='0m'"),
         ({"memory": "512"}, r"memory='512': give a size such as \"512m\" or \"2g\", with its unit"),
         ({"uncommitted_max_bytes": 0}, r"uncommitted_max_bytes=0"),
-        ({"uncommitted_max_bytes": 1 << 63}, r"uncommitted_max_bytes=9223372036854775808"),
         (
             {"processing_guarantee": "twice"},
             r"processing_guarantee='twice': there are 'exactly_once' and",

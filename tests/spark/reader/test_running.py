@@ -302,6 +302,10 @@ def test_lookup_adds_the_row_of_each_key(stream: Stream, spark):
             hfs.lookup(orders, stream.address, "table", as_of="since", **asked)
         with pytest.raises(ValueError, match="column 'n' is int, .* 'k' is string: cast"):
             hfs.lookup(orders, stream.address, "table", **{**asked, "on": "n"})
+        for kind in ("timestamp_ntz", "date", "bigint"):
+            other = orders.withColumn("t", F.col("t").cast(kind))
+            with pytest.raises(ValueError, match="as_of: column 't' is .* is timestamp: cast"):
+                hfs.lookup(other, stream.address, "table", as_of="t", **asked)
         collated = orders.withColumn("currency", F.collate("currency", "UTF8_LCASE"))
         with pytest.raises(ValueError, match="is string collate UTF8_LCASE"):
             hfs.lookup(collated, stream.address, "table", **asked)

@@ -13,7 +13,8 @@ from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp, timestamp_micros
 from holdfast.spark.plan.epoch_chooser import chosen_epoch
-from holdfast.spark.plan.schema import arrow_type, is_collated
+from holdfast.spark.plan.schema import contains, is_collated, nullable
+from holdfast.spark.source.spark_types import spark_schema
 from holdfast.spark.spark_session import is_connect
 from holdfast.spark.worker.garbage import leave_out_modules
 from holdfast.spark.worker.lookup.chosen_epoch import ChosenEpoch
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = "__holdfast_epoch"
 """The column that gives each task the epoch that it reads."""
+
+_WIDENING: Final = (
+    (sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType),
+    (sql.FloatType, sql.DoubleType),
+)
+"""Types whose values are also values of the types after them."""
 
 
 def lookup(
@@ -61,7 +68,8 @@ def lookup(
     micro-batch, so executors connect to the driver's host.
 
     The columns must have the types of the table's key; a smaller integer, or a float for a
-    double, also fits.
+    double, also fits. A column `as_of` has the type of the table's time. Spark's cast of a date or
+    a `timestamp_ntz` to a timestamp uses the session's time zone.
 
     Raises `StateMismatchError` if there is no such table, `ValueError` or `TypeError` for an
     argument that does not fit the frame or the table.
@@ -134,6 +142,8 @@ class _LookUp:
                 )
         for key, name in keys.items():
             _check_key(df.schema[name], table.schema.field(key))
+        if as_of is not None and table.kind != "versioned":
+            raise ValueError(f"as_of: the table {table.operator}.{table.store} has no versions")
         if isinstance(as_of, str):
             _check_time(df.schema[as_of], table)
         self._table: Final = table
@@ -197,30 +207,36 @@ def _check_key(column: sql.StructField, key: "pyarrow.Field") -> None:
     pyarrow would cast them. A double cast to a float finds the row of another number, and a number
     too large for an integer ends the stream.
     """
-    import pyarrow as pa
-
-    given, wanted = arrow_type(column.dataType, column.name), key.type
-    is_wider = (
-        (pa.types.is_signed_integer(given) and pa.types.is_signed_integer(wanted))
-        or (pa.types.is_floating(given) and pa.types.is_floating(wanted))
-    ) and given.bit_width <= wanted.bit_width
-    if is_collated(column.dataType) or not (given == wanted or is_wider):
+    given, wanted = nullable(column.dataType), nullable(_spark_type(key))
+    is_wider = any(
+        type(given) in kinds[: kinds.index(type(wanted)) + 1]
+        for kinds in _WIDENING
+        if type(wanted) in kinds
+    )
+    if contains(given, is_collated) or not (given == wanted or is_wider):
         raise ValueError(
-            f"on: column {column.name!r} is {column.dataType.simpleString()}, and the table's key "
-            f"column {key.name!r} is {wanted}: cast the frame's column to this type"
+            f"on: column {column.name!r} is {given.simpleString()}, and the table's key column "
+            f"{key.name!r} is {wanted.simpleString()}: cast the frame's column to this type"
         )
 
 
 def _check_time(column: sql.StructField, table: StateTable) -> None:
-    """Raises `ValueError` for a column that is no time of the versioned table's kind.
+    """Raises `ValueError` for a column that has not the type of the versioned table's time.
 
     pyarrow would take a date or a time without a zone as a time in UTC, and an integer as
     microseconds: the rows of another moment would be found.
     """
     # A versioned table has its two times after the key.
-    wanted = table.schema.field(len(table.key))
-    if table.kind == "versioned" and arrow_type(column.dataType, column.name) != wanted.type:
+    time = table.schema.field(len(table.key))
+    wanted = _spark_type(time)
+    if column.dataType != wanted:
         raise ValueError(
             f"as_of: column {column.name!r} is {column.dataType.simpleString()}, and the table's "
-            f"{wanted.name} is {wanted.type}: cast the frame's column to this type"
+            f"{time.name} is {wanted.simpleString()}: cast the frame's column to this type"
         )
+
+
+def _spark_type(field: "pyarrow.Field") -> sql.DataType:
+    import pyarrow as pa
+
+    return spark_schema(pa.schema([field]))[0].dataType

@@ -69,7 +69,7 @@ def _same(one: "pyarrow.Array", other: "pyarrow.Array") -> "pyarrow.Array":
     if types.is_nested(one.type):
         # pyarrow has no comparison of nested values.
         pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
-        return arrow().array([_is_same(*pair) for pair in pairs])
+        return arrow().array([_is_same(*pair) for pair in pairs], arrow().bool_())
     same = compute.fill_null(compute.equal(one, other), fill_value=False)
     same = compute.or_(same, compute.and_(compute.is_null(one), compute.is_null(other)))
     if types.is_floating(one.type):

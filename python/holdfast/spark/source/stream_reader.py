@@ -1,4 +1,7 @@
-"""Follows the changes of a table as a stream: an offset is the last epoch that was read."""
+"""Follows the changes of a table as a stream.
+
+An offset is the last epoch that was read, with the newest rewind that took it back.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -120,8 +123,8 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         is_there = newest is not None and newest >= epoch
         if not is_there or self._changes.reader.newest_rewind_of(epoch) != offset["rewind"]:
             raise StateMismatchError(
-                f"{self._changes.options.root}: the stream has read epoch {epoch}, and it was "
-                f"taken back since; the newest is {newest}. Start with another checkpoint"
+                f"{self._changes.options.root}: epoch {epoch} is in the stream's checkpoint, and "
+                "it was taken back since. Start with another checkpoint"
             )
 
     def _record(self, epoch: int) -> None:

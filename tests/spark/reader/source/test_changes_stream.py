@@ -12,6 +12,7 @@ import pytest
 from drivers import Driver, wait
 from processors import OUT, Latest, LatestOfStruct
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from streams import KEYS, Stream, at
 
 import holdfast as hf
@@ -153,9 +154,21 @@ def test_the_versions_of_nested_keys_come_with_their_deletes(stream: Stream, tmp
         name="keys",
     )
     stream.run(frame)
+    # Of the partitions, some have one version and some several.
     (found,) = Follower(stream, tmp_path / "follower", table="keys.versions").run()
     of_b = [(t.astimezone(at(0).tzinfo), value) for _, key, t, value, _ in found if key.of.k == "b"]
     assert sorted(of_b) == [(at(0), 2), (at(2), None), (at(3), 8)]
+    key = F.struct(F.struct("k", F.lit(float("nan")).alias("n")).alias("of"))
+    orders = stream.spark.createDataFrame([("d",), ("zz",)], "k string").withColumn("key", key)
+    joined = hfs.lookup(
+        orders,
+        stream.address,
+        "keys",
+        on="key",
+        columns=["value"],
+        storage_options=stream.options.get("storage_options"),
+    )
+    assert {row.k: row.value for row in joined.collect()} == {"d": 5, "zz": None}
 
 
 def test_the_first_micro_batch_is_repeated_as_it_was(stream: Stream, tmp_path):
@@ -236,12 +249,16 @@ def test_epochs_that_were_taken_back_end_the_stream(stream: Stream, tmp_path):
     for name, value in stream.options.get("storage_options", {}).items():
         arguments += ["--storage-option", f"{name}={value}"]
     assert main(arguments) == 0
-    with pytest.raises(Exception, match="epoch 2, and it was taken back since; the newest is 1"):
+    with pytest.raises(
+        Exception, match="epoch 2 is in the stream.s checkpoint, and it was taken back"
+    ):
         follower.run()
     # The query computes epoch 2 again, with other rows, and goes on.
     epochs(stream, [("z", 9)], [("y", 9)], first=3)
     stream.run(latest(stream))
-    with pytest.raises(Exception, match="epoch 2, and it was taken back since; the newest is 4"):
+    with pytest.raises(
+        Exception, match="epoch 2 is in the stream.s checkpoint, and it was taken back"
+    ):
         follower.run()
     later = Follower(stream, tmp_path / "later").run()
     assert ("z", 9) in [(key, value) for _, key, value, _ in later[0]]
@@ -312,7 +329,7 @@ def test_a_pyspark_that_does_not_say_where_the_stream_is(stream: Stream):
     assert restarted.partitions({"epoch": 2, "rewind": 0}, restarted.latestOffset()) == []
     first = {"epoch": 0, "rewind": 0}
     assert restarted.partitions(first, first) == []
-    with pytest.raises(StateMismatchError, match="epoch 3, and it was taken back since; .* is 2"):
+    with pytest.raises(StateMismatchError, match="epoch 3 is in the stream.s checkpoint"):
         another = ChangesStreamReader(changes)
         another.partitions({"epoch": 3, "rewind": 0}, another.latestOffset())
     # From here on it knows.
