@@ -118,7 +118,8 @@ impl KeyReads {
         })
     }
 
-    /// Begins another read of the keys that wait, if there are some and few reads run.
+    /// Begins another read of the keys that wait, if there are some and fewer than [`MOST_READS`]
+    /// run.
     fn begin_beside(self: &Arc<Self>, kind: &Arc<ReadKind>) {
         let mut queues = self.queues.lock();
         if let Some(queue) = queues.get_mut(kind)

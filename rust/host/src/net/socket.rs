@@ -75,15 +75,22 @@ fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
         None,
     )?;
     let stream = UnixStream::from(socket);
-    // The limit of writes is that of connects, too. It must not be zero.
-    stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))))?;
-    net::connect(&stream, &SocketAddrUnix::new(path)?).map_err(|error| match error {
-        Errno::AGAIN => io::Error::new(
-            io::ErrorKind::TimedOut,
-            "the state host accepts no connections",
-        ),
-        error => error.into(),
-    })?;
+    let address = SocketAddrUnix::new(path)?;
+    let until = Instant::now() + timeout;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        // `SO_SNDTIMEO` also limits `connect`. It must not be zero.
+        stream.set_write_timeout(Some(left.max(Duration::from_millis(1))))?;
+        match net::connect(&stream, &address) {
+            Ok(()) => break,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let text = "the state host accepts no connections";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
     stream.set_write_timeout(None)?;
     Ok(stream)
 }

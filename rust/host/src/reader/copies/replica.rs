@@ -73,15 +73,21 @@ impl Replica {
         self.is_damaged |= self.db.as_ref().is_some_and(|own| Arc::ptr_eq(own, db));
     }
 
-    /// The last epoch in the copy; none if there is no copy yet.
+    /// The last epoch in the copy; none if there is no copy yet, or if it is damaged.
     ///
     /// # Errors
     /// Those of the database.
-    pub fn applied(&self) -> Result<Option<Epoch>> {
-        let Some(db) = &self.db else {
+    pub fn applied(&mut self) -> Result<Option<Epoch>> {
+        let Some(db) = self.db.as_ref().filter(|_| !self.is_damaged) else {
             return Ok(None);
         };
-        position::applied(db, self.source.partition)
+        match position::applied(db, self.source.partition) {
+            Err(error) if error.kind() == ErrorKind::StoreCorrupted => {
+                self.is_damaged = true;
+                Ok(None)
+            }
+            applied => applied,
+        }
     }
 
     /// Moves the copy to an epoch, which is not before its last one, and returns a view of it.
@@ -126,6 +132,7 @@ impl Replica {
             if !is_of_copy || self.db.is_none() {
                 return Err(error);
             }
+            self.is_damaged = error.kind() == ErrorKind::StoreCorrupted;
             self.discard()?;
             self.advance(epoch, decide, note)?;
         }

@@ -109,7 +109,7 @@ impl Replicas {
             let Some(copy) = self.cache.newest(operator, *partition) else {
                 return Ok(None);
             };
-            let Some(replica) = copy.replica().try_lock() else {
+            let Some(mut replica) = copy.replica().try_lock() else {
                 return Ok(None);
             };
             let Some(applied) = replica.applied()? else {
