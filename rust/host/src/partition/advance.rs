@@ -1,10 +1,11 @@
-//! Brings the database to the epoch before a session's, and opens the session's view.
+//! Advances the database to the epoch before a session's epoch, and opens the session's view.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use holdfast_core::{Error, ErrorKind, Result};
 
+use super::epochs::not_evaluated;
 use super::local::{LocalDirectory, OpenDatabase, close, position};
 use super::state::{PartitionInner, PartitionState};
 use super::view::StateView;
@@ -41,8 +42,8 @@ impl PartitionState {
         result
     }
 
-    /// Brings the database to the epoch before a session's, on a host that is about to take the
-    /// partition over. Returns the last epoch in the database.
+    /// Advances the database to the epoch before the request's, on a host that is about to take
+    /// the partition over. Returns the last epoch in the database.
     ///
     /// # Errors
     /// As [`PartitionState::view`].
@@ -86,6 +87,11 @@ impl PartitionState {
                     request.partitions,
                     PreviousEpoch { is_staged, ran },
                 )?;
+                let ran = ran.filter(|ran| decision.run.is_none() && ran.epoch <= previous);
+                if let Some(ran) = ran {
+                    // A host that did not know of the operator has recorded the epoch as skipped.
+                    return Err(not_evaluated(&self.root, &ran.operator, previous));
+                }
                 let decided = decision.of(&self.operator, self.number);
                 if step == OpenStep::Ready && facts.applied.is_none() && decided.is_some() {
                     return Err(self.root.violation(Violation::BegunEarlier {
@@ -178,10 +184,10 @@ impl PartitionState {
             .is_some_and(|open| !open.directory.is_intact())
         {
             log::warn!("{self}: its local database was deleted; a new one is made from the log");
-            inner.rebuilds += 1;
+            inner.note_damage();
             inner.close();
         }
-        // Settings that may change between two runs decide how long a store retains rows.
+        // A store's settings, such as its retention, may change between two runs.
         if inner
             .open
             .as_ref()
@@ -199,7 +205,7 @@ impl PartitionState {
                  from the log",
                 path.display()
             );
-            inner.rebuilds += 1;
+            inner.note_damage();
             self.mark_suspect();
         };
         let mut is_new = false;
@@ -273,10 +279,10 @@ impl PartitionState {
         }
     }
 
-    /// Whether the object in the database is the one that decided the database's last epoch.
+    /// Whether the database's last epoch came from the object that decided that epoch.
     ///
-    /// The two are compared once for each run and each opening of the database. After that, only
-    /// decided objects enter the database.
+    /// This is checked once for each run and each opening of the database. After that, only decided
+    /// objects enter the database.
     fn holds_the_decided(
         &self,
         inner: &mut PartitionInner,

@@ -13,19 +13,19 @@ use crate::memory::budget::Budget;
 use crate::protocol::{Digest, Epoch, IsolationLevel, RunNumber};
 use crate::root::{PreviousEpoch, RanSince};
 
-/// How long a reader waits for a session that opens its view. A session that restores takes longer,
-/// and the reader gets no view of this host.
+/// How long a reader waits while a session opens its view. If the session restores the partition,
+/// it takes longer, and the reader gets no view from this host.
 const BUSY: Duration = Duration::from_millis(500);
 
-/// The minimum time between two requests to an object store whether Spark has committed an epoch.
+/// The minimum time between two checks whether Spark has committed an epoch, in an object store.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
 
-/// The newest final epoch of a partition.
+/// A view of the newest final epoch of a partition.
 pub struct ReadView {
     /// The database.
     pub db: Arc<Database>,
-    /// Its rows at the epoch, possibly with those that are staged of the next one. It is never
-    /// committed.
+    /// The rows at the epoch, possibly with the staged changes of the next one. The transaction is
+    /// never committed.
     pub transaction: Transaction,
     /// The epoch.
     pub epoch: Epoch,
@@ -57,7 +57,7 @@ impl PartitionState {
             };
             self.unapplied(&mut inner)?
         };
-        // Asked without the lock: a root that is slow delays this reader, and no session.
+        // Checked without the lock, so that a slow root delays only this reader, and no session.
         let committed = match unapplied {
             Some(unapplied) if self.root.spark.is_committed(unapplied.epoch)? => Some(unapplied),
             _ => None,
@@ -83,7 +83,7 @@ impl PartitionState {
         }
     }
 
-    /// The view, with what is staged of the next epoch.
+    /// The view, with the staged changes of the next epoch.
     fn with_staged(
         &self,
         view: ReadView,
@@ -163,7 +163,8 @@ impl PartitionState {
             (unapplied.run, unapplied.epoch) == (served.run, served.epoch)
         };
         if committed.is_some_and(is_same) && self.next_epoch(&db, served)? == served.epoch {
-            self.roll_forward(inner, &served.next(), served.epoch, served.epoch)?;
+            let next = served.next(&self.operator);
+            self.roll_forward(inner, &next, served.epoch, served.epoch)?;
         }
         let Some(epoch) = self.applied(&db)? else {
             // The operator's first epoch is not final.

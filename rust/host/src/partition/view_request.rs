@@ -7,7 +7,7 @@ use holdfast_core::{DatabaseOptions, StoreSpec};
 
 use crate::executor::Executor;
 use crate::memory::budget::Budget;
-use crate::protocol::{Epoch, RunNumber};
+use crate::protocol::{Epoch, OperatorName, RunNumber};
 use crate::root::RanSince;
 
 /// A session's request for a view of its partition's state.
@@ -35,7 +35,7 @@ pub struct ViewRequest<'a> {
     pub snapshots: SnapshotPolicy,
     /// When its database is flushed.
     pub flushes: FlushPolicy,
-    /// The budget of what is staged and not committed.
+    /// The budget of changes that are staged and not committed.
     pub memory: &'a Arc<Budget>,
 }
 
@@ -44,9 +44,9 @@ pub struct ViewRequest<'a> {
 /// After a host is killed, the next host need not replay what is in the database's files.
 #[derive(Clone, Copy, Debug)]
 pub struct FlushPolicy {
-    /// The time since the last flush that triggers one.
+    /// A flush is due when the last one is this long ago.
     pub interval: Duration,
-    /// Committed bytes that are not in files; more trigger a flush.
+    /// A flush is due when more committed bytes than this are not in files.
     pub bytes: u64,
 }
 
@@ -71,11 +71,13 @@ pub struct SnapshotPolicy {
     pub interval: Duration,
     /// The minimum number of retained epochs of the log, regardless of snapshots.
     pub retain_epochs: i64,
-    /// How many epochs a named follower may be behind and still hold the log back.
+    /// How many epochs a named follower may be behind before the log is removed without regard to
+    /// it.
     pub max_follower_lag: i64,
 }
 
-/// The request of a partition's last session. A reader applies its epoch once it is final.
+/// The request of a partition's last session. Once the session's epoch is final, a reader may apply
+/// it.
 pub struct ServedEpoch {
     /// The session's run.
     pub run: RunNumber,
@@ -108,14 +110,17 @@ impl ServedEpoch {
         }
     }
 
-    /// Returns the request of the session after it.
-    pub fn next(&self) -> ViewRequest<'_> {
+    /// Returns the request of the next epoch's session of the operator.
+    pub fn next(&self, operator: &OperatorName) -> ViewRequest<'_> {
         ViewRequest {
             run: self.run,
             epoch: self.epoch.next(),
             planned_at: None,
             first_epoch: self.first_epoch,
-            ran: None,
+            ran: Some(RanSince {
+                operator: operator.clone(),
+                epoch: self.epoch,
+            }),
             partitions: self.partitions,
             stores: &self.stores,
             options: &self.options,

@@ -1,4 +1,4 @@
-//! Epochs whose tasks Spark read only in part, or dropped from a job's plan: errors, never skipped.
+//! Epochs whose tasks Spark read only in part, or dropped from a job's plan, are never skipped.
 
 use crate::support::{Host, Spark, TaskRequest, left, refused, right};
 use holdfast_core::ErrorKind;
@@ -82,6 +82,34 @@ fn operator_in_the_streaming_plan_is_evaluated_in_each_epoch() {
     // The first of the two is the one to rewind to.
     assert!(
         error.to_string().contains("epoch 2 was committed"),
+        "{error}"
+    );
+}
+
+#[test]
+fn epoch_that_the_host_of_another_operator_recorded_as_skipped_is_an_error() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let task = |epoch| {
+        let mut task = TaskRequest::new(&spark, "a", epoch);
+        task.request["in_streaming_plan"] = true.into();
+        task
+    };
+    spark.epoch(0, || {
+        task(0)
+            .run(host.connect(), &[right("EUR", 10, 100)])
+            .unwrap()
+    });
+    // The function of this epoch did not use its frame.
+    spark.epoch(1, || ());
+    spark.begin(2);
+    let other = TaskRequest::new(&spark, "a", 2).with("/operator/name", "other");
+    other.run(host.connect(), &[right("EUR", 10, 100)]).unwrap();
+    let decision = spark.path().join(format!("log/{:020}/decided.0", 1));
+    assert!(decision.exists() || !Spark::is_local());
+    let error = refused(task(2).run(host.connect(), &[left("EUR", 60, 1)]));
+    assert_eq!(error.kind(), ErrorKind::StateMismatch, "{error}");
+    assert!(
+        error.to_string().contains("epoch 1 was committed"),
         "{error}"
     );
 }

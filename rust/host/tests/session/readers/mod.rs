@@ -10,6 +10,7 @@ mod priority;
 mod rights;
 mod several_hosts;
 mod uncommitted;
+mod unevaluated;
 
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -32,7 +33,7 @@ use crate::support::{PATIENCE, Spark};
 
 type Request = ReadRequest<ReadCall>;
 
-/// The first file below `readers/` for partition 0.
+/// The address in the last file below `readers/` for partition 0.
 fn address(spark: &Spark) -> Value {
     let folder = std::fs::read_dir(spark.path().join("readers/join/0")).unwrap();
     let newest = folder.map(|file| file.unwrap().path()).max().unwrap();
@@ -63,13 +64,13 @@ fn put_proxy(spark: &Spark, partition: i32, folder: &Path) -> (UnixListener, Val
     let mut proxied = address.clone();
     proxied["socket"] = json!(socket);
     proxied["endpoint"] = Value::Null;
-    // Readers know a host by its token.
+    // Readers identify a host by its token.
     proxied["token"] = json!(format!("proxy {partition}"));
     std::fs::write(&file, serde_json::to_vec(&proxied).unwrap()).unwrap();
     (listener, address)
 }
 
-/// Passes the requests of a reader on to a host, each if `before` says so.
+/// Passes the requests of a reader on to a host until `before` returns false.
 fn pass_on(
     (listener, address): &(UnixListener, Value),
     mut before: impl FnMut(MessageKind, &[u8]) -> bool,
