@@ -34,10 +34,10 @@ pub use balance::{needs_recount, relieves};
 pub use claim::{Claim, ClaimStep, Fenced, fence, next_claim};
 pub use digest::Digest;
 pub use epoch::{
-    Counts, Decision, EpochDecision, HeadSummary, Heartbeats, IdleTimes, OpenFacts, OpenStep,
-    PartitionDecision, PartitionTimes, PlannedBatch, ReplayStep, StageStep, decide, decided_step,
-    followed_time, highest_whole, idle_since, may_stage, older_whole, open_step, replay_step,
-    reproduces, sources_digest, stage_step,
+    BatchTimes, Counts, Decision, EpochDecision, HeadSummary, Heartbeats, IdleTimes, OpenFacts,
+    OpenStep, PartitionDecision, PartitionTimes, PlannedBatch, ReplayStep, StageStep, decide,
+    decided_step, followed_time, highest_whole, idle_since, may_stage, older_whole, open_step,
+    replay_step, reproduces, sources_digest, stage_step,
 };
 pub use isolation_level::IsolationLevel;
 pub use number::{Attempt, Epoch, Generation, PartitionId, RunNumber};

@@ -5,7 +5,7 @@ use holdfast_core::Result;
 
 use crate::host::request::Request;
 use crate::operator::input::Admission;
-use crate::protocol::{self, EpochDecision, IdleTimes, PartitionTimes};
+use crate::protocol::{self, BatchTimes, EpochDecision, IdleTimes, PartitionTimes};
 use crate::root::OffsetsFile;
 use crate::session::state::PersistentState;
 
@@ -37,10 +37,17 @@ pub fn epoch_times(
         });
     };
     let batch_time = root.spark.batch_time(query.epoch, offsets)?;
+    let mut batch = BatchTimes {
+        previous: None,
+        now: batch_time,
+    };
     let (mut decision, mut sources) = (None, None);
     if let Some(previous) = query.epoch.previous() {
         decision = Some(root.decisions.of(*run, previous, request.partitions)?);
-        sources = root.spark.offsets(previous)?.map(|file| file.sources);
+        if let Some(file) = root.spark.offsets(previous)? {
+            sources = Some(file.sources);
+            batch.previous = file.batch_timestamp.map(|time| time.saturating_mul(1_000));
+        }
     }
     let rows = if request.operator.kind.spec().follows_left_rows() {
         admission.left_rows()
@@ -53,14 +60,14 @@ pub fn epoch_times(
         partition: protocol::idle_since(
             own.and_then(|own| own.idle_since),
             rows > 0,
-            batch_time,
-            Some(heartbeats),
+            batch,
+            heartbeats,
         ),
         sources: protocol::idle_since(
             before.and_then(|before| before.sources_idle_since),
             sources != Some(offsets.sources),
-            batch_time,
-            Some(heartbeats),
+            batch,
+            heartbeats,
         ),
     };
     let followed = match (idle.partition, admission.heartbeat()) {

@@ -4,11 +4,13 @@
 //! after it has been idle for `idle_after`, and only as far as the slowest partition that had rows
 //! since. So while a query works through its backlog after an outage, no partition's stream time
 //! is ahead of rows that are still to come. The only exceptions are rows that stay away for longer
-//! than `idle_after` while other partitions advance.
+//! than `idle_after` while other partitions advance. Once all sources but the heartbeats have been
+//! idle for `idle_after`, partitions without rows also follow the batch time minus `idle_after`.
 //!
 //! All times are in microseconds. They are batch timestamps and offsets from Spark's checkpoint, so
-//! a replay computes the same. The time between two runs does not count as idle. Otherwise a run's
-//! first epochs could make the next rows of the backlog late.
+//! a replay computes the same times. The time between two runs does not count as idle, and the time
+//! between two micro-batches counts as at most half of `idle_after`. Otherwise the epochs after an
+//! outage, or after one long micro-batch, could make the next rows of the backlog late.
 
 use serde::Deserialize;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -80,17 +82,29 @@ fn source_lines(offsets: &[u8]) -> impl Iterator<Item = &[u8]> {
     offsets.split(|byte| *byte == b'\n').skip(2)
 }
 
+/// Parses the line of a heartbeat. In version 2 of the offset log, the source's id and a colon are
+/// before the JSON.
 fn heartbeat(line: &[u8]) -> Option<HeartbeatLine> {
-    serde_json::from_slice(line).ok()
+    let begin = line.iter().position(|byte| *byte == b'{')?;
+    serde_json::from_slice(&line[begin..]).ok()
 }
 
-/// A partition as an epoch left it.
+/// The times of a partition at the end of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionTimes {
     /// The stream time; none if it has had no row with a time.
     pub stream_time: Option<i64>,
     /// Since when it is idle; none if it had rows in the epoch.
     pub idle_since: Option<i64>,
+}
+
+/// The times of a micro-batch and of the one before it.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchTimes {
+    /// None if there is none, or if it is not known.
+    pub previous: Option<i64>,
+    /// The micro-batch's own.
+    pub now: i64,
 }
 
 /// Returns since when a partition, or all sources, are idle at the end of an epoch.
@@ -100,24 +114,29 @@ pub struct PartitionTimes {
 pub fn idle_since(
     before: Option<i64>,
     moved: bool,
-    batch_time: i64,
-    heartbeats: Option<Heartbeats>,
+    batch: BatchTimes,
+    heartbeats: Heartbeats,
 ) -> Option<i64> {
     if moved {
         return None;
     }
     // The idle time begins with the first epoch without rows, not with the last epoch with rows:
     // there may be an outage between the two.
-    let since = before.unwrap_or(batch_time);
-    let started = heartbeats.map_or(since, |heartbeats| heartbeats.started);
-    Some(since.max(started).min(batch_time))
+    let (Some(since), Some(previous)) = (before, batch.previous) else {
+        return Some(batch.now);
+    };
+    let elapsed = batch.now.saturating_sub(previous);
+    // During a long micro-batch rows may have come in that are read slice by slice.
+    let not_counted = elapsed.saturating_sub(heartbeats.idle_after / 2).max(0);
+    let since = since.saturating_add(not_counted);
+    Some(since.max(heartbeats.started).min(batch.now))
 }
 
 /// Returns the time that a partition without rows follows in an epoch; none if it follows none.
 ///
-/// `idle_since` and `sources_idle_since` are those of this epoch. `partitions` are all partitions
-/// of the operator, as the epoch before left them. The partition's new stream time is the greater
-/// one of the returned time and its own.
+/// `idle_since` and `sources_idle_since` are those of this epoch. `partitions` are the times of all
+/// partitions of the operator at the end of the epoch before. The partition's new stream time is
+/// the later one of its current stream time and the returned time.
 #[must_use]
 pub fn followed_time(
     idle_since: i64,
@@ -186,6 +205,14 @@ mod tests {
             Heartbeats::of_offsets(&offsets(&[r#"{"logOffset":0}"#, "-", "7"])),
             None
         );
+        let with_id = format!("1:{one}");
+        assert_eq!(
+            Heartbeats::of_offsets(&offsets(&["0:{}", &with_id])),
+            Some(Heartbeats {
+                idle_after: 60,
+                started: 3
+            })
+        );
         assert_eq!(Heartbeats::of_offsets(b""), None);
     }
 
@@ -200,18 +227,48 @@ mod tests {
 
     #[test]
     fn idle_begins_with_the_first_epoch_without_rows_of_a_run() {
-        let heartbeats = |started| {
-            Some(Heartbeats {
+        let since = |before, moved, (previous, now), started| {
+            let heartbeats = Heartbeats {
                 idle_after: MINUTE,
                 started,
-            })
+            };
+            idle_since(before, moved, BatchTimes { previous, now }, heartbeats)
         };
-        assert_eq!(idle_since(None, false, 70, heartbeats(10)), Some(70));
-        assert_eq!(idle_since(Some(70), false, 90, heartbeats(10)), Some(70));
-        assert_eq!(idle_since(Some(70), true, 90, heartbeats(10)), None);
-        // The query stood still from 90 to 200.
-        assert_eq!(idle_since(Some(70), false, 210, heartbeats(200)), Some(200));
-        assert_eq!(idle_since(Some(70), false, 90, None), Some(70));
+        assert_eq!(since(None, false, (Some(60), 70), 10), Some(70));
+        assert_eq!(since(Some(70), false, (Some(80), 90), 10), Some(70));
+        assert_eq!(since(Some(70), true, (Some(80), 90), 10), None);
+        // The query was stopped from 90 to 200.
+        assert_eq!(since(Some(70), false, (Some(90), 210), 200), Some(200));
+        assert_eq!(since(Some(70), false, (None, 90), 10), Some(90));
+    }
+
+    #[test]
+    fn a_long_micro_batch_counts_as_half_of_idle_after() {
+        let heartbeats = Heartbeats {
+            idle_after: MINUTE,
+            started: 0,
+        };
+        let since = |before, previous, now| {
+            let previous = Some(previous);
+            idle_since(
+                Some(before),
+                false,
+                BatchTimes { previous, now },
+                heartbeats,
+            )
+        };
+        let half = MINUTE / 2;
+        assert_eq!(since(HOUR, HOUR, HOUR + half), Some(HOUR));
+        assert_eq!(since(HOUR, HOUR, 2 * HOUR), Some(2 * HOUR - half));
+        // After two of them, it is idle.
+        let idle = since(2 * HOUR - half, 2 * HOUR, 3 * HOUR);
+        assert_eq!(idle, Some(3 * HOUR - MINUTE));
+        assert_eq!(
+            followed_time(3 * HOUR - MINUTE, idle, &[], 3 * HOUR, MINUTE),
+            Some(3 * HOUR - MINUTE)
+        );
+        // A clock that was set back.
+        assert_eq!(since(HOUR, 2 * HOUR, HOUR + half), Some(HOUR));
     }
 
     #[test]
@@ -244,22 +301,28 @@ mod tests {
         assert_eq!(followed_time(10, Some(10), &ahead, 70, 60), Some(40));
     }
 
-    /// Two partitions whose rows come slice by slice; returns how many rows were late.
-    fn late_rows(slices: &[(usize, i64)], mut batch_time: i64, started: i64) -> usize {
+    /// Two partitions whose rows come slice by slice, one in each micro-batch; returns how many rows
+    /// were late. `batch_time` gives the time of each micro-batch, and of the one before the first
+    /// (-1).
+    fn late_rows(slices: &[(usize, i64)], batch_time: impl Fn(i64) -> i64, started: i64) -> usize {
         let heartbeats = Heartbeats {
             idle_after: MINUTE,
             started,
         };
-        // Partition 1 was idle when the outage began, and the sources with it.
-        let mut partitions = [times(0, None), times(0, Some(-30 * SECOND))];
+        // Partition 1 was idle before the first slice.
+        let mut partitions = [times(0, None), times(0, Some(batch_time(-1) - 30 * SECOND))];
         let mut late = 0;
-        for (partition, time) in slices {
+        for (number, (partition, time)) in (0..).zip(slices) {
             let before = partitions;
+            let batch = BatchTimes {
+                previous: Some(batch_time(number - 1)),
+                now: batch_time(number),
+            };
             for (p, now) in partitions.iter_mut().enumerate() {
                 let had_rows = p == *partition;
-                now.idle_since = idle_since(now.idle_since, had_rows, batch_time, Some(heartbeats));
+                now.idle_since = idle_since(now.idle_since, had_rows, batch, heartbeats);
                 let followed = now.idle_since.and_then(|since| {
-                    followed_time(since, None, &before, batch_time, heartbeats.idle_after)
+                    followed_time(since, None, &before, batch.now, heartbeats.idle_after)
                 });
                 if had_rows {
                     late += usize::from(now.stream_time > Some(*time));
@@ -267,30 +330,41 @@ mod tests {
                 }
                 now.stream_time = now.stream_time.max(followed);
             }
-            batch_time += 5 * SECOND;
         }
         late
     }
 
+    /// Every sixth slice has rows of partition 1, which are ten minutes behind the others.
+    fn backlog() -> Vec<(usize, i64)> {
+        let slice = |n| match n % 6 {
+            3 => (1, (n - 10) * MINUTE),
+            _ => (0, n * MINUTE),
+        };
+        (10..70).map(slice).collect()
+    }
+
     #[test]
-    fn a_backlog_loses_nothing_after_an_outage() {
-        // Every sixth slice has rows of partition 1, which are ten minutes behind the others.
-        let slices: Vec<(usize, i64)> = (10..70)
-            .map(|n| {
-                if n % 6 == 3 {
-                    (1, (n - 10) * MINUTE)
-                } else {
-                    (0, n * MINUTE)
-                }
-            })
-            .collect();
-        assert_eq!(late_rows(&slices, 2 * HOUR, 2 * HOUR), 0);
+    fn a_backlog_after_an_outage_has_no_late_rows() {
+        let outage = |number: i64| match number {
+            -1 => 0,
+            number => 2 * HOUR + number * 5 * SECOND,
+        };
+        assert_eq!(late_rows(&backlog(), outage, 2 * HOUR), 0);
         // If the outage counted as idle, partition 1 would follow in the first epochs.
-        assert_ne!(late_rows(&slices, 2 * HOUR, -HOUR), 0);
+        assert_ne!(late_rows(&backlog(), outage, -HOUR), 0);
         // The rows of partition 1 stay away for longer than a minute of processing.
         let away: Vec<(usize, i64)> = (0..20)
             .map(|n| (usize::from(n == 19), if n == 19 { 1 } else { n * MINUTE }))
             .collect();
-        assert_ne!(late_rows(&away, 2 * HOUR, 2 * HOUR), 0);
+        assert_ne!(late_rows(&away, outage, 2 * HOUR), 0);
+    }
+
+    #[test]
+    fn a_backlog_after_a_long_micro_batch_has_no_late_rows() {
+        let long = |number: i64| match number {
+            ..1 => number * 5 * SECOND,
+            number => HOUR + number * 5 * SECOND,
+        };
+        assert_eq!(late_rows(&backlog(), long, -5 * SECOND), 0);
     }
 }

@@ -11,7 +11,9 @@ mod stage;
 pub use counts::Counts;
 pub use decision::{Decision, decide, highest_whole, older_whole};
 pub use epoch_decision::{EpochDecision, PartitionDecision};
-pub use idle::{Heartbeats, IdleTimes, PartitionTimes, followed_time, idle_since, sources_digest};
+pub use idle::{
+    BatchTimes, Heartbeats, IdleTimes, PartitionTimes, followed_time, idle_since, sources_digest,
+};
 pub use open::{OpenFacts, OpenStep, PlannedBatch, open_step};
 pub use stage::{
     HeadSummary, ReplayStep, StageStep, decided_step, may_stage, replay_step, reproduces,

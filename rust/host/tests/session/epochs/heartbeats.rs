@@ -1,4 +1,4 @@
-//! Heartbeats beside a backlog: a partition without rows follows the others, never the clock.
+//! Heartbeats: while sources have new rows, an idle partition follows the others, not the clock.
 
 use holdfast_host::protocol::Epoch;
 
@@ -40,7 +40,7 @@ fn heartbeat_does_not_overtake_a_backlog() {
         [&[left("EUR", 100, 1)], &[left("USD", 100, 2)]],
     );
     // The waiting row goes out at the stream time 110.
-    for (epoch, second, time) in [(1, 10, 200), (2, 69, 300)] {
+    for (epoch, second, time) in [(1, 10, 200), (2, 40, 250), (3, 69, 300)] {
         spark.begin_with_heartbeat(epoch, second, epoch);
         let rows = [left("USD", time, 2)];
         assert_eq!(
@@ -49,15 +49,15 @@ fn heartbeat_does_not_overtake_a_backlog() {
             "idle for too short"
         );
     }
-    spark.begin_with_heartbeat(3, 70, 3);
+    spark.begin_with_heartbeat(4, 70, 4);
     let rows = [left("USD", 400, 2)];
     let expected = [unmatched(1)];
     assert_eq!(
-        run(&spark, &host, 3, [&[], &rows]),
+        run(&spark, &host, 4, [&[], &rows]),
         expected,
         "it follows 300"
     );
-    let decided = spark.open_root().decisions.recorded(Epoch(2));
+    let decided = spark.open_root().decisions.recorded(Epoch(3));
     let decision = decided.unwrap().unwrap();
     let times = decision.operators.values().next().unwrap();
     assert_eq!(
@@ -73,12 +73,12 @@ fn heartbeat_follows_the_clock_once_no_source_moves() {
     spark.begin_with_heartbeat(0, 0, 0);
     run(&spark, &host, 0, [&[left("EUR", 100, 1)], &[]]);
     // The source stays at its offset.
-    for (epoch, second) in [(1, 10), (2, 69)] {
+    for (epoch, second) in [(1, 10), (2, 40), (3, 69)] {
         spark.begin_with_heartbeat(epoch, second, 0);
         assert_eq!(run(&spark, &host, epoch, [&[], &[]]), []);
     }
-    spark.begin_with_heartbeat(3, 80, 0);
-    assert_eq!(run(&spark, &host, 3, [&[], &[]]), [unmatched(1)]);
+    spark.begin_with_heartbeat(4, 80, 0);
+    assert_eq!(run(&spark, &host, 4, [&[], &[]]), [unmatched(1)]);
 }
 
 /// Right rows may be far ahead of the left ones.
@@ -116,8 +116,9 @@ fn waiting_rows_do_not_wait_for_right_rows_to_end() {
     );
     for (epoch, second, expected) in [
         (1, 10, vec![]),
-        (2, 69, vec![]),
-        (3, 70, vec![matched(1, 3, 97)]),
+        (2, 40, vec![]),
+        (3, 69, vec![]),
+        (4, 70, vec![matched(1, 4, 98)]),
     ] {
         spark.begin_with_heartbeat(epoch, second, epoch);
         // A right row of the epoch that ends the wait is matched, too.
@@ -138,13 +139,19 @@ fn windows_follow_the_newest_row_of_other_partitions() {
         let batches = [batch(partition, rows), heartbeat(partition, HEARTBEAT)];
         counted(&task.output(host.connect(), &batches).unwrap().0)
     };
-    for (epoch, second, time) in [(0, 0, 95), (1, 10, 104), (2, 80, 109), (3, 90, 109)] {
+    for (epoch, second, time) in [
+        (0, 0, 95),
+        (1, 10, 104),
+        (2, 40, 104),
+        (3, 75, 109),
+        (4, 90, 109),
+    ] {
         spark.begin_with_heartbeat(epoch, second, epoch);
         count(1, epoch, &[left("USD", time, 2)]);
         let (rows, expected) = match epoch {
             0 => (vec![left("EUR", 95, 1)], vec![]),
             // The window [90, 100) closes at 105.
-            3 => (vec![], vec![(90, 1)]),
+            4 => (vec![], vec![(90, 1)]),
             _ => (vec![], vec![]),
         };
         assert_eq!(count(0, epoch, &rows), expected, "epoch {epoch}");

@@ -47,7 +47,13 @@ fn followed(stores: &Value, write: impl Fn(&mut holdfast_host::client::Client)) 
     let (spark, host) = (Spark::new(), Host::start());
     let at = (&spark, &host);
     let mut followed = None;
-    for (epoch, second, time) in [(0, 0, 100), (1, 10, 200), (2, 69, 300), (3, 70, 400)] {
+    for (epoch, second, time) in [
+        (0, 0, 100),
+        (1, 10, 200),
+        (2, 40, 250),
+        (3, 69, 300),
+        (4, 70, 400),
+    ] {
         assert_eq!(followed, None, "idle for too short");
         spark.begin_with_heartbeat(epoch, second, epoch);
         run(at, (1, epoch), stores, &[left("USD", time, 2)], &write);
@@ -63,7 +69,7 @@ fn followed(stores: &Value, write: impl Fn(&mut holdfast_host::client::Client)) 
 }
 
 #[test]
-fn timers_fire_while_a_source_moves() {
+fn stream_time_of_timers_follows_other_partitions_while_a_source_moves() {
     let stores = json!([
         {"name": "hits", "kind": "key_value"}, {"name": TIMERS, "kind": "key_value"},
     ]);
