@@ -213,6 +213,25 @@ fn an_epoch_is_evaluated_when_a_run_has_staged_all_partitions() {
 }
 
 #[test]
+fn an_operator_that_only_an_older_run_has_staged_is_not_evaluated() {
+    let root = root();
+    let older = claim(&root, "a");
+    stage_both(&root, older, "x");
+    let newer = claim(&root, "b");
+    for partition in 0..2 {
+        root.log
+            .put_head(&header("count", partition, newer, "x"), &[])
+            .expect("puts");
+    }
+    // The next epoch would find that neither run is whole.
+    refused(
+        root.decisions.check_evaluated(EPOCH, &[name("count")], 2),
+        ErrorKind::StateMismatch,
+        &["operator join", "only 0 of its 2"],
+    );
+}
+
+#[test]
 fn an_epoch_in_which_an_operator_ran_is_not_skipped() {
     let root = root();
     let run = claim(&root, "a");

@@ -112,8 +112,8 @@ impl EpochDecisions {
     /// Records that no operator ran in an epoch. `previous`: the decision of the epoch before.
     ///
     /// # Errors
-    /// `StateMismatch` if an operator ran. Spark then read its tasks only in part, or not at all,
-    /// and the state would lack the epoch's rows.
+    /// `StateMismatch` if an operator ran. Spark then read the output of its tasks only in part, or
+    /// not at all, and the state would lack the epoch's rows.
     fn skip(
         &self,
         asking: DecisionAsker<'_>,
@@ -162,8 +162,8 @@ impl EpochDecisions {
     /// Checks that an epoch without objects was not computed before a rewind or a drop.
     ///
     /// If it was computed, the sink may already have the epoch and skip it. Then no operator runs,
-    /// and the state would lack the epoch's rows. The log's own folder is searched too, because an
-    /// interrupted command leaves objects there.
+    /// and the state would lack the epoch's rows. The epoch's folder in the log is searched, too,
+    /// because an interrupted command leaves objects there.
     fn check_was_not_computed(&self, epoch: Epoch) -> Result<()> {
         let folder = names::epoch(epoch);
         let mut folders = vec![folder.clone()];
@@ -186,7 +186,7 @@ impl EpochDecisions {
     ///
     /// # Errors
     /// `Fenced` if a rewind took the epoch back after the asking run began. The commit that the run
-    /// saw is then void: the run could decide an epoch that a newer run still computes.
+    /// read is then no longer valid: a newer run may be computing the epoch again.
     fn rewind_of(&self, asking: DecisionAsker<'_>, epoch: Epoch) -> Result<Rewinds> {
         let rewinds = self.log.marks().read()?;
         if let Some(run) = asking.run
@@ -245,7 +245,7 @@ impl EpochDecisions {
     }
 }
 
-/// The contents of the headers of the deciding run's objects.
+/// What the headers of the deciding run's objects contain.
 pub(super) struct DecidedObjects {
     offsets: Digest,
     sources_idle_since: Option<i64>,
@@ -253,7 +253,7 @@ pub(super) struct DecidedObjects {
 }
 
 impl DecidedObjects {
-    /// The decision that they make.
+    /// Returns the decision of an epoch with these objects.
     pub(super) fn decision(self, epoch: Epoch, rewind: RunNumber, run: RunNumber) -> EpochDecision {
         EpochDecision {
             epoch,
@@ -295,7 +295,7 @@ impl<'a> Headers<'a> {
         Ok(self.read.get(object).and_then(Option::as_ref))
     }
 
-    /// Returns the contents of the headers of the deciding run's objects.
+    /// Returns what the headers of the deciding run's objects contain.
     pub(super) fn decided(
         &mut self,
         objects: &[ObjectId],

@@ -1,14 +1,19 @@
 //! Whether operators were evaluated to their end in an epoch that Spark has not committed yet.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use holdfast_core::Result;
+use holdfast_core::{Error, Result};
 
 use super::EpochDecisions;
-use crate::protocol::{Epoch, OperatorName, RunNumber, Violation};
+use super::deciding::Headers;
+use crate::log::HeadHeader;
+use crate::protocol::{
+    self, Decision, Epoch, ObjectId, OperatorName, PartitionId, RunNumber, Violation,
+};
 
 impl EpochDecisions {
-    /// Checks that a run has staged all partitions of each of these operators in an epoch.
+    /// Checks that one run has staged all partitions of each of these operators in an epoch, and
+    /// that this run would decide the epoch.
     ///
     /// A task stages when its input has ended and its output was read to the end.
     ///
@@ -22,21 +27,36 @@ impl EpochDecisions {
         partitions: u32,
     ) -> Result<()> {
         let heads = self.log.files_in_force(epoch)?.heads;
-        for operator in operators {
-            let mut by_run: BTreeMap<RunNumber, u32> = BTreeMap::new();
-            for head in heads.iter().filter(|head| head.operator == *operator) {
-                *by_run.entry(head.run).or_default() += 1;
-            }
-            let staged = by_run.into_values().max().unwrap_or(0);
-            if staged < partitions {
-                return Err(self.objects.violation(Violation::NotStaged {
-                    epoch,
-                    operator: operator.clone(),
-                    staged,
-                    partitions,
-                }));
-            }
+        let mut headers = Headers::new(self, epoch);
+        let decision = protocol::decide(&heads, partitions, |object| {
+            Ok::<_, Error>(headers.get(object)?.map(HeadHeader::summary))
+        })?;
+        // An operator that an older run has staged must be in the run that decides.
+        let (run, others) = match decision {
+            Decision::Run(run) => (run, &[][..]),
+            Decision::Partial { run, .. } => (run, &heads[..]),
+            Decision::Nothing => (RunNumber(0), &[][..]),
+        };
+        let others = others.iter().map(|head| &head.operator);
+        let staged = |operator: &OperatorName| staged(&heads, operator, run);
+        let is_short = |operator: &&OperatorName| staged(operator) < partitions;
+        match operators.iter().chain(others).find(is_short) {
+            None => Ok(()),
+            Some(operator) => Err(self.objects.violation(Violation::NotStaged {
+                epoch,
+                operator: operator.clone(),
+                staged: staged(operator),
+                partitions,
+            })),
         }
-        Ok(())
     }
+}
+
+/// How many partitions of an operator a run has staged.
+fn staged(heads: &[ObjectId], operator: &OperatorName, run: RunNumber) -> u32 {
+    let of_run = heads
+        .iter()
+        .filter(|head| head.operator == *operator && head.run == run);
+    let partitions: BTreeSet<PartitionId> = of_run.map(|head| head.partition).collect();
+    u32::try_from(partitions.len()).unwrap_or(u32::MAX)
 }

@@ -33,7 +33,7 @@ pub struct EpochDecisions {
     log: Arc<EpochLog>,
     spark: Arc<SparkCheckpoint>,
     operators: Arc<OperatorCatalog>,
-    /// The partitions of a host ask for the same decision at the same time: the first one reads it
+    /// The partitions of a host need the same decision at the same time: the first one reads it,
     /// and the others wait.
     cached: Mutex<BTreeMap<Epoch, Arc<Mutex<Option<CachedDecision>>>>>,
 }
@@ -43,7 +43,7 @@ pub struct EpochDecisions {
 pub struct DecisionAsker<'a> {
     /// The session's run.
     pub run: Option<RunNumber>,
-    /// What the session's host knows of the epoch.
+    /// What the session's host knows of the epoch before the session's.
     pub previous: PreviousEpoch<'a>,
 }
 
@@ -52,11 +52,11 @@ pub struct DecisionAsker<'a> {
 pub struct PreviousEpoch<'a> {
     /// A task of the session's run has staged the epoch on this host.
     pub is_staged: bool,
-    /// An operator that ran. An epoch without its objects is an error.
+    /// An operator that ran in the epoch. If the epoch then has no objects, that is an error.
     pub ran: Option<&'a RanSince>,
 }
 
-/// An operator that ran in each epoch since this one.
+/// An operator that ran in each epoch from `epoch` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RanSince {
     /// The operator.
@@ -105,7 +105,7 @@ impl EpochDecisions {
     ///
     /// # Errors
     /// As [`EpochDecisions::of`]; `StateMismatch` if the offsets have changed. If the epoch has no
-    /// objects, it is `Restore` if it was staged, and `StateMismatch` if an operator ran in it.
+    /// objects: `Restore` if it was staged, `StateMismatch` if an operator ran in it.
     pub fn before_session(
         &self,
         run: RunNumber,
@@ -155,7 +155,7 @@ impl EpochDecisions {
         slot
     }
 
-    /// Checks that Spark's offsets of a committed epoch have the digest that its objects or its
+    /// Checks that Spark's offsets of a committed epoch have the digest that the epoch's objects or
     /// decision name.
     fn check_offsets(&self, epoch: Epoch, recorded: Digest, file: Option<Digest>) -> Result<()> {
         if file == Some(recorded) {

@@ -1,4 +1,4 @@
-//! The result of an epoch, for readers. They never record a decision.
+//! The result of an epoch, for readers. Readers never record a decision.
 
 use holdfast_core::{Error, Result};
 
@@ -10,9 +10,9 @@ use crate::protocol::{self, Decision, Epoch, EpochDecision, ObjectId, reproduces
 impl EpochDecisions {
     /// Returns the decision of an epoch that Spark has committed, without recording one.
     ///
-    /// If none is recorded, the epoch's objects decide, provided that all whole runs have the same
-    /// results: then no late object changes the decision. None if they differ, or if there are no
-    /// objects: the next session decides.
+    /// If none is recorded, the epoch's objects decide, provided that the objects of all runs have
+    /// the same results: then no late object changes the decision. None if the objects differ, are
+    /// incomplete or are missing: then the next session decides.
     ///
     /// # Errors
     /// `Restore` for an object that is damaged, `Io` if the disk fails.
