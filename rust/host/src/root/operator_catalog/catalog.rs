@@ -168,8 +168,8 @@ impl OperatorCatalog {
         let mut columns = meta.payload.left.iter().chain(&meta.payload.right);
         if let Some(column) = columns.find(|column| !column.is_readable()) {
             let text = format!(
-                "operator {name}: column {:?} is {}, and the state's root cannot store such names \
-                 of fields: rename the field inside of it (no backslash, no line break, no other \
+                "operator {name}: column {:?} is {}, and the state's root cannot store such field \
+                 names: rename the field inside the column (no backslash, no line break, no other \
                  invisible character, not empty)",
                 column.name, column.data_type
             );
@@ -201,7 +201,7 @@ impl OperatorCatalog {
                 (None, true) => {
                     return Ok(StoredOperator {
                         first_epoch: first.first_epoch,
-                        version: next - 1,
+                        version: first_with(&payloads, &meta.payload),
                         payloads,
                     });
                 }
@@ -213,6 +213,8 @@ impl OperatorCatalog {
                         return Err(differs(what));
                     }
                     payloads.push(self.put(&file, &meta.payload)?);
+                    // A host of an older run must not use a version that it puts late.
+                    self.runs.fence(run)?;
                 }
             }
         }
@@ -248,12 +250,12 @@ impl OperatorCatalog {
         }
     }
 
-    /// Whether an operator took part in any epoch from `first` to `epoch`, which is being computed.
+    /// Returns whether an operator took part in any epoch from `first` to `epoch`, which is being
+    /// computed.
     ///
-    /// The answer is false only if the log proves it. If the log was trimmed or lost, it is true.
-    /// Epochs that a rewind took back do not count. An interrupted rewind, or a host that registers
-    /// late, may leave an operator that begins after `epoch`. If that operator stayed, the state
-    /// would skip epochs.
+    /// False only if the log proves it; true if the log was trimmed or lost. Epochs that a rewind
+    /// took back do not count. An interrupted rewind, or a host that registers late, may leave an
+    /// operator that begins after `epoch`. If that operator stayed, the state would skip epochs.
     fn took_part(
         &self,
         name: &OperatorName,
@@ -291,9 +293,9 @@ impl OperatorCatalog {
         Ok(false)
     }
 
-    /// Checks that an operator without an object in the root is indeed new.
+    /// Checks that an operator without a file in `operators/` is indeed new.
     ///
-    /// If the object was lost, the operator would start again with empty state.
+    /// If the file was lost, the operator would start again with empty state.
     fn check_is_new(&self, name: &OperatorName, first_epoch: Epoch) -> Result<()> {
         let Some(before) = first_epoch.previous() else {
             return Ok(());
@@ -325,4 +327,15 @@ impl OperatorCatalog {
             PutOutcome::Other(found) => self.objects.parse_json(file, &found),
         }
     }
+}
+
+/// Returns the first version with the same columns.
+///
+/// Each stored row has the number of its version, and an epoch's digest covers it. A query that
+/// returns to earlier columns must reproduce the digests of the epochs that it computed with them.
+fn first_with(payloads: &[PayloadSchema], columns: &PayloadSchema) -> u16 {
+    let is_same =
+        |stored: &PayloadSchema| (&stored.left, &stored.right) == (&columns.left, &columns.right);
+    let first = payloads.iter().position(is_same).unwrap_or_default();
+    u16::try_from(first).unwrap_or(u16::MAX)
 }

@@ -1,4 +1,4 @@
-//! Compares an operator with the one that the root holds.
+//! Compares an operator of the query with the one that the root holds.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::operator_meta::{OperatorMeta, PayloadSchema};
 use super::store_serdes;
 use crate::codec::column::Column;
 
-/// Names the first part of an operator that has changed although it must not.
+/// Names the first part of an operator that has changed but must not.
 pub fn of_operator(stored: &OperatorMeta, now: &OperatorMeta) -> Option<String> {
     if stored.kind != now.kind {
         return Some(format!(
@@ -43,7 +43,8 @@ pub fn of_operator(stored: &OperatorMeta, now: &OperatorMeta) -> Option<String> 
         })
 }
 
-/// Names the first payload column whose type has changed, or the first store whose serdes have.
+/// Names the first payload column whose type has changed, or the first store whose new serdes
+/// cannot read the stored bytes.
 pub fn of_payload(stored: &PayloadSchema, now: &PayloadSchema) -> Option<String> {
     other_type(stored, now).or_else(|| store_serdes::difference(&stored.serdes, &now.serdes))
 }

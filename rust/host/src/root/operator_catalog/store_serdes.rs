@@ -6,7 +6,7 @@ use holdfast_core::serde::{Serde, SerdeSide};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// The serdes of one store as descriptors in hex; none for bytes.
+/// The serdes of one store, as descriptors in hex. Keys or values that are bytes have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreSerdes {
     /// The serde of keys.
@@ -61,7 +61,7 @@ pub fn descriptor_bytes(hex: &str) -> Result<Vec<u8>> {
     bytes.filter(|_| rest.is_empty()).ok_or_else(|| {
         Error::new(
             ErrorKind::Serialization,
-            format!("{hex:?} describes no serde"),
+            format!("{hex:?} is not the descriptor of a serde"),
         )
     })
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct StoredStore {
     /// Its name.
     pub name: String,
-    /// Its kind, with its settings in the operator's first epoch.
+    /// Its kind, with its settings.
     #[serde(flatten)]
     pub kind: StoredKind,
 }
