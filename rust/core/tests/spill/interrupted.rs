@@ -10,8 +10,8 @@ use holdfast_core::{
     StoreKind, StoreSpec, Timestamp, TransactionMechanism, VersionRow, WindowPut, WindowedKey,
 };
 
-/// An interrupted commit is rolled back before its commit file is written, and completed by the
-/// next recovery after it.
+/// A commit that is interrupted before its commit file is written is rolled back. One that is
+/// interrupted later is completed by the next recovery.
 #[test]
 fn interrupted_commit_is_rolled_back_or_completed_as_a_whole() {
     let _turn = turn();
@@ -103,8 +103,6 @@ fn database_refuses_work_until_an_interrupted_commit_is_completed() {
         db.commit(OffsetChange::Keep).unwrap_err(),
         db.restore("kv", &[], OffsetChange::Keep, &Position::default())
             .unwrap_err(),
-        db.commit_transaction(db.begin().unwrap(), Commit::default())
-            .unwrap_err(),
         db.checkpoint(&dir.path().join("copy")).unwrap_err(),
     ];
     for error in refused {
@@ -116,8 +114,27 @@ fn database_refuses_work_until_an_interrupted_commit_is_completed() {
     db.checkpoint(&dir.path().join("copy")).unwrap();
 }
 
-/// A restore commits the offsets of its own store, so writes that bypassed the transaction of
-/// another store are still uncommitted after it.
+/// A state host commits private transactions only, and calls neither rollback() nor recover().
+#[test]
+fn private_transaction_ends_an_interrupted_commit() {
+    let _turn = turn();
+    let dir = directory();
+    let db = open(dir.path(), 0);
+    transaction(&db, 1);
+    let old = committed(&db);
+    Failpoint::BetweenIngests.arm(Action::Error, 0);
+    db.commit(at(1)).unwrap_err();
+    let error = db
+        .commit_transaction(db.begin().unwrap(), Commit::default())
+        .unwrap_err();
+    assert!(error.to_string().contains("another commit"), "{error}");
+    assert_ne!(committed(&db), old);
+    db.commit_transaction(db.begin().unwrap(), Commit::default())
+        .unwrap();
+}
+
+/// A restore commits the offsets of its own store only. After it, the writes to a store without
+/// transactions are still uncommitted.
 #[test]
 fn restore_that_spills_does_not_commit_writes_of_other_stores() {
     let _turn = turn();
@@ -302,7 +319,7 @@ fn damaged_commit_is_an_error_that_names_the_file() {
     }
 }
 
-/// The writer and READ_UNCOMMITTED readers read the rows before the failed one.
+/// Once, the writer and READ_UNCOMMITTED readers read the rows before the failed one.
 #[test]
 fn half_of_a_failed_batch_is_never_read() {
     let _turn = turn();

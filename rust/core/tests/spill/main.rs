@@ -113,7 +113,7 @@ fn large_batch_spills_and_memory_stays_small() {
     assert_eq!(versions, keys.len());
 }
 
-/// Small records: a record's place in index and order takes ten times as much as its data.
+/// A small record's places in the index and the order take ten times as much memory as its data.
 #[test]
 fn small_records_stay_within_the_memory_limit() {
     let _turn = turn();
@@ -251,7 +251,7 @@ fn close_and_open_remove_spilled_files() {
 /// Once, the commit of a spilled private transaction dropped the writes of the open transaction
 /// without an error.
 #[test]
-fn spilled_private_commit_leaves_open_transaction() {
+fn spilled_private_commit_does_not_drop_the_open_transaction() {
     let _turn = turn();
     let dir = directory();
     let db = open(dir.path(), 1 << 30);

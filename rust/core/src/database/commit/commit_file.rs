@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The folder in a database's directory. The folders of user-defined stores are beside it. Store
-/// names have no `+`, so none has this name.
+/// The folder in a database's directory. The folders of user-defined stores are beside it and are
+/// named after the stores. The `+`, which no store name has, prevents a conflict.
 const FOLDER: &str = "+commit";
 const NAME: &str = "COMMIT";
 const DRAFT: &str = "COMMIT.draft";

@@ -39,14 +39,15 @@ impl Database {
     /// not, nothing has changed.
     ///
     /// # Errors
-    /// `InvalidState` if there was another commit since the transaction began, if a part of a
-    /// failed write is staged in it, or if an interrupted commit has not been ended;
-    /// `InvalidValue` for a topic with a NUL character in it.
+    /// `InvalidState` if there was another commit since the transaction began, or if a part of a
+    /// failed write is staged in it; `InvalidValue` for a topic with a NUL character in it. If an
+    /// interrupted commit is not ended yet, this call ends it first.
     pub fn commit_transaction(&self, tx: Transaction, commit: Commit) -> Result<()> {
         self.rocks.check_owner()?;
         self.reclaimer.log();
         let mut writer = self.transactions.writer.lock();
-        writer.check_finished(self.path())?;
+        // The caller of private transactions has no rollback() that would end it.
+        self.finish(&mut writer)?;
         let _published = self.publish_writer(&mut writer);
         self.commit_locked(&mut writer, tx, &commit, None)?;
         self.stores.note_committed();
@@ -69,8 +70,8 @@ impl Database {
         let last = self.last_commit();
         self.check_not_overtaken(&tx, &last)?;
         if tx.has_spilled() {
-            // A table's rows are either all spilled or all staged. Only stores in memory or without
-            // transactions still have staged rows.
+            // A table's rows must be either all spilled or all staged. After this, only stores in
+            // memory or without transactions have staged rows.
             tx.spill()?;
         }
         let spilled = tx.base().spilled().cloned();
@@ -142,7 +143,7 @@ impl Database {
         }
         Err(Error::new(
             ErrorKind::InvalidState,
-            "something else was committed since this transaction began; begin another one and \
+            "another commit was made since this transaction began; begin a new transaction and \
              repeat the work",
         )
         .path(self.path()))

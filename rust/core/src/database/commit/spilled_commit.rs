@@ -7,13 +7,13 @@
 //!    views read the transaction's rows.
 //!
 //! If the commit file exists, a rollback, `recover`, a close or an open repeats step 3 from its
-//! beginning. To repeat a part of it changes nothing.
+//! beginning. Parts that are done already have no effect when they are repeated.
 
 use super::commit_file::{self, CommitFile, FamilyFiles};
 use crate::database::database::Database;
 use crate::database::rows::keys;
 use crate::database::transactions::writer::{SpilledCommit, Writer};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::failpoint::Failpoint;
 use crate::rocks::{Environment, Family, RocksDb, SortedFiles};
 use crate::table::FamilySpec;
@@ -52,7 +52,8 @@ impl Database {
 
     fn write_commit(&self, id: u64, rows: &SpilledRows, mut batch: Batch) -> Result<()> {
         let Some(spiller) = &self.spiller else {
-            return Ok(());
+            let text = "rows were spilled by a database that cannot spill";
+            return Err(Error::new(ErrorKind::InvalidState, text).path(self.path()));
         };
         let families = self.write_files(spiller, rows)?;
         self.rocks.flush(true)?;
@@ -96,7 +97,7 @@ impl Database {
             return Ok(());
         };
         let environment = self.options.environment.as_ref();
-        // A file of another commit is left over: it could not be removed.
+        // A file with another number is from an earlier commit, which could not remove it.
         if let Some(file) =
             CommitFile::read(self.path())?.filter(|file| file.header.id == commit.id)
         {
@@ -134,9 +135,10 @@ fn roll_forward(
     // After the first ingest, a loss of power must not remove the commit file.
     commit_file::sync_names(rocks.path(), environment)?;
     for family in &file.header.families {
-        let Some(spec) = FamilySpec::parse(&family.family) else {
-            continue;
-        };
+        let spec = FamilySpec::parse(&family.family).ok_or_else(|| {
+            let text = format!("a commit file has the unknown family {:?}", family.family);
+            Error::new(ErrorKind::StoreCorrupted, text).path(rocks.path())
+        })?;
         rocks.ingest(rocks.family(&spec)?, &family.paths(rocks.path())?, true)?;
         Failpoint::BetweenIngests.pass()?;
     }
