@@ -31,8 +31,8 @@ pub(in crate::database) fn make_directory(path: &Path) -> Result<()> {
                     parent
                 };
                 match std::fs::File::open(parent).and_then(|parent| parent.sync_all()) {
-                    // A folder that only its owner may list holds the directory that was made for
-                    // this user.
+                    // If this user cannot read the folder above an existing directory, another
+                    // user has made the directory.
                     Err(e)
                         if e.kind() == std::io::ErrorKind::PermissionDenied
                             && number >= missing =>
@@ -55,8 +55,8 @@ pub(in crate::database) fn make_directory(path: &Path) -> Result<()> {
     })
 }
 
-/// The canonical path of a directory. Locks within a process are by path: with another spelling of
-/// the path there would be two locks, and two writers of one directory.
+/// The canonical path of a directory. `DirectoryLock` needs it, since it compares the paths of the
+/// directories that this process has locked.
 pub(super) fn canonical(path: &Path) -> Result<PathBuf> {
     path.canonicalize().map_err(|e| {
         Error::new(

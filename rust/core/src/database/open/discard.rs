@@ -26,25 +26,15 @@ impl Opening {
         }
     }
 
-    /// Records in a batch that these stores have lost their data.
+    /// Adds to a batch that these stores have lost their data.
     pub(super) fn push_discarded(&self, discarded: &[&StoreSpec], batch: &mut Batch) -> Result<()> {
         for spec in discarded {
-            batch.push(
-                self.families.metadata.id,
-                &keys::stream_time_key(&spec.name),
-                None,
-            );
-            batch.push(
-                self.families.metadata.id,
-                &keys::first_retained_key(&spec.name),
-                None,
-            );
             offset_rows::push_lost(&self.snapshot, self.families.offsets, &spec.name, batch)?;
         }
         Ok(())
     }
 
-    /// Deletes the rows of these stores. The rows that mark their offsets as lost must be in files
+    /// Deletes the rows of these stores, then their stream times. The rows that mark their offsets as lost must be in files
     /// before this call. Otherwise a crash could leave an empty store with valid offsets, and an
     /// open under at-least-once would accept it.
     pub(super) fn clear(&self, discarded: &[&StoreSpec]) -> Result<()> {
@@ -67,6 +57,13 @@ impl Opening {
                 self.rocks.clear(plain)?;
             }
         }
-        Ok(())
+        // Rows without their stream time would be read although they have expired.
+        let mut batch = Batch::with_capacity(0);
+        for spec in discarded {
+            for key in [keys::stream_time_key, keys::first_retained_key] {
+                batch.push(self.families.metadata.id, &key(&spec.name), None);
+            }
+        }
+        self.rocks.write(&mut batch)
     }
 }

@@ -21,7 +21,7 @@ use crate::transaction::{Base, Batch, SpillTarget, Spiller, Table};
 use std::sync::Arc;
 
 impl Opening {
-    /// Builds the database, after its stores were checked against their stored descriptors.
+    /// Checks the stores against their stored descriptors and builds the database.
     pub(super) fn finish(self, stores: &[StoreSpec], in_memory: bool) -> Result<Arc<Database>> {
         let metadata = self.families.metadata;
         let mut batch = Batch::with_capacity(256);
@@ -68,7 +68,8 @@ impl Opening {
             self.spiller(&entries, &tables)
         };
         let reclaimer = Reclaimer::new(&self.rocks, &entries)?;
-        // Late: if an open fails after the marker, the next one discards stores that it need not.
+        // As late as possible: if an open fails after it has written the marker, the next open
+        // discards stores without need.
         let markers = self.mark_open(found, stores)?;
         let committed = Committed {
             base: Base::new(self.rocks.snapshot()?, memory, position),
@@ -98,8 +99,8 @@ impl Opening {
         Ok(Arc::new(db))
     }
 
-    /// Writes the `open` marker. Stores that an earlier open left suspect are settled if this open
-    /// has them. The others stay in the marker.
+    /// Writes the `open` marker. Stores that an earlier open left suspect stay in it, except those
+    /// that this open has discarded or accepted.
     fn mark_open(&self, found: Option<OpenMarker>, stores: &[StoreSpec]) -> Result<Markers> {
         let suspect = found
             .map(|found| found.into_others(stores))

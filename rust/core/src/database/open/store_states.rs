@@ -10,7 +10,7 @@ use crate::transaction::{Batch, StoreState};
 /// The states of the stores, in their order.
 pub(super) struct StoreStates {
     pub(super) states: Vec<StoreState>,
-    /// A store has a shorter retention than at the last open.
+    /// Whether a store has a shorter retention than at the last open.
     pub(super) shorter_retention: bool,
 }
 
