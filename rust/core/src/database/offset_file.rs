@@ -125,13 +125,18 @@ pub fn write_offsets(path: &Path, offsets: &Offsets) -> Result<()> {
         .try_for_each(|tp| check_topic(&tp.topic))
         .map_err(|e| e.path(path))?;
     replace(path, &text(offsets)).map_err(|e| {
-        Error::new(ErrorKind::Io, format!("the file cannot be written: {e}")).path(path)
+        Error::new(
+            ErrorKind::Io,
+            format!("the file cannot be written: {e}; check its permissions and the disk's space"),
+        )
+        .path(path)
     })
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    // No store has such a name, so this is not the file of another store.
     let new = path.with_file_name(format!(
-        "{}.tmp",
+        "{}+new",
         path.file_name().unwrap_or_default().to_string_lossy()
     ));
     let mut file = File::create(&new)?;
