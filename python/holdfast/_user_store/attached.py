@@ -61,7 +61,7 @@ class AttachedStore:
             _warned.add(store.name)
             _log.warning(
                 "store %s: it is persistent and does not manage its offsets, so they are in a "
-                "separate file (%s); let it commit them with its data and set manages_offsets",
+                "separate file (%s); commit them with the store's data, and set manages_offsets",
                 store.name,
                 self._file.name,
             )
@@ -88,7 +88,7 @@ class AttachedStore:
 
     @property
     def must_move_offsets(self) -> bool:
-        """Whether each commit must move an offset, by which the store tells commits apart."""
+        """Whether each commit must move an offset: the store distinguishes commits by offsets."""
         return self._exactly_once and self._transactional is not None
 
     @property
@@ -113,8 +113,13 @@ class AttachedStore:
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Commits the store; `decided` follows if the database commits, else `recover`."""
         self._needs_rollback = True
-        self.store.commit(offsets)
+        # An interrupt (Ctrl-C) may come after the store has committed.
         self._is_ahead = True
+        try:
+            self.store.commit(offsets)
+        except Exception:
+            self._is_ahead = False
+            raise
 
     def decided(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Records the offsets of a commit that the database has made."""
@@ -132,7 +137,7 @@ class AttachedStore:
             self.write_offsets()
 
     def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Drops the uncommitted writes of a store that can do it, and recovers it."""
+        """Drops the store's uncommitted writes if it has `rollback`, and recovers it."""
         self._needs_rollback = True
         rollback = getattr(self.store, "rollback", None)
         if rollback is not None:
@@ -154,8 +159,8 @@ class AttachedStore:
                 )
         elif self._is_ahead and self._exactly_once:
             raise StateMismatchError(
-                f"store {self.store.name}: it has committed writes that its database has not, and "
-                f"it is not transactional; close the database, {_WAYS_OUT}"
+                f"store {self.store.name}: it has committed writes that its database does not "
+                f"have, and it is not transactional; close the database, {_WAYS_OUT}"
             )
         self._needs_rollback = self._is_ahead = False
 
