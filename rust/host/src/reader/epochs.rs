@@ -29,6 +29,8 @@ pub struct FinalEpochs {
     partitions: u32,
     known: Mutex<KnownDecisions>,
     newest_run: AtomicU64,
+    /// When [`FinalEpochs::newest_at_times`] last read the commit log.
+    newest_checked: Mutex<Option<Instant>>,
     is_outdated: AtomicBool,
 }
 
@@ -53,6 +55,7 @@ impl FinalEpochs {
             partitions,
             known: Mutex::new(known),
             newest_run: AtomicU64::new(0),
+            newest_checked: Mutex::default(),
             is_outdated: AtomicBool::new(false),
         }
     }
@@ -106,10 +109,25 @@ impl FinalEpochs {
         Ok(None)
     }
 
+    /// As [`FinalEpochs::newest`], at most twice a second; none at other times.
+    ///
+    /// # Errors
+    /// As [`FinalEpochs::newest`].
+    pub fn newest_at_times(&self) -> Result<Option<Epoch>> {
+        {
+            let mut checked = self.newest_checked.lock();
+            if checked.is_some_and(|checked| checked.elapsed() < BELIEVED) {
+                return Ok(None);
+            }
+            *checked = Some(Instant::now());
+        }
+        self.newest()
+    }
+
     /// Returns the newest final epoch. Waits until it is at least `bound`.
     ///
     /// # Errors
-    /// `NotUpToBound` if it is not after `timeout`.
+    /// `NotUpToBound` if it is still older than `bound` after `timeout`.
     pub fn newest_at_least(&self, bound: Epoch, timeout: Duration) -> Result<Epoch> {
         let started = Instant::now();
         loop {
@@ -163,7 +181,7 @@ impl FinalEpochs {
         self.newest_at_least(epoch, Duration::ZERO).map(|_| ())
     }
 
-    /// Returns the decision of a committed epoch; none if there is none.
+    /// Returns the decision of a committed epoch; none if it has no decision.
     ///
     /// # Errors
     /// As [`FinalEpochs::newest`].

@@ -20,7 +20,7 @@ use crate::root::ReaderAddress;
 use crate::tables::{EmitRows, FoundRow, ReadCall, ReadRows};
 
 const BUFFER_BYTES: usize = 64 << 10;
-/// How long a host may take to accept a connection or a message.
+/// How long a host may take to accept a connection or a message, or to answer the greeting.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a host may take to find the next rows of a scan.
 const SLOW_ROWS: Duration = Duration::from_secs(60);
@@ -204,7 +204,7 @@ impl HostConnection {
         self.send(&ReadRequest::Unpin { view })
     }
 
-    /// Resets the host's limit for idle connections, so that the views of this one stay open.
+    /// Restarts the host's idle time of this connection, so that its views stay open.
     ///
     /// # Errors
     /// The connection's.

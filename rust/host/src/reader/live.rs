@@ -137,8 +137,8 @@ impl LiveHosts {
             if let Some(answer) = failed(request(&mut connection))? {
                 return Ok(Some((connection, answer)));
             }
-            // A held connection's views have ended with it. An idle connection may have ended
-            // earlier.
+            // If a held connection has ended, its views have ended, too. An idle connection may
+            // have ended before this request, so a new one is made.
             if is_held {
                 return Ok(None);
             }

@@ -48,7 +48,7 @@ impl Routing {
 
     /// Returns the partitions that may have the keys, each with the numbers of its rows in `keys`.
     /// A partition with more than [`MAX_KEYS`] rows comes several times. If there are many keys,
-    /// they are about in ascending order.
+    /// the rows of a partition are roughly in ascending order of their keys.
     ///
     /// # Errors
     /// As [`partitions_of`] and [`KeyForm::encode`](crate::tables::KeyForm::encode).

@@ -1,11 +1,12 @@
 //! The rows of a scan, read ahead by a thread.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Error, ErrorKind, Result, panic_message};
 
 use super::read_from::AnswerState;
 use crate::tables::EmitRows;
@@ -34,7 +35,16 @@ impl RowStream {
         let (send, batches) = mpsc::sync_channel(AHEAD);
         let work = move || {
             let dropped = || Error::new(ErrorKind::InvalidState, "the scan was closed");
-            let result = read(&mut |batch| send.send(Ok(batch)).map_err(|_| dropped()));
+            let mut emit = |batch| send.send(Ok(batch)).map_err(|_| dropped());
+            // Without an error, the rows before a panic would look like all rows.
+            let result = catch_unwind(AssertUnwindSafe(|| read(&mut emit)));
+            let result = result.unwrap_or_else(|panic| {
+                let text = format!(
+                    "a bug in Holdfast ended the read ({}): report it",
+                    panic_message(&*panic)
+                );
+                Err(Error::new(ErrorKind::InvalidState, text))
+            });
             if let Err(error) = result
                 && send.send(Err(error)).is_err()
             {
@@ -75,5 +85,34 @@ impl Iterator for RowStream {
             self.batches = None;
         }
         next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::Schema;
+
+    use super::*;
+    use crate::protocol::Epoch;
+
+    #[test]
+    #[expect(clippy::panic, reason = "tests a panic")]
+    fn stream_that_a_panic_ends_has_an_error() {
+        let schema = Arc::new(Schema::empty());
+        let rows = RecordBatch::new_empty(Arc::clone(&schema));
+        let read = move |emit: &mut EmitRows<'_>| {
+            emit(rows)?;
+            panic!("a bug");
+        };
+        let state = AnswerState::of_final(Epoch(0));
+        let found: Vec<_> = RowStream::start(schema, state, read)
+            .expect("starts")
+            .collect();
+        assert_eq!(found.len(), 2);
+        assert!(found[0].is_ok());
+        let error = found[1].as_ref().expect_err("the panic");
+        assert!(error.to_string().contains("a bug in Holdfast"), "{error}");
     }
 }

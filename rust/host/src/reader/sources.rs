@@ -15,6 +15,11 @@ use crate::protocol::{Digest, Epoch, PartitionDecision, PartitionId};
 
 /// How long a reader that may not use copies waits before it asks the hosts again.
 const RETRY: Duration = Duration::from_millis(50);
+/// How many times hosts are asked again whose epoch is older than the newest final one.
+const ASKED_AGAIN: u32 = 2;
+/// The pause before that if the root is in an object store: a host reads Spark's commit log there
+/// twice a second.
+const REMOTE_PAUSE: Duration = Duration::from_millis(500);
 
 impl StateReader {
     /// Finds where the rows of partitions are read, and at which epoch. `lanes`: the connections to
@@ -39,6 +44,10 @@ impl StateReader {
         };
         // Without partitions, there is nothing to ask a host for.
         let asks_hosts = from.offline != Offline::Only && !partitions.is_empty();
+        if asks_hosts {
+            self.note_newest()?;
+        }
+        let mut again = ASKED_AGAIN;
         loop {
             if asks_hosts
                 && let Some(views) = self
@@ -67,6 +76,14 @@ impl StateReader {
                          offline=\"auto\" reads it from snapshots and log"
                     );
                     return Err(Error::new(ErrorKind::InvalidValue, text));
+                }
+                // Spark may have committed an epoch after the hosts had checked.
+                if from.exactly.is_none() && again > 0 {
+                    again -= 1;
+                    if !self.root.is_local() {
+                        std::thread::sleep(REMOTE_PAUSE);
+                    }
+                    continue;
                 }
             }
             if !asks_hosts || from.offline != Offline::Never {
@@ -162,7 +179,7 @@ impl StateReader {
             memory: self.replicas.staging(),
         };
         let (transaction, staged) = view.staged.view(&source, &view.db, view.transaction)?;
-        // The next read may use it soon. Otherwise its memory is freed.
+        // The next read may use the staged changes soon. Otherwise their memory is freed.
         view.staged.drop_when_unused(STAGE_IDLE);
         Ok(CopyView {
             db: view.db,

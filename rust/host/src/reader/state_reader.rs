@@ -237,9 +237,17 @@ impl StateReader {
         })
     }
 
-    /// Whether an answer of this epoch may be used: no earlier read of this reader was of a newer
-    /// epoch. So a host that lags behind is not used. After a rewind, the newest final epoch is
-    /// accepted, although it is older.
+    /// Finds the newest final epoch, at most twice a second. It is called before hosts are asked.
+    pub(super) fn note_newest(&self) -> Result<()> {
+        if let Some(newest) = self.epochs.newest_at_times()? {
+            self.seen.fetch_max(newest.0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether an answer of this epoch may be used: this reader has found no newer final epoch. So
+    /// a host that lags behind is not used, such as one whose partition another host serves now.
+    /// After a rewind, the newest final epoch is accepted, although it is older.
     pub(super) fn is_newest_seen(&self, epoch: Epoch) -> Result<bool> {
         let seen = self.seen.fetch_max(epoch.0, Ordering::Relaxed);
         if epoch.0 >= seen {
@@ -247,7 +255,7 @@ impl StateReader {
         }
         let is_newest = self.epochs.newest()?.is_none_or(|newest| newest <= epoch);
         if is_newest {
-            // Unless another read has found a newer epoch meanwhile.
+            // This has no effect if another read has found a newer epoch meanwhile.
             let (relaxed, now) = (Ordering::Relaxed, epoch.0);
             let _ = self.seen.compare_exchange(seen, now, relaxed, relaxed);
         }
@@ -333,7 +341,8 @@ impl StateReader {
     }
 
     /// Reads rows of the reader's own copy of a partition. A copy that turns out to be damaged is
-    /// made again: a cleaner of temporary folders may have deleted its files.
+    /// made again: a cleaner of temporary folders may have deleted its files. Other reads of the
+    /// copy then find its database closed, and are repeated.
     fn read_copy(
         &self,
         source: &ReadSource,
@@ -349,8 +358,13 @@ impl StateReader {
             emit(rows)
         };
         match self.read_copy_once(source, known, partition, (call, batch), &mut noted) {
-            Err(error) if error.kind() == ErrorKind::StoreCorrupted && !has_rows => {
-                log::warn!("the copy of partition {partition} is made again: {error}");
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::StoreCorrupted | ErrorKind::StoreClosed
+                ) && !has_rows =>
+            {
+                log::warn!("the copy of partition {partition} is read again: {error}");
                 self.read_copy_once(source, known, partition, (call, batch), emit)
             }
             done => done,

@@ -103,7 +103,7 @@ impl TableCatalog {
     /// # Errors
     /// `StateMismatch` if there is no such operator; `Restore` for one that cannot be read.
     pub fn read(&self, operator: &OperatorName) -> Result<Arc<OperatorTables>> {
-        // A reader's first read of rows would otherwise find a newer run, and be done again.
+        // Otherwise a reader's first read of rows would find a newer run, and be repeated.
         if self.epochs.newest_run() == RunNumber(0)
             && let Err(error) = self.epochs.newest()
         {

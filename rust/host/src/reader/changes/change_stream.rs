@@ -76,8 +76,8 @@ impl ChangeStream {
         changes.flush(epoch, emit)
     }
 
-    /// Reads a partition's object of a decided epoch, and checks that it continues the epoch
-    /// before.
+    /// Reads a partition's object of a decided epoch, and checks that it continues the previous
+    /// epoch.
     fn object(&mut self, place: usize, decision: &EpochDecision) -> Result<DecidedEpoch> {
         let partition = self.partitions[place];
         let read = DecidedEpoch::read(&self.root, &self.operator, partition, decision)?;
@@ -126,8 +126,8 @@ impl ChangeStream {
 
     fn taken_back(&self, epoch: Epoch) -> Error {
         let text = format!(
-            "epoch {epoch} is not the one that followed the epoch before: a rewind has taken it \
-             back during the read. Read the changes again"
+            "epoch {epoch} does not continue the previous epoch: a rewind has taken epochs back \
+             during the read. Read the changes again"
         );
         Error::new(ErrorKind::Restore, text).path(self.root.path())
     }

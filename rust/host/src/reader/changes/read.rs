@@ -47,8 +47,8 @@ impl StateReader {
         Ok(oldest.map(|oldest| oldest.max(known.entry.first_epoch)))
     }
 
-    /// Returns the run of the newest rewind that took an epoch back; 0 if there is none. An epoch
-    /// that was read before has other rows if this has changed.
+    /// Returns the run of the newest rewind that took an epoch back; 0 if there is none. If this
+    /// changes, rows of the epoch that were read before are outdated.
     ///
     /// # Errors
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
@@ -86,8 +86,9 @@ impl StateReader {
         let changes = TableChanges::new(Arc::clone(&known.table))?;
         let schema = Arc::clone(changes.schema());
         let begun = known.entry.first_epoch;
-        let Some(last) = last.filter(|last| *last >= begun) else {
-            let state = AnswerState::of_final(span.to.unwrap_or(begun));
+        let newest = last;
+        let Some(last) = newest.filter(|newest| *newest >= begun) else {
+            let state = AnswerState::of_final(newest.unwrap_or(begun));
             return RowStream::start(schema, state, |_| Ok(()));
         };
         let stream = ChangeStream::new(

@@ -4,20 +4,21 @@ use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use holdfast_core::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
 /// The start of a folder's name.
 const PREFIX: &str = "holdfast-reader-";
-/// A file in the folder. Its lock shows that the reader lives, also to processes of another
-/// container, where the ids of processes are different.
-const LOCK: &str = "LOCK";
+/// A folder is locked immediately after it is made. An unlocked one that is older has no reader.
+const LOCKED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A folder that is removed when it is dropped.
 pub struct CopiesFolder {
     folder: TempDir,
-    /// Dropped after the folder.
+    /// The folder itself. Its lock shows that the reader lives, also to processes of another
+    /// container, where the ids of processes are different. Dropped after the folder.
     _lock: File,
 }
 
@@ -41,14 +42,19 @@ impl CopiesFolder {
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
+
+    /// Whether another program has removed it, as programs that clean `/tmp` do.
+    pub fn is_removed(&self) -> bool {
+        !self.path().exists()
+    }
 }
 
 fn made(parent: &Path) -> io::Result<CopiesFolder> {
     let folder = tempfile::Builder::new()
-        .prefix(&format!("{PREFIX}{}-", std::process::id()))
+        .prefix(PREFIX)
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(parent)?;
-    let lock = File::create_new(folder.path().join(LOCK))?;
+    let lock = File::open(folder.path())?;
     lock.try_lock()?;
     Ok(CopiesFolder {
         folder,
@@ -60,12 +66,8 @@ fn remove_left_behind(parent: &Path) {
     let entries = fs::read_dir(parent).into_iter().flatten();
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let process = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
-        if let Some((process, _)) = process
-            && !Path::new("/proc").join(process).exists()
-            && !is_locked(&entry.path())
+        if name.to_str().is_some_and(|name| name.starts_with(PREFIX))
+            && is_left_behind(&entry.path()).unwrap_or(false)
             && let Err(error) = fs::remove_dir_all(entry.path())
         {
             log::debug!("{}: {error}", entry.path().display());
@@ -73,40 +75,52 @@ fn remove_left_behind(parent: &Path) {
     }
 }
 
-/// Whether the reader of a folder lives.
-fn is_locked(folder: &Path) -> bool {
-    match File::open(folder.join(LOCK)) {
-        Ok(lock) => lock.try_lock().is_err(),
-        // The reader ended before it made the file.
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-    }
+/// Whether no reader uses a folder.
+fn is_left_behind(folder: &Path) -> io::Result<bool> {
+    let handle = File::open(folder)?;
+    let modified = handle.metadata()?.modified()?;
+    Ok(modified.elapsed().is_ok_and(|age| age > LOCKED_WITHIN) && handle.try_lock().is_ok())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
-    /// The id of no process: Linux has at most 4,194,304.
-    const GONE: &str = "4194305";
-
     #[test]
-    fn folders_of_ended_readers_are_removed_and_locked_ones_stay() {
+    fn folders_of_ended_readers_are_removed_and_locked_or_new_ones_stay() {
         let parent = tempfile::tempdir().expect("a folder");
-        let folder = |name: &str| {
-            let path = parent.path().join(format!("{PREFIX}{GONE}-{name}"));
+        let folder = |name: &str, age: Duration| {
+            let path = parent.path().join(format!("{PREFIX}{name}"));
             fs::create_dir(&path).expect("a folder");
-            path
+            let handle = File::open(&path).expect("the folder");
+            handle
+                .set_modified(SystemTime::now() - age)
+                .expect("a time");
+            (path, handle)
         };
-        let (ended, bare, elsewhere) = (folder("ended"), folder("bare"), folder("elsewhere"));
-        File::create_new(ended.join(LOCK)).expect("a file");
-        let lock = File::create_new(elsewhere.join(LOCK)).expect("a file");
-        lock.try_lock().expect("a free file");
+        let hour = Duration::from_secs(3600);
+        let (ended, _) = folder("ended", hour);
+        let (new, _) = folder("new", Duration::ZERO);
+        let (locked, handle) = folder("locked", hour);
+        handle.try_lock().expect("a free folder");
         let made = CopiesFolder::make(parent.path()).expect("a folder");
-        assert!(is_locked(made.path()));
-        assert!(!ended.exists() && !bare.exists());
-        assert!(elsewhere.exists(), "its reader is in another container");
-        let path = made.path().to_owned();
-        drop(made);
+        assert!(!ended.exists());
+        assert!(new.exists(), "its reader has not locked it yet");
+        assert!(locked.exists(), "its reader lives");
+        assert!(
+            File::open(made.path())
+                .expect("the folder")
+                .try_lock()
+                .is_err()
+        );
+        assert!(!made.is_removed());
+        fs::remove_dir(made.path()).expect("an empty folder");
+        assert!(made.is_removed());
+        let other = CopiesFolder::make(parent.path()).expect("a folder");
+        let path = other.path().to_owned();
+        drop(other);
         assert!(!path.exists());
     }
 }

@@ -66,9 +66,9 @@ struct FreedCopy(Arc<CopyCache>);
 /// Where a read finds its copy.
 enum Place {
     Found(SharedReplica),
-    /// The copy is new. If there was no room for it, it replaces the second one.
+    /// A new copy, and the copy that was removed to make room for it.
     Made(SharedReplica, Option<CachedCopy>),
-    /// All copies are being read.
+    /// All copies of old epochs are being read.
     None,
 }
 
@@ -90,8 +90,8 @@ impl CopyCache {
 
     /// Returns the copy with a key. If there is none, adds the one that `make` returns.
     ///
-    /// If there are too many copies of old epochs, the least recently used one is deleted.
-    /// If all of them are being read, the call waits for up to `timeout`.
+    /// If there are too many copies of old epochs, the least recently used one that is not being
+    /// read is deleted. If all of them are being read, the call waits for up to `timeout`.
     ///
     /// # Errors
     /// `InvalidState` if no copy became free; those of `make`.

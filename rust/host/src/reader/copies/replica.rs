@@ -90,7 +90,7 @@ impl Replica {
         }
     }
 
-    /// Moves the copy to an epoch, which is not before its last one, and returns a view of it.
+    /// Advances the copy to an epoch that is not before its last one. Returns a view of the epoch.
     ///
     /// # Errors
     /// `Restore` if the root no longer holds what the epoch's state is made of; `Io` if the disk
@@ -126,8 +126,8 @@ impl Replica {
             self.discard()?;
         }
         if let Err(error) = self.advance(epoch, decide, note) {
-            // The root was rewound, or lost a part of its log that a snapshot replaces, or the copy
-            // is damaged.
+            // The root was rewound, a part of the log that the copy needs was removed after a
+            // snapshot, or the copy is damaged.
             let is_of_copy = matches!(error.kind(), ErrorKind::Restore | ErrorKind::StoreCorrupted);
             if !is_of_copy || self.db.is_none() {
                 return Err(error);
@@ -166,7 +166,7 @@ impl Replica {
         let decided = decision.of(&source.operator, source.partition);
         let chain = decided.map_or(Digest::ZERO, PartitionDecision::chain);
         if to >= source.first_epoch && position::chain(&db)? != chain {
-            let text = format!("the copy of epoch {to} is of an epoch that was taken back");
+            let text = format!("the copy holds a state of epoch {to} that a rewind took back");
             return Err(Error::new(ErrorKind::Restore, text));
         }
         Ok(())
@@ -188,7 +188,10 @@ impl Replica {
 impl Drop for Replica {
     fn drop(&mut self) {
         if let Err(error) = self.discard() {
-            log::debug!("{}: a copy is left: {error}", self.directory.display());
+            log::debug!(
+                "{}: the copy is not deleted: {error}",
+                self.directory.display()
+            );
         }
     }
 }
@@ -243,7 +246,12 @@ fn restore(
                     ErrorKind::Restore | ErrorKind::StoreCorrupted | ErrorKind::StateMismatch
                 ) =>
             {
-                log::warn!("the snapshot of epoch {} cannot be used: {error}", id.epoch);
+                log::warn!(
+                    "operator {}, partition {}: the snapshot of epoch {} cannot be used: {error}",
+                    id.operator,
+                    id.partition,
+                    id.epoch
+                );
             }
             Err(error) => return Err(error),
         }

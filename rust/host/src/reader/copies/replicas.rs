@@ -15,8 +15,8 @@ use super::replica::{Decide, Replica, ReplicaSource, ReplicaView};
 use crate::memory::budget::Budget;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 
-/// The most copies of old epochs. One statement over several operators reads each from another
-/// copy.
+/// The most copies of old epochs. One statement over several operators needs a copy for each
+/// operator.
 const OLD_COPIES: usize = 16;
 /// The memory of a reader for staged changes of the next epoch. What exceeds it is spilled.
 const STAGING_BYTES: usize = 64 << 20;
@@ -54,8 +54,9 @@ impl Replicas {
 
     /// Returns a view of a partition at an epoch, with the copy that it reads.
     ///
-    /// Calls share the newest copy of a partition, and one copy for each older epoch. If there are
-    /// too many copies of older epochs, the call waits for up to `timeout`.
+    /// Calls share the newest copy of a partition, and one copy for each older epoch. If an older
+    /// epoch needs a copy and all [`OLD_COPIES`] are being read, the call waits for up to
+    /// `timeout`.
     ///
     /// # Errors
     /// Those of [`Replica::view`] and [`CopyCache::get_or_make`].
@@ -123,8 +124,8 @@ impl Replicas {
     fn make(&self, source: ReplicaSource) -> Result<Replica> {
         let mut folder = self.folder.lock();
         let folder = match &mut *folder {
-            Some(folder) => folder,
-            none => none.insert(CopiesFolder::make(&self.parent)?),
+            Some(folder) if !folder.is_removed() => folder,
+            missing => missing.insert(CopiesFolder::make(&self.parent)?),
         };
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let directory = folder.path().join(number.to_string());

@@ -35,8 +35,8 @@ impl StateReader {
     ///
     /// # Errors
     /// `StateMismatch` or `InvalidValue` for an operator, a table or a column that does not exist;
-    /// `InvalidType` for keys of other types than the table's; `NotUpToBound` if the state does not
-    /// get to the epoch in time; `Restore` if the root does not hold the epoch's state.
+    /// `InvalidType` for keys of other types than the table's; `NotUpToBound` if the epoch is not
+    /// final in time; `Restore` if the root does not hold the epoch's state.
     pub fn get(
         &self,
         (operator, store): (&str, &str),
@@ -69,14 +69,14 @@ impl StateReader {
             |_| true,
         );
         if found.is_err() {
-            // A host of the next root under the path refuses the read.
+            // If another root is under the path now, its host refuses the read.
             self.epochs.check_same_root()?;
         }
         let may_be_old = self.catalog.may_be_old(&known);
         if fits && !may_be_old {
             return found;
         }
-        // The query was started again since the table was last read.
+        // The query may have been started again since the table was last read.
         let renewed = self.catalog.renewed(&known)?;
         if !may_be_old && renewed.table.schema() == known.table.schema() {
             return found;
@@ -140,6 +140,7 @@ impl StateReader {
         if let Some(bound) = from.at_least {
             self.epochs.newest_at_least(bound, from.timeout)?;
         }
+        self.note_newest()?;
         let isolation_level = from.isolation_level(known.entry.isolation_level)?;
         let target = self
             .hosts

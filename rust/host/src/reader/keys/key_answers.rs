@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_rows_are_an_error_and_no_keys_are_not() {
+    fn missing_rows_are_an_error_and_zero_keys_are_allowed() {
         assert!(KeyAnswers::in_order(vec![batch(&[None])], 2).is_err());
         assert!(
             KeyAnswers::of(2)

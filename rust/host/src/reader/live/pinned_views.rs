@@ -44,7 +44,7 @@ struct PinnedView {
 /// The partitions that a host is to pin.
 struct PinJob {
     address: Arc<ReaderAddress>,
-    /// None if it has pinned nothing yet.
+    /// None if the host has pinned nothing yet.
     host: Option<PinnedHost>,
     partitions: Vec<PartitionId>,
 }

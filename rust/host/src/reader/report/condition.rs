@@ -14,7 +14,7 @@ pub struct PartitionCondition {
     pub severity: Severity,
     /// For people, in a few words.
     pub text: String,
-    /// The epochs between the partition's and the newest final one. One is normal: a host applies
+    /// How many epochs the partition is behind the newest final one. One is normal: a host applies
     /// an epoch when the next one begins.
     pub epochs_behind: u64,
 }
@@ -33,7 +33,7 @@ pub enum ConditionName {
     Opening,
     /// Its database is not open: hosts do not answer for it until its next session.
     Closed,
-    /// Its database was damaged and rebuilt since the host's start.
+    /// Its database was damaged or deleted since the host's start, and rebuilt.
     Rebuilt,
     /// No host answers for it.
     Unserved,
@@ -164,7 +164,7 @@ mod tests {
         (figures.access, figures.epoch) = (DatabaseAccess::Closed, None);
         let closed = (Severity::Warn, "its database is not open".to_owned());
         assert_eq!(text_of(7, &figures), closed);
-        // Before its first epoch, an open database has no epoch, too.
+        // Before its first epoch, an open database has no epoch, either.
         figures.access = DatabaseAccess::Open;
         assert_eq!(text_of(0, &figures).1, "in order");
     }

@@ -15,7 +15,7 @@ use crate::protocol::PartitionId;
 
 /// The seed of Spark's `xxhash64`.
 const SEED: u64 = 42;
-/// Decimals up to this precision are hashed as one number.
+/// Decimals up to this precision are hashed as a 64-bit integer.
 const LONG_DECIMAL: u8 = 18;
 
 /// Returns the partition of each row of key columns.
@@ -119,7 +119,7 @@ mod tests {
 
     /// `select xxhash64(…)` in Spark 4.3.
     #[test]
-    fn hashes_are_sparks() {
+    fn hashes_equal_those_of_spark() {
         let of = |columns: &[ArrayRef]| {
             let hash = columns
                 .iter()
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_as_short_as_javas() {
+    fn numbers_have_as_few_bytes_as_in_java() {
         let cases: [(i128, &[u8]); 6] = [
             (0, &[0]),
             (-1, &[0xFF]),

@@ -22,10 +22,10 @@ use super::{Request, address, payload, read_of, reader, receive, target};
 use crate::support::{HostProcess, Spark, TaskRequest, left, matched, right};
 
 const MESSAGES: usize = 10_000;
-/// What the host may take more than before, for messages of less than 64 KB each.
+/// How much more memory the host may take for all damaged messages.
 const MEMORY: u64 = 96 << 20;
 
-/// What it may take more than before for one message of less than 64 KB.
+/// How much more memory the host may take for one message of less than 64 KB.
 const CLAIM: u64 = 8 << 20;
 
 type Message = (MessageKind, Vec<u8>);
@@ -87,7 +87,7 @@ fn damaged(requests: &[Message], rng: &mut Rng) -> Message {
             .unwrap();
         return (kind, (0..rng.usize(..500)).map(|_| rng.u8(..)).collect());
     }
-    // A third of them has the kind without checks by Arrow.
+    // At least a third of the messages are of the kind that Arrow does not check.
     let (kind, mut bytes) = match rng.u8(..3) {
         0 => requests.last().unwrap().clone(),
         _ => rng.choice(requests).unwrap().clone(),
@@ -110,8 +110,8 @@ fn damaged(requests: &[Message], rng: &mut Rng) -> Message {
     (kind, bytes)
 }
 
-/// Sends a damaged message and then a request that is refused by its text; returns false if the
-/// host has closed the connection.
+/// Sends a damaged message and then a request that the host refuses with [`NO_VIEW`]. Returns false
+/// if the host has closed the connection.
 fn exchange(stream: &mut Stream, (kind, bytes): &Message, last: &[u8]) -> bool {
     let sent = message::send(stream, *kind, bytes)
         .and_then(|()| message::send(stream, MessageKind::Read, last));
@@ -248,7 +248,7 @@ fn compressed(json: &str) -> Vec<u8> {
     bytes
 }
 
-/// A schema of a few kilobytes that describes nearly a million columns: all refer to the same ones.
+/// A schema of a few kilobytes that describes 450,000 columns: all refer to the same ones.
 fn repeated_columns() -> Vec<u8> {
     let mut message = FlatBufferBuilder::new();
     let name = message.create_string("n");
@@ -319,7 +319,7 @@ fn claims(spark: &Spark) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn small_messages_that_claim_much_are_refused() {
+fn small_messages_that_claim_much_memory_are_refused() {
     let (spark, host) = started();
     let address = address(&spark);
     for (name, claim) in claims(&spark) {

@@ -17,7 +17,7 @@ use crate::support::{HostProcess, Row, Spark, TaskRequest, batch, count_windows,
 
 const KEYS: usize = 10_000;
 const VALUE_BYTES: usize = 10_000;
-/// What the host may take more than before, for an answer of 100 MB.
+/// How much more memory the host may take for an answer of 100 MB.
 const MEMORY: u64 = 48 << 20;
 /// The largest batch of an answer.
 const BATCH: usize = 9 << 20;
@@ -26,7 +26,7 @@ fn key(number: usize) -> Vec<u8> {
     format!("{number:08}").into_bytes()
 }
 
-/// Fills a processor's store `hits` in epoch 0, and hardly any memory.
+/// Fills a processor's store `hits` in epoch 0, with little of the host's memory.
 fn fill(spark: &Spark, host: &HostProcess) {
     spark.begin(0);
     let task = process::task(spark, 0)
@@ -71,7 +71,7 @@ fn answer_to_many_keys_takes_bounded_memory_and_keeps_their_order() {
     let (spark, host) = (Spark::new(), HostProcess::on_a_cluster());
     fill(&spark, &host);
     let mut stream = reader(&address(&spark));
-    // The cache of blocks is full then.
+    // This fills the cache of blocks.
     let warm = get(&spark, (0..KEYS).step_by(3).map(key));
     assert!(answers(&mut stream, &warm).len() > 1);
     let before = host.peak_memory();

@@ -15,7 +15,7 @@ use super::{address, all_versions, reader, receive, send};
 use crate::support::{HostProcess, Row, Spark, TaskRequest, left, right};
 
 const IDLE: usize = 1_000;
-/// What an idle connection may take at most; about 115 KB were measured. It has a thread, the state
+/// The most memory of an idle connection; about 115 KB were measured. It has a thread, the state
 /// of TLS and two buffers that are hardly used.
 const IDLE_BYTES: u64 = 192 << 10;
 

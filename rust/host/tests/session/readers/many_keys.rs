@@ -80,7 +80,7 @@ fn get(
     Ok((found.state.epoch, rates.collect()))
 }
 
-/// Reads so many keys while the next epoch changes all rows.
+/// Reads this many keys while the next epoch changes all rows.
 fn check_one_epoch(count: i64) {
     let (spark, host) = (Spark::new(), Host::start());
     run(&spark, &host, 0, count);
@@ -103,7 +103,7 @@ fn check_one_epoch(count: i64) {
                 if is_read && requests.fetch_add(1, Ordering::Relaxed) == 2 {
                     // All rates change in the middle of the read.
                     run(&spark, &host, 1, count);
-                    // Until the host asks again what Spark has committed.
+                    // Waits until the host reads Spark's commits again.
                     thread::sleep(Duration::from_secs(1));
                 }
                 true

@@ -14,7 +14,7 @@ use holdfast_host::tables::{ReadCall, ReadRows};
 use super::{Request, address, all_versions, answers, payload, reader, receive, target};
 use crate::support::{HostProcess, PATIENCE, Row, Spark, TaskRequest, right};
 
-/// A read of so many keys.
+/// A read of this many keys.
 fn get(spark: &Spark, keys: usize) -> Vec<u8> {
     let request = Request::Newest {
         target: target(spark),
@@ -31,7 +31,7 @@ fn get(spark: &Spark, keys: usize) -> Vec<u8> {
     )
 }
 
-/// Waits until so many threads of the host have a lower priority than the host.
+/// Waits until this many threads of the host have a lower priority than the host.
 fn wait_for_slow_threads(host: &HostProcess, expected: usize) {
     let started = Instant::now();
     loop {

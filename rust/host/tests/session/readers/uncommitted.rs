@@ -21,9 +21,9 @@ const UNCOMMITTED: u64 = 8 << 20;
 /// The host's memory, and what readers have of it.
 const MEMORY: u64 = 64 << 20;
 const READS: u64 = MEMORY / 16;
-/// What the host may take more for the first reader: the epoch has 40 MB of values.
+/// How much more memory the host may take for the first reader: the epoch has 40 MB of values.
 const FIRST: u64 = 64 << 20;
-/// What it may take more for all others together.
+/// How much more memory the host may take for all other readers together.
 const OTHERS: u64 = 8 << 20;
 
 /// Stages an epoch that puts these keys with a value.
@@ -122,11 +122,11 @@ fn readers_of_a_staged_epoch_share_its_changes_within_the_memory() {
     println!("{first} bytes for the first reader, {others} for the others");
     assert!(first <= FIRST, "{first} bytes more");
     assert!(others <= OTHERS, "{others} bytes more");
-    // Sessions keep their memory. What is staged has all that reads have, or a part of it.
+    // The memory of sessions has not changed. The staged changes take memory of the reads.
     assert_eq!(held(&mut stream, &spark, "uncommitted"), of_sessions);
     let of_reads = held(&mut stream, &spark, "reads");
     assert!((1..=READS).contains(&of_reads), "{of_reads} bytes");
-    // The views stay as they are. Once they end, nothing is left of the decided epoch.
+    // The views do not change. Once they end, no memory of the decided epoch is in use.
     spark.commit(1);
     let pin = Request::Pin {
         target: target(&spark),

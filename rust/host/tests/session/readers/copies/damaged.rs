@@ -58,7 +58,7 @@ fn damaged_copy_is_made_again() {
         stale_ok: false,
     };
     let keys: ArrayRef = Arc::new(StringArray::from(vec!["key-7"]));
-    let keys = RecordBatch::try_from_iter([("k", keys)]).unwrap();
+    let keys = RecordBatch::try_from_iter([("currency", keys)]).unwrap();
     reader
         .get(TABLE, &ReadCall::default(), &keys, from)
         .unwrap();
