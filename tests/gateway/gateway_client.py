@@ -1,4 +1,4 @@
-"""A client of a gateway that sends what a test says, as it is."""
+"""A client of a gateway that sends the requests of a test unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Answer:
 
 
 class Client:
-    """Asks the gateway at an address."""
+    """Sends requests to the gateway at an address."""
 
     def __init__(self, url: str) -> None:
         self.url = url

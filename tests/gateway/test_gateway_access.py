@@ -1,4 +1,4 @@
-"""Who may ask, and how much."""
+"""Which requests a gateway answers: addresses, tokens, methods and limits."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_other_addresses_need_a_token_and_encryption(
         Gateway(prices, listen="0.0.0.0:0", token_file=token_file, **options).close()
 
 
-def test_only_who_has_the_token_is_answered(serve, prices: str, token_file: Path):
+def test_requests_without_the_token_are_refused(serve, prices: str, token_file: Path):
     client = serve(prices, token_file=token_file)
     path = "/v1/tables/prices/rows/tea"
     password = base64.b64encode(f"me:{TOKEN}".encode()).decode()
@@ -73,7 +73,7 @@ def test_only_who_has_the_token_is_answered(serve, prices: str, token_file: Path
     assert client.get("/healthz").json == {"status": "ok"}
 
 
-def test_a_page_of_another_site_cannot_ask(serve, prices: str):
+def test_a_page_of_another_site_cannot_read(serve, prices: str):
     client = serve(prices)
     for host in ("evil.example", "evil.example:80", "localhost.evil.example"):
         assert client.problem("/v1/tables", Host=host)["status"] == 421
@@ -147,7 +147,7 @@ def test_bodies_and_keys_are_limited(serve, prices: str):
     assert len(client.post(path, ["tea"] * 10_000).json) == 10_000
     answer = client.post(path, ["tea"] * 10_001)
     assert answer.status == 413
-    assert "ask more often" in answer.json["detail"]
+    assert "send several requests" in answer.json["detail"]
     assert client.post(path, b" " * (5 << 20)).status == 413
 
 
@@ -157,12 +157,12 @@ def test_requests_beyond_the_limit_are_refused(serve, many: str):
     answer = client.get("/v1/tables/many/rows/1")
     assert answer.status == 503
     assert answer.headers["Retry-After"] == "1"
-    # Just then people and Prometheus look what the matter is.
+    # The limit does not apply to the paths that show the load.
     for path in ("/healthz", "/metrics", "/v1/partitions", "/v1/hosts"):
         assert client.get(path).status == 200
     for scan in scans:
         scan.close()
-    # The client's end ends the scan.
+    # A scan ends when its client closes the connection.
     while client.get("/v1/tables/many/rows/1").status == 503:
         pass
     assert client.get("/v1/tables/many/rows/1").json["n"] == 1

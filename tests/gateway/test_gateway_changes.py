@@ -11,6 +11,7 @@ import pytest
 from gateway_client import ARROW, Client
 
 import holdfast as hf
+from holdfast.cli import main
 
 PATH = "/v1/tables/moving/changes"
 
@@ -72,3 +73,33 @@ def test_changes_that_are_lost_are_a_problem_with_the_oldest_epoch(
     assert problem["oldest_epoch"] == 1
     assert "the oldest epoch that it holds is 1" in problem["detail"]
     assert of_key(client) == [(1, 1), (2, 2)]
+
+
+def copied(moving: str, tmp_path: Path) -> Path:
+    """A copy of the root, without the addresses of its state hosts."""
+    root = tmp_path / "moving"
+    shutil.copytree(moving, root, ignore=shutil.ignore_patterns("state", "owners", "readers"))
+    return root
+
+
+def test_a_client_that_follows_changes_notices_a_rewind(serve, moving: str, tmp_path: Path):
+    root = copied(moving, tmp_path)
+    client = serve(str(root))
+    answer = client.get(PATH)
+    assert (answer.epoch, answer.headers["Holdfast-Rewind"]) == (2, "0")
+    assert client.get(PATH + "?from_epoch=3&rewind=0").json == []
+    assert main(["rewind", str(root), "--epoch", "2"]) == 0
+    problem = client.problem(PATH + "?from_epoch=3&rewind=0")
+    assert (problem["status"], problem["class"]) == (410, "RestoreError")
+    scan = client.get("/v1/tables/moving/scan")
+    assert (scan.epoch, scan.headers["Holdfast-Rewind"]) == (1, "0")
+    assert client.get(PATH + "?from_epoch=2&rewind=0").json == []
+
+
+def test_changes_before_the_first_final_epoch_are_a_problem(serve, moving: str, tmp_path: Path):
+    """An empty answer with an epoch would make a client skip the first one."""
+    root = copied(moving, tmp_path)
+    (commits,) = root.rglob("commits")
+    shutil.rmtree(commits)
+    problem = serve(str(root)).problem(PATH)
+    assert (problem["status"], problem["class"]) == (503, "NotUpToBoundError")

@@ -28,7 +28,7 @@ def samples(client: Client) -> dict[str, list[tuple[dict[str, str], float]]]:
     return found
 
 
-def test_hosts_say_what_each_partition_does(serve, prices: str):
+def test_hosts_report_figures_of_each_partition(serve, prices: str):
     client = serve(prices, offline="never")
     # A read applies the epoch, since no session follows.
     client.get("/v1/tables/prices/scan")
@@ -109,7 +109,7 @@ def test_a_partition_without_a_host_is_reported(serve, prices: str, tmp_path: Pa
 
 
 def test_a_root_that_cannot_be_read_is_logged(serve, prices: str, tmp_path: Path, caplog):
-    """Only an open database sent the engine's messages to Python: a gateway had no log."""
+    """The engine's messages reached Python only with an open database, so a gateway had no log."""
     root = shutil.copytree(prices, tmp_path / "shop")
     client = serve(root, offline="never")
     client.get("/metrics")

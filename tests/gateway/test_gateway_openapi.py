@@ -1,4 +1,4 @@
-"""The description is true."""
+"""The OpenAPI description matches the answers of the gateway."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VALUES = {
     "to_epoch": "0",
     "partition": "0",
 }
-# What a table of this kind refuses.
+# Parameters that a table without windows refuses.
 OF_WINDOWS = {"time_from", "time_to"}
 
 

@@ -1,6 +1,6 @@
 """The page, in Chromium.
 
-HOLDFAST_SCREENSHOTS=1 writes the pictures of docs/serve.md anew.
+HOLDFAST_SCREENSHOTS=1 writes the pictures of docs/serve.md again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Visit:
-    """A page with what it asked for and complained about."""
+    """A page, its requests, and its errors."""
 
     def __init__(self, chromium: Browser, url: str, size: tuple[int, int], **options: Any) -> None:
         viewport: Any = {"width": size[0], "height": size[1]}
@@ -98,7 +98,7 @@ def test_the_page_fits_and_is_accessible(visit, shop: str, size: tuple[int, int]
         page.screenshot(path=IMAGES / f"page-{size[0]}-{scheme}.png", full_page=True)
 
 
-def test_partitions_and_what_ails_them_are_shown(visit, shop: str):
+def test_partitions_and_their_problems_are_shown(visit, shop: str):
     opened = visit(shop)
     page = opened.open()
     rows = page.locator(".partitions tbody tr")
@@ -161,7 +161,7 @@ def test_hostile_values_stay_text(visit, shop: str):
     assert page.title() == "Holdfast"
 
 
-def test_an_absent_key_and_an_error_are_said(visit, shop: str, typed: str):
+def test_an_absent_key_and_an_error_are_shown(visit, shop: str, typed: str):
     opened = visit({"a": shop, "b": typed})
     page = opened.open()
     look_up(page, "milk")
@@ -178,14 +178,14 @@ def test_an_absent_key_and_an_error_are_said(visit, shop: str, typed: str):
     assert "400" in opened.complaints.pop()
 
 
-def test_windows_of_a_key_are_on_a_line(visit, hourly: str):
+def test_windows_of_a_key_are_on_a_time_line(visit, hourly: str):
     page = visit(hourly).open()
     page.get_by_label("customer").fill("ann")
     page.get_by_role("button", name="Look up").click()
     expect(page.locator("svg rect")).to_have_count(2)
 
 
-def test_a_token_is_the_password(visit, shop: str, tmp_path: Path):
+def test_the_token_is_accepted_as_the_password(visit, shop: str, tmp_path: Path):
     token = "0123456789abcdef0123456789abcdef"
     (tmp_path / "token").write_text(token)
     credentials = {"username": "me", "password": token}
@@ -202,7 +202,7 @@ def test_without_javascript_there_are_links(visit, shop: str):
         expect(opened.page.locator(f'main a[href="{path}"]')).to_be_visible()
 
 
-def test_only_its_own_files_may_run(serve, shop: str):
+def test_the_page_may_run_only_its_own_files(serve, shop: str):
     client = serve(shop)
     for path, kind in (("/", "html"), ("/page.js", "javascript"), ("/page.css", "css")):
         answer = client.get(path)

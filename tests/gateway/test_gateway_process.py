@@ -32,14 +32,14 @@ def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_process_in_order(prices: str, number: signal.Signals):
+def test_a_signal_ends_the_process_cleanly(prices: str, number: signal.Signals):
     with process(prices, "--offline", "auto") as (started, client):
         assert client.get("/v1/tables/prices/rows/tea").json["price"] == 3.5
         started.send_signal(number)
         assert started.wait(30) == 0
 
 
-def test_requests_end_before_the_process(many: str):
+def test_open_requests_end_before_the_process(many: str):
     with process(many) as (started, client):
         scan = client.open("/v1/tables/many/scan?columns=n")
         started.send_signal(signal.SIGTERM)
@@ -60,7 +60,7 @@ def test_wrong_arguments_are_an_error(prices: str, tmp_path: Path, capsys):
     assert named == {"x": "/a/x", "y": "/b/x/", "z": "s3://bucket/a=b/z", "p=q": "./p=q"}
 
 
-def test_the_examples_of_the_docs_are_as_written(prices: str):
+def test_the_examples_of_the_docs_print_what_the_page_says(prices: str):
     page = PAGE.read_text()
     examples = re.findall(r"^\$ (curl [^\n]*)\n(.*?)(?=^\$ |^```)", page, re.DOTALL | re.MULTILINE)
     assert len(examples) >= 5

@@ -69,7 +69,7 @@ def test_an_absent_row_is_a_problem_of_its_epoch(serve, prices: str):
     assert answer.json["class"] == "KeyError"
 
 
-def test_many_keys_keep_their_order(serve, prices: str):
+def test_rows_of_many_keys_are_in_the_order_of_the_keys(serve, prices: str):
     client = serve(prices)
     path = "/v1/tables/prices/rows?columns=price"
     keys = ["jam", ["milk"], {"product": "tea"}, "jam", None]

@@ -41,7 +41,7 @@ def test_a_terminal_is_refreshed_until_ctrl_c(prices: str):
         while shown.count(b"epoch 0") < 3:
             shown += os.read(ours, 1 << 16)
         started.send_signal(2)
-        # A program waits for a terminal that is not read.
+        # A program blocks until the output in its terminal is read.
         while True:
             try:
                 os.read(ours, 1 << 16)

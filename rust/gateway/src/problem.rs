@@ -8,20 +8,23 @@ use serde_json::json;
 
 /// The header with the epoch that a response is of.
 pub const EPOCH: HeaderName = HeaderName::from_static("holdfast-epoch");
-/// The header that says what is seen of the next epoch.
+/// The header that says whether rows contain staged changes of the next epoch.
 pub const ISOLATION_LEVEL: HeaderName = HeaderName::from_static("holdfast-isolation-level");
 /// The header that says how many final epochs are newer.
 pub const BEHIND: HeaderName = HeaderName::from_static("holdfast-behind");
+
+/// The header with the newest rewind that took the epoch of the response back; 0 for none.
+pub const REWIND: HeaderName = HeaderName::from_static("holdfast-rewind");
 
 /// An error as a client gets it.
 #[derive(Debug, Clone)]
 pub struct Problem {
     status: StatusCode,
-    /// The class in `holdfast.errors`, or Python's own; none if HTTP itself says it.
+    /// The class in `holdfast.errors`, or Python's own; none for a problem of HTTP itself.
     class: Option<String>,
     detail: String,
     epoch: Option<i64>,
-    /// The oldest epoch whose changes are there.
+    /// The oldest epoch whose changes can be read.
     oldest_epoch: Option<i64>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -55,7 +58,7 @@ impl Problem {
         }
     }
 
-    /// The gateway has too much to do.
+    /// The gateway has too many requests.
     pub fn busy(detail: impl Into<String>) -> Self {
         Self::http(StatusCode::SERVICE_UNAVAILABLE, detail)
             .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
@@ -68,7 +71,7 @@ impl Problem {
         self
     }
 
-    /// Adds the oldest epoch whose changes are there, for changes that are lost.
+    /// Adds the oldest epoch whose changes can be read, if the requested changes are lost.
     #[must_use]
     pub fn with_oldest_epoch(mut self, epoch: i64) -> Self {
         self.oldest_epoch = Some(epoch);
@@ -82,7 +85,7 @@ impl Problem {
         self
     }
 
-    /// Whether it is of an error of this kind.
+    /// Whether the problem is an error of this kind.
     pub fn is_of(&self, kind: ErrorKind) -> bool {
         self.class == Some(class_of(kind))
     }

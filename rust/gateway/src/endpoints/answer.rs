@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, to_bytes};
-use axum::http::{Request, StatusCode};
+use axum::http::{Request, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use tokio::time::timeout;
 
@@ -24,7 +24,7 @@ pub async fn answer(
     request: Request<Body>,
 ) -> Response {
     let (limit, started) = (state.limits.timeout, Instant::now());
-    // The reader keeps to the limit by itself, and says then what it waited for.
+    // The reader ends at the limit by itself. Its error names what it waited for.
     let patience = limit + limit / 4;
     let answered = answered(Arc::clone(&state), route, template, request);
     let response = match timeout(patience, answered).await {
@@ -49,6 +49,11 @@ async fn answered(
     request: Request<Body>,
 ) -> Result<Response, Problem> {
     let (head, body) = request.into_parts();
+    if route.endpoint.is_streamed() && head.version < Version::HTTP_11 {
+        let text = "HTTP/1.0 does not show whether a response without a length is complete: send \
+                    the request with HTTP/1.1 (nginx: proxy_http_version 1.1)";
+        return Err(Problem::http(StatusCode::HTTP_VERSION_NOT_SUPPORTED, text));
+    }
     let asked = Asked {
         path: PathValues::parse(template, head.uri.path())?,
         params: Params::parse(head.uri.query(), route.parameters)?,

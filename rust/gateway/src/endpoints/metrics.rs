@@ -268,7 +268,7 @@ fn add_partition(text: &mut Exposition, (root, host): (&str, &str), partition: &
     for (name, help, value) in gauges {
         text.gauge(name, help, &labels, value);
     }
-    let help = "How often the database was damaged and made anew.";
+    let help = "How often the database was damaged or deleted, and rebuilt.";
     text.counter(
         "holdfast_partition_rebuilds_total",
         help,

@@ -64,12 +64,13 @@ pub async fn row(asked: Asked) -> Result<Response, Problem> {
 pub async fn rows(asked: Asked, body: Bytes) -> Result<Response, Problem> {
     let most = asked.state.limits.keys;
     let keys: Vec<Value> = serde_json::from_slice(&body).map_err(|error| {
-        Problem::value(format!(
-            "the body is a JSON array of keys, and it is not: {error}"
-        ))
+        Problem::value(format!("the body must be a JSON array of keys: {error}"))
     })?;
     if keys.len() > most {
-        let text = format!("{} keys are more than {most}: ask more often", keys.len());
+        let text = format!(
+            "{} keys are more than {most}: send several requests",
+            keys.len()
+        );
         return Err(Problem::http(StatusCode::PAYLOAD_TOO_LARGE, text));
     }
     let (root, from, call) = (asked.root()?, asked.read_from()?, call(&asked.params)?);
@@ -96,7 +97,7 @@ fn call(params: &Params) -> Result<ReadCall, Problem> {
     })
 }
 
-/// Takes off the column that says which keys were found.
+/// Splits off the column that says which keys were found.
 fn split_found(found: &RecordBatch) -> Result<(RecordBatch, BooleanArray), Problem> {
     let missing = || Error::new(ErrorKind::InvalidState, "a read does not say what it found");
     let last = found.num_columns().checked_sub(1).ok_or_else(missing)?;

@@ -7,20 +7,21 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use axum::body::Body;
+use axum::http::HeaderValue;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
 use holdfast_core::{Error, ErrorKind, Result};
-use holdfast_host::protocol::{Epoch, PartitionId};
-use holdfast_host::reader::{EpochSpan, RowStream};
+use holdfast_host::protocol::{Epoch, PartitionId, RunNumber};
+use holdfast_host::reader::{EpochSpan, RowStream, StateReader};
 use holdfast_host::tables::{ReadCall, ReadRows};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Sender};
 
 use super::asked::{Asked, rows_response};
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 use crate::request::{
-    AS_OF, COLUMNS, END, FROM_EPOCH, KeyColumns, LIMIT, PARTITION, PREFIX, Params, START,
+    AS_OF, COLUMNS, END, FROM_EPOCH, KeyColumns, LIMIT, PARTITION, PREFIX, Params, REWIND, START,
     TIME_FROM, TIME_TO, TO_EPOCH,
 };
 use crate::response::RowWriter;
@@ -57,10 +58,21 @@ pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
         from: epoch(&FROM_EPOCH)?,
         to: epoch(&TO_EPOCH)?,
     };
+    let rewind = asked.params.count(&REWIND)?;
     let partition = asked.params.count(&PARTITION)?;
     // No state has so many partitions: the reader says how many there are.
     let partition = partition.map(|number| PartitionId(i32::try_from(number).unwrap_or(i32::MAX)));
     send(asked, move |table| {
+        if let (Some(rewind), Some(before)) = (rewind, span.from.and_then(Epoch::previous)) {
+            check_rewind(&table.reader, before, RunNumber(rewind))?;
+        }
+        let span = EpochSpan {
+            to: Some(match span.to {
+                Some(to) => to,
+                None => newest(&table.reader)?,
+            }),
+            ..span
+        };
         let begun = table.reader.changes(table.named(), span, partition);
         begun.map_err(|error| {
             if error.kind() == ErrorKind::ChangesLost
@@ -72,6 +84,25 @@ pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
         })
     })
     .await
+}
+
+fn newest(reader: &StateReader) -> Result<Epoch> {
+    reader.epoch()?.ok_or_else(|| {
+        let text = "no epoch is final yet: the query has not committed its first micro-batch";
+        Error::new(ErrorKind::NotUpToBound, text)
+    })
+}
+
+/// Checks that an epoch which a client has read was not taken back since.
+fn check_rewind(reader: &StateReader, epoch: Epoch, known: RunNumber) -> Result<()> {
+    if reader.newest_rewind_of(epoch)? == known {
+        return Ok(());
+    }
+    let text = format!(
+        "epoch {epoch} was taken back by a rewind since it was read: scan the table, and continue \
+         with the epoch after the scan"
+    );
+    Err(Error::new(ErrorKind::Restore, text))
 }
 
 fn scan_bounds(
@@ -131,10 +162,17 @@ async fn send(
     let state = asked.state;
     let (format, limits) = (asked.format, state.limits);
     let begin = move |permit| {
-        let mut rows = read(&root.table(&asked.path.table)?)?;
-        // What is wrong with a read shows at its first batch, while the status can still say so.
+        let table = root.table(&asked.path.table)?;
+        let before = table.reader.newest_rewind_of(Epoch(i64::MAX))?;
+        let mut rows = read(&table)?;
+        // Most errors of a read show at its first batch. The status can still report them.
         let first = rows.next().transpose()?;
         let state = rows.state();
+        let rewind = table.reader.newest_rewind_of(state.epoch)?;
+        if rewind > before {
+            let text = format!("epoch {} was taken back meanwhile: ask again", state.epoch);
+            return Err(Error::new(ErrorKind::InvalidState, text).into());
+        }
         let writer = RowWriter::new(format, rows.schema())?;
         Ok((
             Scan {
@@ -144,9 +182,10 @@ async fn send(
                 permit,
             },
             state,
+            rewind,
         ))
     };
-    let (scan, answer) = state.work.run(begin).await?;
+    let (scan, answer, rewind) = state.work.run(begin).await?;
     let (parts, sent) = mpsc::channel(WAITING);
     let client = Client {
         parts,
@@ -159,11 +198,14 @@ async fn send(
         match sent.recv().await {
             Some(Some(part)) => Some((Ok(part), Some(sent))),
             Some(None) => None,
-            // The connection breaks, and the client does not take a part for the whole.
+            // The connection breaks, so the client does not mistake some rows for all of them.
             None => Some((Err(io::Error::other("the scan has failed")), None)),
         }
     });
-    Ok(rows_response(Body::from_stream(body), format, answer))
+    let mut response = rows_response(Body::from_stream(body), format, answer);
+    let rewind = HeaderValue::from(rewind.0);
+    response.headers_mut().insert(problem::REWIND, rewind);
+    Ok(response)
 }
 
 /// A scan whose rows are being sent.
@@ -176,11 +218,11 @@ struct Scan {
 
 /// Where rows are sent.
 struct Client {
-    /// Takes none after the last part.
+    /// The parts; `None` marks the end.
     parts: Sender<Option<Bytes>>,
-    /// How long it may take to accept a part.
+    /// How long the client may take to accept a part.
     patience: Duration,
-    /// When the scan must have ended: it keeps rows on the host's disk.
+    /// When the scan must have ended, because its view prevents the deletion of old rows.
     end: Instant,
 }
 

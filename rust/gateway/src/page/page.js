@@ -4,7 +4,7 @@
 
 const REFRESH_MILLISECONDS = 5000;
 const ROWS = 200;
-const PERIODS = [["valid_from", "valid_to"], ["window_start", "window_end"], ["session_start", "session_end"]];
+const PERIODS = [["valid_from", "valid_to"], ["window_start", "window_end"], ["start", "end"]];
 const TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 const byId = (id) => document.getElementById(id);
 let tables = [];
@@ -193,7 +193,7 @@ function timeLine(rows, [from, to], values) {
   const width = Math.max(260, byId("result").clientWidth);
   const first = Math.min(...spans.map(([start]) => start));
   const last = Math.max(...spans.flat());
-  // What is still valid goes on for a while.
+  // The bar of a version that is still valid extends beyond the last time.
   const end = spans.some(([, end]) => end === null) ? last + Math.max((last - first) / 5, 1000) : last;
   const place = (time) => ((time - first) / Math.max(end - first, 1)) * width;
   const parts = spans.map(([start, stop], index) => {
@@ -247,6 +247,8 @@ async function lookUp(event) {
   const parts = [];
   if (rows.length > 0 && period && hasPeriods) {
     parts.push(timeLine(rows, period, values.filter((name) => !period.includes(name))), rowsTable(rows, names));
+  } else if (rows.length > 1) {
+    parts.push(rowsTable(rows, names));
   } else if (rows.length > 0) {
     parts.push(make("dl", { class: "row" }, ...names.map((name) =>
       make("div", {}, make("dt", {}, name), make("dd", {}, cellText(rows[0][name]))))));

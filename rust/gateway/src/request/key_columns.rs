@@ -62,7 +62,7 @@ impl KeyColumns {
         self.parse_bounds(&[key])
     }
 
-    /// Parses bounds of a scan: texts for the first columns, as many for each.
+    /// Parses bounds of a scan. Each has texts for the first columns, and all have equally many.
     ///
     /// # Errors
     /// A problem names the column that is wrong.
@@ -70,7 +70,10 @@ impl KeyColumns {
         let count = bounds.first().map_or(0, |bound| bound.len());
         if bounds.iter().any(|bound| bound.len() != count) || count > self.fields.len() {
             let names = self.names();
-            let text = format!("a bound has the first of the key columns {names:?}, all as many");
+            let text = format!(
+                "a bound has values for the first of the key columns {names:?}, and all bounds \
+                 have equally many"
+            );
             return Err(Problem::value(text));
         }
         let value = |(field, text): (&Field, &String)| {
@@ -176,12 +179,12 @@ impl KeyColumns {
     }
 }
 
-/// Checks that a value loses nothing in its column: another key would be read.
+/// Checks that the type of a column holds a value exactly. Otherwise another key would be read.
 fn exact(field: &Field, value: Value) -> Result<Value, Problem> {
     let kind = field.data_type();
     match (kind, &value) {
         (DataType::Timestamp(unit, zone), Value::String(text)) => {
-            // Spark's timestamps without a zone are in no zone at all.
+            // A column without a zone (Spark's TIMESTAMP_NTZ) has times without a zone.
             if zone.is_none() || *unit != TimeUnit::Microsecond {
                 return Ok(value);
             }
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_would_lose_something_are_refused() {
+    fn values_that_do_not_fit_exactly_are_refused() {
         let wrong = [
             (DataType::Int32, "1.5"),
             (DataType::Int32, "3000000000"),

@@ -8,6 +8,6 @@ mod params;
 pub use key_columns::KeyColumns;
 pub use parameter::{
     AS_OF, AT_LEAST, COLUMNS, END, EPOCH, FROM_EPOCH, ISOLATION_LEVEL, LIMIT, PARTITION, PREFIX,
-    Parameter, ParameterKind, STALE_OK, START, TIME_FROM, TIME_TO, TIMEOUT, TO_EPOCH,
+    Parameter, ParameterKind, REWIND, STALE_OK, START, TIME_FROM, TIME_TO, TIMEOUT, TO_EPOCH,
 };
 pub use params::Params;

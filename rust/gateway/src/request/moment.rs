@@ -6,7 +6,7 @@ use arrow_cast::parse::string_to_datetime;
 /// Parses epoch microseconds, or a time with its zone.
 ///
 /// # Errors
-/// Says what is wrong.
+/// A text that describes what is wrong.
 pub fn micros(text: &str) -> Result<i64, String> {
     if let Ok(micros) = text.parse() {
         return Ok(micros);

@@ -64,6 +64,13 @@ pub const TO_EPOCH: Parameter = one(
     ParameterKind::Count,
     "The last epoch, included. By default the newest final one.",
 );
+/// The rewind of an earlier answer.
+pub const REWIND: Parameter = one(
+    "rewind",
+    ParameterKind::Count,
+    "The Holdfast-Rewind of the answer before. If a rewind has taken back the epoch before \
+     from_epoch since, the status is 410.",
+);
 /// One partition.
 pub const PARTITION: Parameter = one(
     "partition",

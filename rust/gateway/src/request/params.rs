@@ -81,7 +81,7 @@ impl Params {
     /// A time, in epoch microseconds.
     ///
     /// # Errors
-    /// A problem if it is none.
+    /// A problem if it is not a time.
     pub fn moment(&self, parameter: &Parameter) -> Result<Option<i64>, Problem> {
         let parse = |text| {
             moment::micros(text)

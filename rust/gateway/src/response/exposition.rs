@@ -93,7 +93,7 @@ impl Exposition {
             format!("{{{}}}", pairs.join(","))
         };
         let samples = &mut self.families[place].samples;
-        // A text takes all that is written.
+        // Writing to a `String` never fails.
         let _ = writeln!(samples, "{name}{suffix}{pairs} {value}");
     }
 

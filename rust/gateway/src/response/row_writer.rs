@@ -110,7 +110,7 @@ pub fn json_rows(batch: &RecordBatch) -> Result<Vec<String>> {
     Ok(lines.lines().map(str::to_owned).collect())
 }
 
-/// A line for each row. A text in JSON has no line breaks.
+/// A line for each row. JSON escapes the line breaks of texts.
 fn json_lines(batch: &RecordBatch) -> Result<Vec<u8>> {
     if batch.num_columns() == 0 {
         return Ok(b"{}\n".repeat(batch.num_rows()));

@@ -24,8 +24,8 @@ pub fn description() -> Value {
         "info": {
             "title": "Holdfast gateway",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Reads the state of streaming queries. All rows of a response are of \
-                            one epoch, which the header Holdfast-Epoch names.",
+            "description": "Reads the state of streaming queries. All rows of a response, except \
+                            changes, are of one epoch, which the header Holdfast-Epoch names.",
         },
         "paths": paths,
         "components": {
@@ -36,6 +36,10 @@ pub fn description() -> Value {
             "headers": {
                 "Holdfast-Epoch": {
                     "description": "The epoch that the response is of.",
+                    "schema": {"type": "integer"},
+                },
+                "Holdfast-Rewind": {
+                    "description": "The newest rewind that took the epoch back; 0 for none.",
                     "schema": {"type": "integer"},
                 },
             },
@@ -180,9 +184,10 @@ fn answer(endpoint: Endpoint) -> Value {
         ),
         Endpoint::Scan | Endpoint::Versions => ("The rows", formats(objects(), &Format::ROWS)),
     };
-    json!({
-        "description": about,
-        "headers": {"Holdfast-Epoch": {"$ref": "#/components/headers/Holdfast-Epoch"}},
-        "content": content,
-    })
+    let header = |name: &str| json!({"$ref": format!("#/components/headers/{name}")});
+    let mut headers = json!({"Holdfast-Epoch": header("Holdfast-Epoch")});
+    if endpoint.is_streamed() {
+        headers["Holdfast-Rewind"] = header("Holdfast-Rewind");
+    }
+    json!({"description": about, "headers": headers, "content": content})
 }

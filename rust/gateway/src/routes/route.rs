@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use crate::problem::Problem;
 use crate::request::{
     AS_OF, AT_LEAST, COLUMNS, END, EPOCH, FROM_EPOCH, ISOLATION_LEVEL, LIMIT, PARTITION, PREFIX,
-    Parameter, STALE_OK, START, TIME_FROM, TIME_TO, TIMEOUT, TO_EPOCH,
+    Parameter, REWIND, STALE_OK, START, TIME_FROM, TIME_TO, TIMEOUT, TO_EPOCH,
 };
 
 /// What a route answers with.
@@ -39,6 +39,11 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Whether rows are sent as they are read, so that the length of the response is not known.
+    pub fn is_streamed(self) -> bool {
+        matches!(self, Self::Scan | Self::Versions | Self::Changes)
+    }
+
     /// The name among the figures of the gateway.
     pub fn name(self) -> &'static str {
         match self {
@@ -84,7 +89,7 @@ const OF_KEYS: &[&Parameter] = &[
     &STALE_OK,
 ];
 
-/// All routes. A table's have two paths: the short one is for a gateway with one root.
+/// All routes. Those of a root have two paths: the short one is for a gateway with one root.
 pub const ROUTES: &[Route] = &[
     Route {
         endpoint: Endpoint::Health,
@@ -207,7 +212,7 @@ pub const ROUTES: &[Route] = &[
             "/v1/roots/{root}/tables/{table}/changes",
         ],
         summary: "The changes of a table, epoch by epoch",
-        parameters: &[&FROM_EPOCH, &TO_EPOCH, &PARTITION],
+        parameters: &[&FROM_EPOCH, &TO_EPOCH, &REWIND, &PARTITION],
     },
 ];
 

@@ -1,4 +1,4 @@
-//! Who may ask, and what browsers may do with an answer.
+//! Which requests are allowed, and what browsers may do with a response.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::settings::Token;
 /// The path that needs no token: a supervisor asks for it.
 const OPEN: &str = "/healthz";
 
-/// Headers of all responses. No cache keeps the state, and no other site shows it.
+/// Headers of all responses. With them, no cache stores a response, and no other site shows it.
 const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         header::X_CONTENT_TYPE_OPTIONS,
@@ -35,12 +35,12 @@ const HEADERS: [(HeaderName, HeaderValue); 5] = [
     ),
 ];
 
-/// Who may ask.
+/// Which requests are allowed.
 #[derive(Clone)]
 pub enum Access {
-    /// Who has the token.
+    /// Those with the token.
     Token(Token),
-    /// Processes of this machine, by a name of it.
+    /// Those whose `Host` header names this machine.
     Local,
 }
 
@@ -61,8 +61,8 @@ impl Access {
                         problem.with(header::WWW_AUTHENTICATE, scheme)
                     }))
             }
-            // A page of another site may have its name point to this machine. Its requests then
-            // name that site.
+            // The name of another site may resolve to this machine (DNS rebinding). Requests of the
+            // site's pages then name the site as their host.
             Self::Local => {
                 let host = headers
                     .get(header::HOST)
@@ -91,7 +91,7 @@ fn is_local(host: &str) -> bool {
             .is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Lets a request pass if its sender may ask.
+/// Lets a request pass if it is allowed.
 pub async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let mut response = match access.check(request.headers(), request.uri()) {
         Ok(()) => next.run(request).await,

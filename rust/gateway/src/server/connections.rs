@@ -1,4 +1,4 @@
-//! Accepts connections, and ends them in order.
+//! Accepts connections, and ends them after their requests.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use tokio_rustls::TlsAcceptor;
 
 use super::write_limit::WriteLimit;
 
-/// How long a client may take to encrypt, and to send the head of a request. An idle connection is
-/// closed then.
+/// How long a client may take for the TLS handshake, and then to send the head of a request. An
+/// idle connection is closed after this time.
 const HEAD: Duration = Duration::from_secs(30);
 /// The longest head of a request.
 const HEAD_BYTES: usize = 64 << 10;
 /// How long requests go on when the gateway ends.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How long no connection is accepted if one could not be.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The listener with what its connections share.
 pub struct Connections {
     /// The listener.
     pub listener: TcpListener,
-    /// Encrypts.
+    /// Encrypts connections; none: they are not encrypted.
     pub tls: Option<TlsAcceptor>,
-    /// Answers.
+    /// Answers requests.
     pub router: Router,
     /// The most connections.
     pub limit: usize,
@@ -74,18 +74,18 @@ impl Connections {
     fn start(&self, stream: TcpStream, permit: OwnedSemaphorePermit, watcher: Watcher) {
         // Rows are small, and a client waits for each.
         if let Err(error) = stream.set_nodelay(true) {
-            log::debug!("a connection's option: {error}");
+            log::debug!("a connection may delay small responses: {error}");
         }
         let (tls, router) = (self.tls.clone(), self.router.clone());
-        // Without it, a client that does not read holds its connection for ever.
+        // Without this limit, a client that does not read holds its connection for ever.
         let stream = WriteLimit::new(stream, self.patience);
         tokio::spawn(async move {
             match tls {
                 None => converse(stream, router, watcher).await,
                 Some(tls) => match timeout(HEAD, tls.accept(stream)).await {
                     Ok(Ok(stream)) => converse(stream, router, watcher).await,
-                    Ok(Err(error)) => log::debug!("a client cannot encrypt: {error}"),
-                    Err(_) => log::debug!("a client does not encrypt"),
+                    Ok(Err(error)) => log::debug!("a TLS handshake failed: {error}"),
+                    Err(_) => log::debug!("a TLS handshake took too long"),
                 },
             }
             drop(permit);

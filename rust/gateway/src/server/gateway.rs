@@ -16,7 +16,7 @@ use super::router::router;
 use crate::settings::GatewaySettings;
 use crate::state::{GatewayState, WATCHING};
 
-/// How long reads go on whose connections have ended.
+/// How long reads may go on after their connections have ended.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
 
 /// A gateway that serves. It ends when it is dropped.
@@ -58,7 +58,7 @@ impl Gateway {
             })
             .map_err(|error| io(&format!("listen at {address}"), error))?;
         let address = listener.local_addr().map_err(|error| io("listen", error))?;
-        // Beside each read that is begun there may be one whose rows are sent.
+        // There are more threads than permits, so work that has a permit never waits for a thread.
         let threads = 2 * settings.limits.requests + WATCHING;
         let runtime = Builder::new_multi_thread()
             .thread_name("gateway")

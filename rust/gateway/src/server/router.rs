@@ -19,7 +19,7 @@ use crate::state::GatewayState;
 pub fn router(state: &Arc<GatewayState>, access: Access) -> Router {
     let mut router = page();
     for route in ROUTES {
-        // Others are refused: a read changes nothing.
+        // Other methods are refused, because a gateway only reads.
         let filter = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::GET);
         for path in route.paths {
             let state = Arc::clone(state);
@@ -29,7 +29,7 @@ pub fn router(state: &Arc<GatewayState>, access: Access) -> Router {
     }
     router
         .fallback(|| async {
-            let text = "there is no such path: /openapi.json has those that there are";
+            let text = "there is no such path: /openapi.json lists the paths";
             Problem::http(StatusCode::NOT_FOUND, text)
         })
         .method_not_allowed_fallback(|| async {

@@ -1,4 +1,4 @@
-//! Limits how long a client may not read.
+//! Limits how long a client may accept no bytes.
 
 use std::io;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ impl<S> WriteLimit<S> {
         }
     }
 
-    /// Passes on what the stream says of a write, unless it has said `Pending` for too long.
+    /// Returns the stream's result of a write, or an error if writes are pending for too long.
     fn limited<T>(
         &mut self,
         written: Poll<io::Result<T>>,
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_peer_that_reads_nothing_is_given_up() {
+    fn writes_fail_only_if_the_peer_reads_nothing() {
         let runtime = Builder::new_current_thread().enable_time().build();
         runtime.expect("a runtime").block_on(async {
             let (ours, mut theirs) = tokio::io::duplex(4);

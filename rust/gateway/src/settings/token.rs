@@ -26,7 +26,7 @@ impl Token {
     /// Checks a token.
     ///
     /// # Errors
-    /// `InvalidValue` if it can be guessed, or cannot be sent.
+    /// `InvalidValue` if it is too short, or has characters that cannot be sent.
     pub fn new(text: &str) -> Result<Self> {
         let text = text.trim();
         let fits = text.bytes().all(|byte| byte.is_ascii_graphic());

@@ -19,7 +19,7 @@ use crate::problem::Problem;
 
 /// The most keys of one read: all their rows are in memory.
 const MOST: usize = 64;
-/// How long a key waits for the read before it. Then a read begins beside that one.
+/// How long a key waits for the running read. Then another read begins beside that one.
 const PATIENCE: Duration = Duration::from_millis(5);
 /// The most reads of one kind at the same time. A copy of a partition may take minutes to make. The
 /// reads that wait for it must leave permits for other partitions.
@@ -72,8 +72,8 @@ struct KeyQueue {
 
 /// The reads of single keys of a root.
 ///
-/// While a read runs, the keys that arrive wait for its end and are then read together. So a
-/// request costs the reader less the more requests there are, and a single one waits for nothing.
+/// While a read runs, the keys that arrive wait for its end and are then read together. With more
+/// requests, each costs the reader less. A single request does not wait.
 pub struct KeyReads {
     get: Arc<GetRows>,
     work: Work,
@@ -142,7 +142,7 @@ impl KeyReads {
         });
     }
 
-    /// Takes the keys of the next read; none if there are none, and the caller's read has ended.
+    /// Takes the keys of the next read. None if no keys wait: then the caller reads no more.
     fn next(&self, kind: &Arc<ReadKind>) -> Option<Vec<WaitingKey>> {
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(kind)?;
@@ -166,7 +166,7 @@ impl KeyReads {
             return;
         }
         let found = self.get(kind, keys.clone()).await;
-        // The row of one key that cannot be decoded says nothing about the others.
+        // If the row of one key cannot be decoded, the other rows may still be readable.
         let is_of_one = |problem: &Problem| problem.is_of(ErrorKind::Serialization);
         match found {
             Err(problem) if keys.len() > 1 && is_of_one(&problem) => {

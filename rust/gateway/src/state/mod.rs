@@ -27,7 +27,7 @@ pub struct GatewayState {
     pub roots: Vec<Arc<ServedRoot>>,
     /// The reads of their rows.
     pub work: Work,
-    /// The work that shows what hosts do. It goes on while all reads are taken.
+    /// The requests for figures of hosts. They run even if all permits for reads are taken.
     pub watching: Work,
     /// What was answered.
     pub traffic: Traffic,

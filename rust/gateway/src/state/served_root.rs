@@ -14,7 +14,7 @@ use super::work::Work;
 use crate::problem::Problem;
 use crate::settings::RootSettings;
 
-/// How long the gateway waits before it connects to a root again that was made again.
+/// The minimum time between two attempts to connect to a root that was made again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A root with its reader.
@@ -95,7 +95,7 @@ impl ServedRoot {
     }
 
     /// Returns the connection. If the root was deleted and made again, another one is opened in the
-    /// background: a connection waits for the root, and requests run on asynchronous threads.
+    /// background: opening it blocks, and requests run on asynchronous threads.
     fn connection(&self) -> Connection {
         let mut connection = self.connection.lock();
         if connection.reader.is_outdated() && connection.since.elapsed() > PAUSE {
@@ -105,7 +105,7 @@ impl ServedRoot {
             let opening = move || match Connection::open(&settings, &cache, &work) {
                 Ok(opened) => {
                     let outdated = mem::replace(&mut *slot.lock(), opened);
-                    // Not under the lock: it deletes its copies.
+                    // Dropped without the lock, because the drop deletes the reader's copies.
                     drop(outdated);
                 }
                 Err(error) => log::warn!("root {}: {error}", settings.name),
@@ -138,7 +138,7 @@ impl ServedRoot {
         let reader = self.reader();
         let mut known = match reader.tables_of(wanted.operator) {
             Ok(tables) => tables,
-            // No operator has this name.
+            // An operator cannot have this name.
             Err(error) if error.kind() == ErrorKind::InvalidValue => Vec::new(),
             Err(error) => return Err(error.into()),
         };

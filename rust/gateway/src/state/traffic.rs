@@ -19,8 +19,8 @@ pub struct Traffic {
 /// Requests to a path with one status.
 #[derive(Debug, Clone, Default)]
 pub struct Answered {
-    /// How many took at most so long as [`REQUEST_SECONDS`] says, and longer than the class before.
-    /// The last number is of all others.
+    /// How many took at most as long as each bound of [`REQUEST_SECONDS`], and longer than the
+    /// previous bound. The last number counts all others.
     pub by_seconds: [u64; REQUEST_SECONDS.len() + 1],
     /// How long they took together.
     pub seconds: f64,
