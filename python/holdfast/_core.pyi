@@ -528,8 +528,8 @@ def check_evaluated(
 ) -> None:
     """Checks that operators have staged all their partitions in an epoch that is not committed.
 
-    Raises `StateMismatchError` for an operator that has not, `ValueError` for an operator's name
-    that cannot be one; otherwise as `check_root`.
+    Raises `StateMismatchError` for an operator that has not, `ValueError` for an invalid operator
+    name; otherwise as `check_root`.
     """
 
 def check_root(root: str, storage_options: Mapping[str, str]) -> None:
@@ -558,7 +558,7 @@ def checkpoint_query(root: str, storage_options: Mapping[str, str]) -> str | Non
 def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int] | None:
     """Removes what was staged of an epoch that Spark has not committed.
 
-    Returns the claimed run and the number of objects, or None if nothing was staged. Raises
+    Returns the claimed run and the number of removed objects, or None if nothing was staged. Raises
     `HoldfastError` if Spark has committed the epoch, `StateMismatchError` for a root without state,
     `FormatVersionError` or `RestoreError` for one that cannot be read; otherwise as `check_root`.
     """
@@ -574,8 +574,9 @@ def read_epochs(root: str, storage_options: Mapping[str, str], epoch: int | None
 def rewind(root: str, epoch: int, storage_options: Mapping[str, str]) -> tuple[int, int]:
     """Takes state and checkpoint back, so that Spark computes this epoch next.
 
-    Returns the claimed run and the number of objects. Raises `RestoreError` if snapshots and log do
-    not go back that far, `HoldfastError` if Spark's checkpoint does not; otherwise as `drop_epoch`.
+    Returns the claimed run and the number of removed objects. Raises `RestoreError` if snapshots
+    and log do not go back that far, `HoldfastError` if Spark's checkpoint does not; otherwise as
+    `drop_epoch`.
     """
 
 def put_follower(root: str, storage_options: Mapping[str, str], name: str, first: int) -> None:
@@ -604,8 +605,8 @@ def verify_root(
 
     `progress` is called with the number of steps that are done, of all steps, and of objects that
     were read. An exception in it ends the verification and is raised. Raises `StateMismatchError`
-    for a folder without state, `HoldfastError` if a rewind took epochs back meanwhile; otherwise as
-    `check_root`.
+    for a folder without state, `HoldfastError` if there is damage and a rewind took epochs back
+    meanwhile; otherwise as `check_root`.
     """
 
 def host_main(argv: Sequence[str]) -> int:
@@ -711,16 +712,16 @@ class StateReader:
     def get_row(
         self,
         table: tuple[str, str],
-        key: list[Any],
+        key: list[tuple[str, Any]],
         as_of: int | None,
         columns: Sequence[str] | None,
         source: _ReadSource,
     ) -> tuple[dict[str, Any] | None] | None:
         """Returns the row of a key, or None, in a tuple.
 
-        `key`: the values of its columns. `columns`: those of the result; by default all but the
-        key's. Returns None if only pyarrow can convert a value, or if a column does not exist:
-        `get` then reads the row or raises the error.
+        `key`: the names and values of its columns. `columns`: those of the result; by default all
+        but the key's. Returns None if only pyarrow can convert a value, or if a column does not
+        exist: `get` then reads the row or raises the error.
         """
     def places(self, table: tuple[str, str], keys: Any) -> list[int] | None:
         """Returns the partition of each key; None if the table's keys do not choose it."""

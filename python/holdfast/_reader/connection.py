@@ -32,7 +32,7 @@ class Connection:
         self._offline: Final = offline
         self._cache: Final = cache
         self.core: Final = _core.StateReader.connect(root, storage_options, cache)
-        # Also a closed reader pickles, as under Spark Connect, which pickles a function late.
+        # Stored for `__reduce__`: Spark Connect may pickle a reader after it was closed.
         self.root_id: Final = self.core.root_id()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -64,10 +64,10 @@ def _shared(
     offline: Offline,
     cache: Cache,
 ) -> "Connection":
-    """Returns the reader that all unpickled ones of this process share.
+    """Returns the connection that all unpickled readers of a root share in this process.
 
     A Python worker of Spark unpickles a function for each task, and outlives the task. A root that
-    was made again under its path has another id, and so another reader.
+    was deleted and created again at its path has another id, and so another connection.
     """
     found = _connected((getpid(), root_id), root, storage_options, offline, cache)
     if found.root_id != root_id:

@@ -64,7 +64,9 @@ def key_values(columns: "pyarrow.Schema", key: Any, argument: str) -> list[Any]:
     if isinstance(key, Mapping):
         unknown = [name for name in key if name not in names]
         if unknown:
-            raise ValueError(f"{argument}: {unknown[0]!r} is no key column; they are {names}")
+            raise ValueError(
+                f"{argument}: {unknown[0]!r} is no key column; the key columns are {names}"
+            )
         leading = names[: len(key)]
         missing = [name for name in leading if name not in key]
         if missing:
@@ -155,7 +157,7 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
 
 
 def _refuse_fractions(values: Any) -> None:
-    """Raises `OverflowError` for a number that is not whole: pyarrow would cut it off."""
+    """Raises `OverflowError` for a number that is not whole: pyarrow would drop its fraction."""
     for value in values:
         if type(value) is not int and isinstance(value, Real | Decimal) and value % 1:
             raise OverflowError(f"{value!r} is not whole")

@@ -1,4 +1,4 @@
-"""Which state a read is of, and whether hosts or copies answer it."""
+"""The options of a read: which epoch it reads, and whether hosts or copies answer it."""
 
 from typing import Literal, TypedDict
 
@@ -11,7 +11,7 @@ Offline = Literal["auto", "never", "only"]
 class ReadSource(TypedDict, total=False):
     """Options of every read.
 
-    By default a read is of the newest final epoch in all its partitions. This is the epoch of the
+    By default a read returns the newest final epoch in all its partitions. This is the epoch of the
     newest micro-batch that Spark has committed. The metadata of a result's Arrow schema has the
     epoch (`holdfast.epoch`), the level (`holdfast.isolation_level`), and the number of newer final
     epochs (`holdfast.behind`).
@@ -32,5 +32,5 @@ class ReadSource(TypedDict, total=False):
     changes in each partition where the newest run has staged them; a later attempt may compute
     other rows. By default the `default_isolation_level` of the query's `State`."""
     stale_ok: bool
-    """If no host answers, read the copies that the reader already has, at the newest epoch among
-    them. It may be older than the newest final epoch."""
+    """If no host answers, read the copies that the reader already has, at the newest of their
+    epochs. That epoch may be older than the newest final one."""

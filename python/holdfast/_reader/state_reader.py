@@ -32,13 +32,13 @@ def connect(
 
     While the query runs, its state hosts answer. If none answers, the reader makes copies of the
     partitions that it reads, from snapshots and log, in a private folder below `cache_dir` (by
-    default the temporary folder). The folder is removed when the reader is closed. Both give the
-    same rows. `offline="never"` makes no copies, and waits for a host; `offline="only"` does not
-    ask hosts.
+    default the temporary folder). The folder is removed when the reader is closed. Hosts and copies
+    give the same rows. `offline="never"` makes no copies, and waits for a host; `offline="only"`
+    does not ask hosts.
 
     The copies that are not being read take at most `cache_bytes` of the disk, by default 16 GiB:
-    the least recently used one is deleted first. A copy that is larger is deleted after each
-    read, and the next read makes it again.
+    the least recently used copy is deleted first. A copy that is larger than `cache_bytes` is
+    deleted after each read, and the next read makes it again.
 
     Needs pyarrow.
 
@@ -118,7 +118,7 @@ class StateReader(AbstractContextManager["StateReader"]):
 
     @property
     def epoch(self) -> int | None:
-        """The newest final epoch, of the newest micro-batch that Spark has committed, or None."""
+        """The newest final epoch: the newest micro-batch that Spark has committed, or None."""
         return self._connection.core.epoch()
 
     def final_epoch(self) -> int:
@@ -137,7 +137,8 @@ class StateReader(AbstractContextManager["StateReader"]):
     def newest_rewind_of(self, epoch: int) -> int:
         """Returns the run of the newest rewind that took an epoch back; 0 if there is none.
 
-        If it has changed since an epoch was read, the rows that were read no longer count.
+        A program that copies changes stores it before it reads them. If it is another number later,
+        the epoch was taken back, and the rows that were read no longer count.
         """
         return self._connection.core.newest_rewind_of(epoch)
 

@@ -31,10 +31,11 @@ class StateTable:
     - `partition`: the only partition whose rows are read, from 0. By default all.
     - `source`: the options of `holdfast.ReadSource`, such as `epoch` and `timeout`.
 
-    The methods raise `NotUpToBoundError` if the epoch is not final in time or no epoch is final
-    yet, `RestoreError` if the root no longer holds the epoch's state, `ValueError` or `TypeError`
-    for an argument that does not fit the table, `UnsupportedOperationError` for a read that the
-    kind of store does not have, `StoreClosedError` once the reader is closed.
+    The methods raise `NotUpToBoundError` if the epoch is not final in time, if no epoch is final
+    yet, or with `offline="never"` if no host answers in time. They raise `RestoreError` if the root
+    no longer holds the epoch's state, `ValueError` or `TypeError` for an argument that does not fit
+    the table, `UnsupportedOperationError` for a read that the kind of store does not have, and
+    `StoreClosedError` once the reader is closed.
     """
 
     def __init__(
@@ -109,7 +110,8 @@ class StateTable:
         call = self._call(as_of=as_of)
         values = keys_.key_values(self._key_schema, key, "key")
         # Creating pyarrow's objects would cost more than the read.
-        row = self._calls.get_row(values, call, columns, source)
+        named = list(zip(self._key, values, strict=False))
+        row = self._calls.get_row(named, call, columns, source)
         if row is not None:
             return row[0]
         return self._one(keys_.one_key(self._key_schema, key), columns, call, source)

@@ -47,7 +47,7 @@ class TableCalls:
 
     def get_row(
         self,
-        key: list[Any],
+        key: list[tuple[str, Any]],
         call: dict[str, Any],
         columns: "Sequence[str] | None",
         source: ReadSource,

@@ -9,7 +9,7 @@
 //! | `stores/` | a file for each kind of store, and what they share |
 //! | `database/` | opening, committing, restoring |
 //! | `host/` | the state host and its client |
-//! | `reader.rs`, `gateway.rs` | reads of a root's state; the same over HTTP |
+//! | `reader_settings.rs`, `reader.rs`, `gateway.rs` | reads of a root's state, also over HTTP |
 //!
 //! A file imports only from its own row and the rows above. The docstrings are in
 //! `python/holdfast/_core.pyi`.

@@ -73,9 +73,9 @@ impl Log for CallLogger {
 
 /// Sends the engine's messages to Python's `logging`, under loggers named `holdfast_core…`.
 ///
-/// This is called when the first database, reader or gateway is made and not at import: the state
-/// host logs to its own file, and makes none of these from Python. A logger that is installed
-/// already stays, and gets the messages.
+/// This is called when a database, reader or gateway is made and not at import: the state host's
+/// process installs another logger and makes none of these objects. If a logger is installed
+/// already, it stays, and gets the messages.
 pub fn log_to_python(py: Python<'_>) -> PyResult<()> {
     static ONCE: Once = Once::new();
     let logger = Logger::new(py, Caching::LoggersAndLevels)?;

@@ -24,7 +24,7 @@ pub struct OpenDatabase {
 struct TransactionGrowth {
     /// Bytes of the transaction at the last call.
     bytes: usize,
-    /// Bytes that were added between the last two calls.
+    /// Bytes by which the transaction last grew between two calls.
     step: usize,
 }
 
@@ -107,7 +107,7 @@ impl OpenDatabase {
     }
 
     /// Whether the transaction has reached its limit, or would reach it if it grew by the last step
-    /// again. `more_bytes` are those of the user stores.
+    /// again. `more_bytes` is the size of the user stores' uncommitted writes.
     pub fn commit_requested(&self, more_bytes: usize) -> bool {
         let bytes = self.db.peak_bytes().saturating_add(more_bytes);
         let Ok(limit) = usize::try_from(self.db.uncommitted_max_bytes()) else {

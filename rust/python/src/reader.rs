@@ -1,7 +1,7 @@
 //! A reader of a root's state.
 
 use crate::arrow::export::{ArrowBatch, ArrowReader};
-use crate::arrow::row::{is_plain, row_from_python, row_to_python};
+use crate::arrow::row::{NamedValue, is_plain, row_from_python, row_to_python};
 use crate::messages::log_to_python;
 use crate::process::Process;
 use crate::reader_settings::{Cache, cache_settings, offline};
@@ -106,7 +106,7 @@ fn read_from(py: Python<'_>, source: &ReadSource) -> PyResult<ReadFrom> {
     })
 }
 
-/// Adds to the metadata of a schema which state the rows are from.
+/// Returns a schema whose metadata says which state the rows are from.
 fn with_state(schema: &Schema, state: AnswerState) -> SchemaRef {
     let level = match state.isolation_level {
         IsolationLevel::ReadCommitted => "READ_COMMITTED",
@@ -230,15 +230,16 @@ impl StateReader {
         })
     }
 
-    /// Returns the row of a key in a tuple: as a dict by column, or `None` if there is no row.
-    /// Without a tuple, only pyarrow can convert the key or a value, or a column does not exist.
+    /// Returns a tuple of one item: the row of a key as a dict by column, or `None` if there is no
+    /// row. Returns no tuple if only pyarrow can convert the key or a value, or if a column does
+    /// not exist.
     ///
     /// `columns` are the columns of the result; by default all columns except the key's.
     fn get_row<'py>(
         &self,
         py: Python<'py>,
         table: (String, String),
-        key: Vec<Bound<'py, PyAny>>,
+        key: Vec<NamedValue<'py>>,
         as_of: Option<i64>,
         columns: Option<Vec<String>>,
         source: ReadSource,
@@ -253,25 +254,23 @@ impl StateReader {
             Some(known) => known,
             None => self.with(py, |reader| reader.table(named))?,
         };
-        let key_fields = known.table.key().fields();
-        let columns = columns.unwrap_or_else(|| {
-            let names = known
-                .table
-                .schema()
-                .fields()
-                .iter()
-                .map(|field| field.name());
-            let is_key = |name: &&String| key_fields.iter().any(|field| field.name() == *name);
-            names.filter(|name| !is_key(name)).cloned().collect()
-        });
+        let key_fields = known.table.key().fields().to_vec();
+        let names_in = |schema: &Schema| {
+            let names = schema.fields().iter().map(|field| field.name());
+            let is_key = |name: &str| key_fields.iter().any(|field| field.name() == name);
+            let is_value = |name: &&String| *name != FOUND && !is_key(name);
+            columns
+                .clone()
+                .unwrap_or_else(|| names.filter(is_value).cloned().collect())
+        };
         let is_plain = |name: &String| {
             let column = known.table.schema().fields().find(name);
             column.is_some_and(|(_, field)| is_plain(field.data_type()))
         };
-        if !columns.iter().all(is_plain) {
+        if !names_in(known.table.schema()).iter().all(is_plain) {
             return Ok(None);
         }
-        let Some(key) = row_from_python(&key, key_fields) else {
+        let Some(key) = row_from_python(&key, &key_fields) else {
             return Ok(None);
         };
         let call = ReadCall {
@@ -286,11 +285,13 @@ impl StateReader {
         if !row[FOUND].as_boolean().value(0) {
             return Ok(Some((None,)));
         }
+        // The query may have been started with other columns since the table was last read.
+        let columns = names_in(&row.schema());
         let row = row_to_python(py, row, columns.iter().map(String::as_str))?;
         Ok(row.map(|row| (Some(row),)))
     }
 
-    /// Returns the partition of each key; none if the table's keys do not determine it.
+    /// Returns the partition of each key; `None` if the table's keys do not determine it.
     fn places(
         &self,
         py: Python<'_>,

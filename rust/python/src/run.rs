@@ -28,9 +28,9 @@ pub fn run_attached<T>(py: Python<'_>, work: impl FnOnce() -> Result<T>) -> PyRe
     to_result(py, catch(work))
 }
 
-/// Runs a conversion of Python's objects; `what` names the argument if it panics.
+/// Runs a conversion of Python's objects; `what` names the argument if the conversion panics.
 ///
-/// arrow-rs trusts the data that it imports, and may panic.
+/// arrow-rs does not check all of the data that it imports, and may panic.
 pub fn import<T>(py: Python<'_>, what: &str, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch(work)
         .unwrap_or_else(|panic| Err(holdfast_error(py, "Holdfast", format!("{what}: {panic}"))))
@@ -56,7 +56,8 @@ pub fn drop_without_gil(work: impl FnOnce() + Send) {
     });
 }
 
-/// Returns a panic as a message for the user. A panic must not unwind into an interpreter.
+/// Runs `work`, and returns a panic as a message for the user. A panic must not unwind into an
+/// interpreter.
 pub fn catch<T>(work: impl FnOnce() -> T) -> std::result::Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         format!(

@@ -1,4 +1,4 @@
-"""The changes of tables: applied to nothing, they give each epoch's table."""
+"""The changes of tables: applied to an empty table, they give the table of each epoch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from streams import KEYS, Stream, seconds
 
 import holdfast as hf
 import holdfast.spark as hfs
-from holdfast.cli import main
 from holdfast.errors import (
     ChangesLostError,
     NotUpToBoundError,
@@ -30,7 +29,7 @@ DAY = "1 day"
 
 
 def of_one(table: hf.StateTable) -> list[str]:
-    """The columns that tell a table's rows apart."""
+    """The columns that identify a row of a table."""
     times = ["valid_from", "window_start", "window_end", "start", "end"]
     return [*table.key, *(time for time in times if time in table.changes_schema.names)]
 
@@ -260,7 +259,7 @@ def test_a_partition_is_read_alone(stream: Stream):
         table.changes(partition=2)
 
 
-def test_a_range_has_its_bounds(stream: Stream):
+def test_a_range_of_epochs_includes_both_bounds(stream: Stream):
     for number in range(5):
         stream.batch(left=[("a", number, number)])
     stream.run(stored(stream))
@@ -308,7 +307,7 @@ def test_a_lost_epoch_is_an_error_that_names_the_oldest_one(stream: Stream):
     with pytest.raises(ChangesLostError, match="changes of epoch 1: the oldest .* is 2"):
         table.changes(to_epoch=1)
     assert table.changes().read_all()["x"].to_pylist() == [2, 3, 4]
-    # Behind a gap the log is of no use.
+    # The epochs before a gap cannot be used.
     remove_epoch(stream, 3)
     assert table.oldest_changes() == 4
     with pytest.raises(ChangesLostError, match="changes of epoch 2: the oldest .* is 4"):
@@ -322,7 +321,7 @@ def test_an_epoch_that_is_removed_during_a_read_is_lost(stream: Stream):
     table = connect(stream)["table"]
     changes = table.changes()
     assert changes.read_next_batch()["epoch"].to_pylist() == [0]
-    # The newest first: the read goes on meanwhile, and from then on the log begins with epoch 11.
+    # The newest is removed first, so the log begins with epoch 11 from the first removal on.
     for epoch in reversed(range(11)):
         remove_epoch(stream, epoch)
     with pytest.raises(ChangesLostError, match="the oldest epoch that it holds is 11"):
@@ -375,26 +374,23 @@ def test_an_object_with_other_changes_than_the_decided_ones_is_refused(stream: S
 
 
 def take_back_moves(stream: Stream) -> None:
-    """Leaves the objects that a rewind has not moved yet, if it ends after its mark."""
+    """Puts the moved objects back, as if the rewind had ended after it put its mark."""
     for removed in (stream.root / "removed").iterdir():
         shutil.copytree(removed, stream.root, dirs_exist_ok=True)
-
-
-def rewind(stream: Stream, epoch: int) -> None:
-    arguments = ["rewind", stream.address, "--epoch", str(epoch)]
-    for name, value in stream.options.get("storage_options", {}).items():
-        arguments += ["--storage-option", f"{name}={value}"]
-    assert main(arguments) == 0
 
 
 def test_changes_of_an_epoch_that_was_taken_back_are_not_read(stream: Stream):
     for number in range(3):
         stream.batch(left=[("a", number, number)])
     stream.run(stored(stream))
-    table = connect(stream)["table"]
+    reader = connect(stream)
+    table = reader["table"]
     assert table.changes().read_all()["x"].to_pylist() == [0, 1, 2]
-    rewind(stream, 1)
-    # At once, also if the reader knows the decisions.
+    assert reader.newest_rewind_of(2) == 0
+    stream.rewind(1)
+    assert reader.newest_rewind_of(0) == 0
+    assert reader.newest_rewind_of(2) == reader.newest_rewind_of(1) > 0
+    # This holds at once, also if the reader has cached the decisions.
     assert table.changes().read_all()["x"].to_pylist() == [0]
     with pytest.raises(NotUpToBoundError, match="epoch 0 is the newest"):
         table.changes(to_epoch=1)
@@ -411,7 +407,7 @@ def test_a_rewind_of_epochs_that_were_read_ends_the_read(stream: Stream, again: 
     changes = connect(stream)["table"].changes()
     for number in range(4):
         assert changes.read_next_batch()["x"].to_pylist() == [number]
-    rewind(stream, 2)
+    stream.rewind(2)
     if again:
         # Enough that all epochs of the read exist again.
         for number in range(12, 24):
@@ -426,7 +422,7 @@ def test_objects_that_an_unfinished_rewind_took_back_are_not_read(stream: Stream
     for number in range(3):
         stream.batch(left=[("a", number, number)])
     stream.run(stored(stream))
-    rewind(stream, 1)
+    stream.rewind(1)
     take_back_moves(stream)
     assert len(stream.log("table")) == 3
     assert connect(stream)["table"].changes().read_all()["x"].to_pylist() == [0]
@@ -438,7 +434,7 @@ def test_a_rewind_of_epochs_that_were_not_read_is_followed(stream: Stream):
     stream.run(stored(stream))
     changes = connect(stream)["table"].changes(to_epoch=8)
     assert changes.read_next_batch()["x"].to_pylist() == [0]
-    rewind(stream, 8)
+    stream.rewind(8)
     negated = stream.source("left").select("k", "t", (-F.col("x")).alias("x"))
     stream.run(hfs.materialize(negated, by="k", state=stream.state(), name="table"))
     found = changes.read_all()["x"].to_pylist()

@@ -166,7 +166,7 @@ def comparisons(draw: st.DrawFn, whole: pa.Table) -> pc.Expression:
         options = pc.SetLookupOptions(pa.array(usable, kind), skip_nulls=draw(st.booleans()))
         if draw(st.booleans()):
             return pc.Expression._call("is_in", [field], options)
-        # As DuckDB has it.
+        # The form that DuckDB passes.
         found = pc.Expression._call("is_in", [field], options)
         return pc.if_else(field.is_valid(), found, pc.scalar(pa.scalar(None, pa.bool_())))
     if which == "null":
@@ -201,7 +201,7 @@ def filters(whole: pa.Table) -> st.SearchStrategy[pc.Expression]:
 
 
 def answer(rows: ds.Dataset, **asked: Any) -> Any:
-    """The rows in an order of their own, or the kind of error."""
+    """The names of the columns and the sorted rows, or the kind of error."""
     try:
         found = rows.to_table(**asked)
     except (pa.ArrowException, TypeError) as error:

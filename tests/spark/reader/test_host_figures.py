@@ -1,7 +1,8 @@
-"""What state hosts say of themselves to a reader."""
+"""The figures that a reader gets from state hosts."""
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 from reading import connect, same_value, stored
@@ -31,3 +32,20 @@ def test_a_session_that_outgrows_its_memory_is_counted(stream: Stream):
     assert large["write_buffers"] == 0
     with connect(stream, offline="never") as reader:
         assert reader["table"].scan().read_all().num_rows == len(KEYS) + 20_000
+
+
+def test_damage_counts_as_a_rebuild_and_a_rewind_does_not(stream: Stream):
+    def rebuilds() -> int:
+        return sum(partition["snapshots"]["rebuilds"] for partition in figures(stream)[1])
+
+    for epoch in range(2):
+        same_value(stream, epoch)
+    stream.run(stored(stream))
+    stream.rewind(1)
+    same_value(stream, 2)
+    stream.run(stored(stream))
+    assert rebuilds() == 0
+    shutil.rmtree(stream.root / "state")
+    same_value(stream, 3)
+    stream.run(stored(stream))
+    assert rebuilds() == stream.partitions

@@ -66,7 +66,7 @@ def test_a_host_sends_back_the_bytes_of_a_reader(query: Query):
     assert reader.echo("join", 0, b"") == b""
 
 
-def test_a_reader_does_not_keep_an_idle_host(tmp_path: Path):
+def test_reads_do_not_keep_an_idle_host_alive(tmp_path: Path):
     (tmp_path / "host").mkdir()
     query = Query(Host(tmp_path / "host", idle=5), tmp_path / "state", JOIN, partitions=1)
     query.epoch([[rate(0, "EUR", 1)]])
@@ -76,7 +76,7 @@ def test_a_reader_does_not_keep_an_idle_host(tmp_path: Path):
         assert table.get("EUR")["rate"] == 1
         assert time.monotonic() < deadline, "the host serves the reader for ever"
         time.sleep(0.05)
-    # A copy answers now.
+    # The host has ended, so a copy answers.
     assert table.get("EUR")["rate"] == 1
 
 

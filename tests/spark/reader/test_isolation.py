@@ -92,7 +92,7 @@ def test_read_uncommitted_sees_what_a_stopped_query_has_staged(stream: Stream):
     assert set(values(table)) == {0}
 
 
-def test_the_state_says_at_which_level_readers_read(stream: Stream):
+def test_the_state_sets_the_default_level_of_readers(stream: Stream):
     same_value(stream, 0)
     same_value(stream, 1)
     with held(stream, stored(stream, state=stream.state(default_isolation_level=UNCOMMITTED)), 1):
@@ -172,7 +172,7 @@ def test_stale_copies_are_read_if_that_is_allowed(stream: Stream):
     assert newest[b"holdfast.behind"] == b"0"
 
 
-def test_no_keys_have_the_newest_epoch(stream: Stream):
+def test_a_read_of_no_keys_has_the_newest_epoch(stream: Stream):
     same_value(stream, 0)
     stream.run(stored(stream))
     same_value(stream, 1)

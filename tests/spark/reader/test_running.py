@@ -170,7 +170,7 @@ def test_epochs_that_were_taken_back_are_not_read(stream: Stream, offline: str):
     for option in options:
         arguments += ["--storage-option", option]
     assert main(arguments) == 0
-    # A reader looks for rewinds twice a second. The host still has the state of epoch 2.
+    # A reader checks for rewinds twice a second. The host still has the state of epoch 2.
     time.sleep(0.6)
     assert table.get("a")["x"] == 1
     assert set(table.scan().read_all()["x"].to_pylist()) == {1}
@@ -240,7 +240,7 @@ def test_a_root_that_was_made_again_needs_another_reader(stream: Stream):
     for table in tables:
         assert table.get("a") == {"t": at(0), "x": 0}
     shutil.rmtree(stream.root)
-    time.sleep(0.6)  # a reader believes what it has read for half a second
+    time.sleep(0.6)  # a reader caches what it has read for half a second
     with pytest.raises(StateMismatchError, match="there is no state here"):
         tables[0].get("a")
     assert kill_hosts()
@@ -264,7 +264,7 @@ def test_a_root_that_was_made_again_needs_another_reader(stream: Stream):
         assert table.get("a")["x"] == 7
 
 
-def test_a_processors_store_is_found_in_whatever_partition_it_is(stream: Stream):
+def test_keys_of_a_processors_store_are_found_in_every_partition(stream: Stream):
     stream.batch(left=[(key, 1, 1) for key in KEYS])
     frame = hfs.process(
         stream.source("left"), Hits(), by="k", schema=OUT, state=stream.state(), name="visits"

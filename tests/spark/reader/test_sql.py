@@ -94,7 +94,7 @@ def test_tables_have_names(reader: hf.StateReader, statement: str, expected: lis
     assert reader.sql(statement).fetchall() == expected
 
 
-def test_a_statement_has_parameters_and_many_results(reader: hf.StateReader, tmp_path):
+def test_a_statement_takes_parameters_and_returns_or_writes_rows(reader: hf.StateReader, tmp_path):
     rows = reader.sql("SELECT x FROM prices WHERE k = $k", parameters={"k": "b"})
     assert rows.to_arrow_table() == pa.table({"x": pa.array([20], pa.int32())})
     rows.write_parquet(str(tmp_path / "rows.parquet"))

@@ -1,6 +1,6 @@
 """The tables of a query between two runs, compared with models.
 
-Its state hosts live on, and answer. With `copies` the reader does not ask them.
+Its state hosts continue to run, and answer. With `copies` the reader does not ask them.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def test_scans_have_bounds_and_a_limit(stream: Stream):
     assert keys(start="b") == ["b", "ba", "c"]
     assert keys(end="b") == ["a", "b"]
     assert keys(start="b", end="ba") == ["b", "ba"]
-    # A prefix is of columns, not of letters.
+    # A prefix has whole columns: it is no prefix of a text.
     assert keys(prefix="b") == ["b"]
     assert len(keys(limit=3)) == 3
     assert keys(limit=0) == []
@@ -405,7 +405,7 @@ def test_a_null_moment_finds_nothing(stream: Stream):
     assert table.get_batch([], offline="only").num_rows == 0
 
 
-def test_a_changed_retention_is_that_of_the_newest_start(stream: Stream):
+def test_the_retention_of_the_newest_start_is_valid(stream: Stream):
     def windows(**options: Any):
         return hfs.aggregate(
             stream.source("left"),
@@ -498,7 +498,7 @@ def test_a_copy_is_made_from_the_snapshot_when_the_log_is_gone(stream: Stream):
     assert dict(zip(rows["k"].to_pylist(), rows["x"].to_pylist(), strict=True)) == model
     with pytest.raises(hf.errors.RestoreError, match=r"epoch \d+ cannot be read any more: the old"):
         table.get("z", epoch=0)
-    # The log still has its oldest epoch, and no snapshot from which the log leads there.
+    # The log still has its oldest epoch, but no snapshot is left from which it can be restored.
     left = [int(folder.name) for folder in (stream.root / "log").iterdir()]
     oldest = min(left)
     for snapshot in stream.root.glob("snapshots/table/*/*"):

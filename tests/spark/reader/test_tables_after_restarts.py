@@ -11,12 +11,11 @@ from pyspark.sql import DataFrame
 from streams import Stream, at, kill_hosts
 
 import holdfast.spark as hfs
-from holdfast.cli import main
 
 
 @pytest.fixture(params=["auto", "only"], ids=["hosts", "copies"])
 def offline(request: pytest.FixtureRequest) -> str:
-    """Who answers."""
+    """The reader's option `offline`: state hosts answer its reads, or copies do."""
     return request.param
 
 
@@ -33,14 +32,6 @@ def windows(stream: Stream, **options: Any) -> DataFrame:
     )
 
 
-def rewind(stream: Stream) -> None:
-    """Takes all epochs back."""
-    arguments = ["rewind", stream.address, "--epoch", "0"]
-    for name, value in stream.options.get("storage_options", {}).items():
-        arguments += ["--storage-option", f"{name}={value}"]
-    assert main(arguments) == 0
-
-
 def prices(stream: Stream, frame: DataFrame) -> DataFrame:
     return hfs.materialize(frame, by="k", state=stream.state(), name="table")
 
@@ -54,7 +45,7 @@ def test_a_reader_follows_a_changed_retention(stream: Stream, offline: str):
     stream.batch(left=[("a", 100, 2)])
     stream.batch(left=[("a", 150, 3)])
     stream.run(windows(stream, retention="1 hour"))
-    # A read of a key does not read the operator again at each call.
+    # A read of a key does not read the operator's settings from the root each time.
     assert table.fetch_batch(["a"], [at(100)])["n"].to_pylist() == [1]
     starts = table.scan().read_all()["window_start"].to_pylist()
     assert at(100) in starts
@@ -63,7 +54,7 @@ def test_a_reader_follows_a_changed_retention(stream: Stream, offline: str):
 
 @pytest.mark.parametrize("then", [{"retention": "1 hour"}, {"emit": "close"}])
 def test_windows_that_had_expired_do_not_come_back(stream: Stream, offline: str, then: Any):
-    """A database that is made anew replays rows that had expired, without their values."""
+    """A rebuilt database may hold windows that had expired, but not their collected values."""
 
     def lists(**options: Any) -> DataFrame:
         aggs = {"n": "count", "all": ("collect_list", "x")}
@@ -92,10 +83,43 @@ def test_a_reader_decodes_with_the_columns_of_the_newest_start(stream: Stream, o
     stream.run(prices(stream, two))
     table = reading.connect(stream, offline=offline)["table"]
     assert table.get("a") == {"bid": 7, "ask": None}
-    rewind(stream)
+    stream.rewind()
     # The first version of the columns now has both.
     stream.run(prices(stream, two))
     assert table.get("a") == {"bid": 7, "ask": 107}
+
+
+def test_the_first_get_after_a_start_has_the_columns_of_the_start(stream: Stream, offline: str):
+    stream.batch(left=[("a", 1, 7)])
+    one = stream.source("left").selectExpr("k", "x AS bid")
+    stream.run(prices(stream, one))
+    table = reading.connect(stream, offline=offline)["table"]
+    assert table.get("a") == {"bid": 7}
+    two = stream.source("left").selectExpr("k", "x AS bid", "x + 100 AS ask")
+    stream.batch(left=[("a", 2, 8)])
+    stream.run(prices(stream, two))
+    assert table.get("a") == {"bid": 8, "ask": 108}
+
+
+def test_a_table_with_the_key_order_from_before_a_rewind_is_refused(stream: Stream, offline: str):
+    """A table from before the rewind has the old key order: its keys would be misread."""
+    stream.batch(left=[("a", 1, 1)])
+    frame = stream.source("left").selectExpr("'b' AS first", "k AS second", "x")
+
+    def table(*by: str) -> DataFrame:
+        return hfs.materialize(frame, by=list(by), state=stream.state(), name="table")
+
+    stream.run(table("first", "second"))
+    before = reading.connect(stream, offline=offline)
+    old = before["table"]
+    assert old.get(("b", "a")) == {"x": 1}
+    stream.rewind()
+    stream.run(table("second", "first"))
+    assert before["table"].get(("a", "b")) == {"x": 1}
+    with pytest.raises(ValueError, match="get the table from the reader again"):
+        old.get(("b", "a"))
+    with pytest.raises(ValueError, match="get the table from the reader again"):
+        old.get_batch([("b", "a")])
 
 
 def test_a_reader_follows_columns_that_change_with_a_rewind(stream: Stream, offline: str):
@@ -104,8 +128,9 @@ def test_a_reader_follows_columns_that_change_with_a_rewind(stream: Stream, offl
     stream.run(prices(stream, frame))
     table = reading.connect(stream, offline=offline)["table"]
     assert table.get("a") == {"bid": 7, "ask": 107}
-    rewind(stream)
-    # Columns of the same types, in another order: the old columns would decode the new rows.
+    stream.rewind()
+    # The columns have another order and the same types. With the old columns, the new rows would
+    # be decoded without an error, but with swapped values.
     frame = stream.source("left").selectExpr("k", "x + 100 AS ask", "x AS bid")
     stream.run(prices(stream, frame))
     assert table.get("a") == {"ask": 107, "bid": 7}

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import holdfast.spark as hfs
+from holdfast.cli import main
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,6 +135,13 @@ class Stream:
 
     def state(self, **options: Any) -> hfs.State:
         return hfs.State(self.address, **{"partitions": self.partitions, **self.options, **options})
+
+    def rewind(self, epoch: int = 0) -> None:
+        """Takes the epochs from this one on back, as `holdfast rewind` does."""
+        arguments = ["rewind", self.address, "--epoch", str(epoch)]
+        for name, value in self.options.get("storage_options", {}).items():
+            arguments += ["--storage-option", f"{name}={value}"]
+        assert main(arguments) == 0
 
     @property
     def checkpoint(self) -> str:

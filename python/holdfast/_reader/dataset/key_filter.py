@@ -1,7 +1,7 @@
 """Which values of columns a filter selects, as far as that can be determined.
 
-A filter selects the rows for which it is true. Every rule here keeps all of these rows: a part of
-the filter that is not understood limits nothing. Arrow applies the whole filter to the rows that
+A filter selects the rows for which it is true. Every rule here includes all of these rows: a part
+of the filter that no rule covers limits nothing. Arrow applies the whole filter to the rows that
 are read.
 """
 

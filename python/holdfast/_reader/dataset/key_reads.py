@@ -13,10 +13,10 @@ from holdfast._reader.keys import no_keys
 if TYPE_CHECKING:
     import pyarrow
 
-# More keys than these are read by a scan of their range.
+# If more keys are selected, a scan reads their range.
 _MOST_KEYS: Final = 10_000
 MOST_SCANS: Final = 16
-"""The most scans that are open at the same time: a host has few threads for them."""
+"""The maximum number of scans that are open at once: a host has few threads for them."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def _every_key(columns: "Sequence[pyarrow.Array]", names: list[str]) -> "pyarrow
 def scans_of_keys(keys: "pyarrow.RecordBatch", *, ranges: bool) -> list[Scan]:
     """Returns a scan for each whole key.
 
-    A scan of a range does not find longer keys that begin with this one, as a scan of a prefix does
-    for text.
+    With `ranges` it is a scan of a range. A scan of a prefix also finds longer text keys that begin
+    with the key.
     """
     each = [keys.slice(row, 1) for row in range(keys.num_rows)]
     if not ranges:

@@ -42,8 +42,8 @@ impl EncodedKeys {
     /// `InvalidType` if a serde did not encode keys as bytes.
     pub fn all(&self) -> Result<Vec<Option<&[u8]>>> {
         Ok(match self {
-            // A group may have nulls in its key. Rows of other tables have none, so such a key
-            // finds none.
+            // The key of a group may have nulls. Keys of other tables have none, so a key with
+            // nulls finds no row there.
             Self::Columns(keys, rows) => (0..*rows).map(|row| Some(keys.with_nulls(row))).collect(),
             Self::Bytes(column) => {
                 let bytes = bytes_column(column.as_ref(), "keys")?;
@@ -100,7 +100,7 @@ impl KeyForm {
         })
     }
 
-    /// The numbers of a batch's rows, about in the order of their keys if there are many.
+    /// Returns the numbers of a batch's rows, roughly in the order of their keys if there are many.
     ///
     /// Neighbouring keys are in one block of a file, so a host finds them faster one after the
     /// other. Only the first bytes are compared. Keys with a user's serde are not sorted.
@@ -157,6 +157,21 @@ impl KeyForm {
             let text = format!(
                 "the keys have {} columns, the table's are {names:?}",
                 batch.num_columns()
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, text));
+        }
+        let given = batch.schema();
+        let names = given.fields().iter().map(|field| field.name());
+        if let Some((field, name)) = wanted
+            .iter()
+            .zip(names)
+            .find(|(field, name)| field.name() != *name)
+        {
+            // A rewind allows a query to start with its key columns in another order.
+            let text = format!(
+                "the keys have the column {name:?} where the table has {:?}: if the query has \
+                 other key columns now, get the table from the reader again",
+                field.name()
             );
             return Err(Error::new(ErrorKind::InvalidValue, text));
         }

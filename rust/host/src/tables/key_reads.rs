@@ -29,7 +29,7 @@ pub const FEW_KEYS: usize = FIRST_KEYS;
 /// Keys as they are stored, and the times beside them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredKeys {
-    /// The keys; none finds nothing.
+    /// The keys; none: nothing is found.
     pub keys: Vec<Option<ByteBuf>>,
     /// Their times.
     pub moments: Moments,
@@ -81,7 +81,7 @@ impl StateTable {
         (batch, memory): (&RecordBatch, &mut Share),
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
-        // If a key has no time that it needs, the read fails before its first row.
+        // If a key lacks a time that it needs, the read fails before its first row.
         self.check_moments(batch)?;
         let first = self.first_retained(db, tx)?;
         let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
@@ -143,7 +143,7 @@ impl StateTable {
         let store = StoreHandle::open(db, self.store(), self.kind())?;
         let most = KeyCount::most_bytes(batch_bytes(memory));
         let found = store.get(tx, &keys.keys, &keys.moments, most)?;
-        Ok((!found.is_exceeded()).then(|| found.into_rows()))
+        Ok((!found.is_exceeded()).then(|| found.to_rows()))
     }
 
     /// Decodes the rows of keys that [`StateTable::read_stored`] has found. `batch`: the keys.
@@ -190,7 +190,7 @@ impl StateTable {
         Ok(())
     }
 
-    /// Returns the keys of a batch. A key with a null moment is none: it finds nothing.
+    /// Returns the keys of a batch. A key whose moment is null becomes none, and is not found.
     fn asked_keys<'a>(
         &self,
         encoded: &'a EncodedKeys,
@@ -211,7 +211,7 @@ impl StateTable {
     /// Checks that each key has the times that it needs.
     fn check_moments(&self, batch: &RecordBatch) -> Result<()> {
         match self.kind() {
-            // Without a moment, a version is read now. A null moment finds nothing.
+            // Without a moment, the newest version is read. With a null moment, nothing is found.
             StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::Versioned { .. } => {
                 Ok(())
             }
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn count_of_keys_follows_the_size_of_values_and_ends_at_one() {
+    fn count_of_keys_follows_the_size_of_values_and_is_at_least_one() {
         let mut count = KeyCount(FIRST_KEYS);
         count.learn(FIRST_KEYS, 0, BATCH_BYTES);
         assert_eq!(count.0, FIRST_KEYS, "nothing was found");
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(count.0, 1, "each value fills a batch");
         count.learn(1, usize::MAX, BATCH_BYTES);
         assert_eq!(count.0, 1);
-        // The average says that all fit, and they do not.
+        // By the average size, all fit. In fact they do not.
         count.learn(3, KeyCount::most_bytes(BATCH_BYTES) + 1, BATCH_BYTES);
         assert_eq!(count.0, 1);
     }

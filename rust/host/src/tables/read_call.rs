@@ -55,7 +55,7 @@ impl ReadCall {
     /// `InvalidValue` names the field that is wrong.
     pub fn parse(json: &[u8]) -> Result<Self> {
         serde_json::from_slice(json)
-            .map_err(|error| Error::new(ErrorKind::InvalidValue, format!("a read: {error}")))
+            .map_err(|error| Error::new(ErrorKind::InvalidValue, format!("invalid read: {error}")))
     }
 
     /// The times that a scan is limited to.

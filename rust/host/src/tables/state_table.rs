@@ -103,7 +103,7 @@ impl StateTable {
         let time_fields = times
             .iter()
             .map(|time| Field::new(&time.time.name, time.data_type.clone(), true));
-        // A floating-point key is a payload column, too, with the sign of its zero.
+        // A floating-point key column is a payload column, too: there a zero keeps its sign.
         let is_key = |name: &str| key.fields().iter().any(|field| field.name() == name);
         let value_fields = value.fields().iter().cloned();
         let value_fields = value_fields.filter(|field| !is_key(field.name()));
@@ -150,8 +150,8 @@ impl StateTable {
     /// Returns the columns of a read's result.
     ///
     /// # Errors
-    /// `InvalidValue` names a column that the table does not have, or that is named twice: the
-    /// memory of an answer must not depend on how often.
+    /// `InvalidValue` names a column that the table does not have, or that is named twice. Repeated
+    /// columns would multiply the memory of an answer.
     pub fn schema_of(&self, call: &ReadCall) -> Result<SchemaRef> {
         let Some(columns) = &call.columns else {
             return Ok(Arc::clone(&self.schema));
@@ -182,8 +182,8 @@ impl StateTable {
     ///
     /// # Errors
     /// `InvalidValue` and `InvalidType` for a call or a batch that does not fit the table,
-    /// `UnsupportedOperation` for a read that the kind of store does not have; those of the store
-    /// and of `emit`.
+    /// `UnsupportedOperation` for a read that the kind of store does not support; those of the
+    /// store and of `emit`.
     pub fn read(
         &self,
         (db, tx): (&Database, &mut Transaction),
@@ -231,7 +231,7 @@ impl StateTable {
         }
     }
 
-    /// The earliest stored time of a window of an aggregation; none in other tables.
+    /// The earliest stored time of the windows that an aggregation retains; none in other tables.
     pub(super) fn first_retained(
         &self,
         db: &Database,

@@ -24,9 +24,9 @@ pub enum StoreHandle {
 pub struct Moments {
     /// In a versioned store: the moment of each key; none: now.
     pub as_of: Option<Vec<i64>>,
-    /// In a window or session store: the start of each.
+    /// In a window or session store: the start of each key's window or session.
     pub starts: Vec<i64>,
-    /// In a session store: the end of each.
+    /// In a session store: the end of each key's session.
     pub ends: Vec<i64>,
 }
 
@@ -141,8 +141,8 @@ impl StoreHandle {
     /// sessions that overlap it.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for a moment in a store without versions, or for a span in one
-    /// without windows; the store's.
+    /// `UnsupportedOperation` for a span in a store without windows; the store's. A moment in a
+    /// store without versions is ignored: the caller rejects it.
     pub fn scan(
         &self,
         tx: &mut Transaction,
@@ -276,7 +276,7 @@ impl TableScan {
             ScanRows::Versioned(scan) => scan.for_each(&mut |key, version| {
                 add(key, version.value, version_times(&version), true)
             })?,
-            // Rows come by time, so keys of the range may follow a key after its end.
+            // Rows come by time, so keys of the range may follow a key that is after the range.
             ScanRows::Window(scan) => scan.for_each(&mut |key, row| {
                 let times = RowTimes {
                     timestamp: Some(row.timestamp.0),

@@ -13,18 +13,18 @@ pub const BATCH_BYTES: usize = 4 << 20;
 /// The bytes of a row without its key and value.
 const ROW_BYTES: usize = size_of::<RowTimes>() + 2 * size_of::<usize>() + 1;
 
-/// The parts of a batch that a read holds at once: its rows, their columns, the message that is
-/// being sent, and the batch after it.
+/// How many times the bytes of a batch a read holds at once: its rows, their columns, the message
+/// that is being sent, and the next batch.
 const HELD: usize = 4;
 /// The bytes after which a batch is full if there is hardly any memory.
 const MIN_BATCH_BYTES: usize = 16 << 10;
 
-/// One read may take the memory of all reads divided by this, because a reader that does not accept
-/// its rows occupies their memory.
+/// One read may take at most the memory of all reads divided by this, because a reader that does
+/// not accept its rows occupies their memory.
 const READS: usize = 8;
 
-/// Returns the bytes of the next batch of a read, and takes their memory. If there is little, the
-/// batches are small; no read waits.
+/// Returns after how many bytes the next batch of a read is full, and takes the memory for it. If
+/// there is little memory, the batches are small; no read waits.
 pub fn batch_bytes(memory: &mut Share) -> usize {
     let room = memory.room().min(memory.limit() / READS);
     let bytes = (room / HELD).clamp(MIN_BATCH_BYTES, BATCH_BYTES);
@@ -238,7 +238,7 @@ impl FoundRows {
     }
 
     /// The rows, each with a value of its own.
-    pub fn into_rows(self) -> Vec<Option<FoundRow>> {
+    pub fn to_rows(&self) -> Vec<Option<FoundRow>> {
         let own = |(value, times): FoundParts<'_>| FoundRow {
             value: value.to_vec(),
             times,

@@ -14,19 +14,27 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use std::sync::Arc;
 
-/// Makes a batch of one row. `None` if a value must go to pyarrow, which converts or rejects it.
-pub fn row_from_python(values: &[Bound<'_, PyAny>], fields: &[Field]) -> Option<RecordBatch> {
-    if values.len() != fields.len() {
+/// The value of a column.
+pub type NamedValue<'py> = (PyBackedStr, Bound<'py, PyAny>);
+
+/// Makes a batch of one row. `None` if the columns are not those of `fields`, or if a value must go
+/// to pyarrow, which converts or rejects it.
+pub fn row_from_python(row: &[NamedValue<'_>], fields: &[Field]) -> Option<RecordBatch> {
+    if row.len() != fields.len() {
         return None;
     }
-    let columns = values.iter().zip(fields);
-    let columns: Option<Vec<ArrayRef>> = columns
-        .map(|(value, field)| column_of(value, field.data_type()))
-        .collect();
+    let columns = row.iter().zip(fields).map(|((name, value), field)| {
+        if **name != **field.name() {
+            return None;
+        }
+        column_of(value, field.data_type())
+    });
+    let columns: Option<Vec<ArrayRef>> = columns.collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields.to_vec())), columns?).ok()
 }
 

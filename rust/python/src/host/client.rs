@@ -60,8 +60,8 @@ impl HostClient {
         self.with(py, move |client| client.push(&batch))
     }
 
-    /// Ends the input of an operator whose code runs in this process; the session then answers its
-    /// calls.
+    /// Ends the input of an operator whose code runs in this process; the session then answers the
+    /// operator's calls.
     fn end_input(&self, py: Python<'_>) -> PyResult<HostCalls> {
         let client = run(py, self.process, || {
             let mut client = self.client.lock().take().ok_or_else(session_ended)?;

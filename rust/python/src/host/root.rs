@@ -37,7 +37,7 @@ pub fn check_store(
     })
 }
 
-/// Returns the id of the query whose checkpoint is in a root, None if there is no checkpoint.
+/// Returns the id of the query whose checkpoint is in a root; `None` if there is no checkpoint.
 #[pyfunction]
 pub fn checkpoint_query(
     py: Python<'_>,
@@ -120,7 +120,7 @@ pub fn rewind(
     })
 }
 
-/// Records that a follower of the changes needs those of `first` and of all later epochs.
+/// Records that a follower needs the changes of epoch `first` and of all later epochs.
 #[pyfunction]
 pub fn put_follower(
     py: Python<'_>,

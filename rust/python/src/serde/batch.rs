@@ -20,7 +20,7 @@ pub struct BatchSerdes {
 }
 
 impl BatchSerdes {
-    /// Returns the serdes of a store, which errors name.
+    /// Returns the serdes of a store; errors name the store.
     pub fn new(key: Option<&Serde>, value: Option<&Serde>, store: String) -> Self {
         let engine = |serde: &Serde| Arc::clone(serde.engine());
         Self {

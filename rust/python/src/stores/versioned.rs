@@ -281,7 +281,7 @@ impl VersionedKeyValueStore {
                         columns.append(None, None);
                     }
                 })?;
-                // The result is built inside the write: if that fails, the puts must not be
+                // The result is built inside the write: if building it fails, the puts must not be
                 // committed.
                 let accepted = Arc::new(accepted.finish());
                 let applied = columns

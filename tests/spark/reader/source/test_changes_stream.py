@@ -306,8 +306,8 @@ def test_options_that_do_not_fit_a_stream_are_named(
         Follower(stream, tmp_path / "follower", **options).run()
 
 
-def test_a_pyspark_that_does_not_say_where_the_stream_is(stream: Stream):
-    """PySpark 4.0 and 4.1 call `latestOffset()` first, of a new query and of an older one."""
+def test_a_stream_is_right_if_pyspark_asks_for_the_latest_offset_first(stream: Stream):
+    """PySpark 4.0 and 4.1 call `latestOffset()` before they pass the start of the stream."""
     epochs(stream, *THREE)
     stream.run(latest(stream))
     options = SourceOptions.parse(
@@ -332,7 +332,7 @@ def test_a_pyspark_that_does_not_say_where_the_stream_is(stream: Stream):
     with pytest.raises(StateMismatchError, match="epoch 3 is in the stream.s checkpoint"):
         another = ChangesStreamReader(changes)
         another.partitions({"epoch": 3, "rewind": 0}, another.latestOffset())
-    # From here on it knows.
+    # `partitions` has passed the start of the stream.
     assert restarted.latestOffset() == {"epoch": 1, "rewind": 0}
 
 

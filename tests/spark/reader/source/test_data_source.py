@@ -184,7 +184,7 @@ def test_a_table_without_a_final_epoch_is_refused(stream: Stream):
         ({"as_of": "yesterday"}, "give epoch microseconds, or a time with its zone"),
         ({"as_of": "2024-01-01T00:00:00"}, "give epoch microseconds, or a time with its zone"),
         ({"versions": "1"}, "give true or false"),
-        ({"versions": "true"}, "only a versioned one keeps versions"),
+        ({"versions": "true"}, "only a versioned one has versions"),
         ({"epoch": "new"}, "option epoch is 'new'; give a number from 0"),
         ({"offline": "no"}, "offline is 'no'; it is one of"),
         ({"cache_bytes": "-1"}, "option cache_bytes is '-1'; give a number from 0"),

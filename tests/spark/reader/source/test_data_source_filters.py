@@ -47,7 +47,7 @@ def reads(filters: list[Any], schema: pa.Schema) -> KeyReads:
 
 
 def found(filters: list[Any], schema: pa.Schema = TWO) -> Any:
-    """What filters say: keys as tuples, or scans with their bounds."""
+    """The reads that filters become: keys as tuples, or scans with their bounds."""
     of = reads(filters, schema)
     if of.keys is not None:
         return sorted(tuple(row.values()) for row in of.keys.to_pylist())
@@ -86,7 +86,7 @@ def found(filters: list[Any], schema: pa.Schema = TWO) -> Any:
         ),
     ],
 )
-def test_filters_say_which_keys_are_read(filters: list[Any], expected: Any):
+def test_filters_limit_the_keys_that_are_read(filters: list[Any], expected: Any):
     assert found(filters) == expected
 
 
@@ -113,7 +113,7 @@ def test_filters_say_which_keys_are_read(filters: list[Any], expected: Any):
         (pa.struct([("a", pa.int32())]), {"a": 1}, False),
     ],
 )
-def test_values_of_another_type_say_nothing(kind: pa.DataType, value: Any, is_key: bool):
+def test_values_of_another_type_limit_nothing(kind: pa.DataType, value: Any, is_key: bool):
     schema = pa.schema([("k", kind)])
     assert (reads([EqualTo(K, value)], schema).keys is not None) == is_key
 
