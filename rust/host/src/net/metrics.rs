@@ -164,7 +164,8 @@ pub struct SnapshotMetrics {
     pub log_bytes: u64,
     /// Whether the database was restored from the root.
     pub is_restored: bool,
-    /// How many times the database was damaged and rebuilt.
+    /// How many times the database was found damaged or deleted, and rebuilt, since the host's
+    /// start.
     pub rebuilds: u64,
 }
 

@@ -24,7 +24,7 @@ impl PartitionState {
         metrics.snapshots.age_seconds = begun.map(|begun| begun.elapsed().as_secs_f64());
         metrics.snapshots.log_bytes = history.log_bytes;
         metrics.snapshots.is_restored = history.is_restored;
-        metrics.snapshots.rebuilds = inner.rebuilds;
+        metrics.snapshots.rebuilds = inner.damages;
         metrics.prepared.epochs = inner.prepared.len() as u64;
         metrics.prepared.bytes = inner.prepared.bytes();
         let db = inner.open.as_ref().map(|open| open.db.clone());
@@ -32,7 +32,7 @@ impl PartitionState {
         if let Some(db) = db {
             metrics.access = DatabaseAccess::Open;
             if let Err(error) = self.add_figures(&db, &mut metrics) {
-                log::debug!("{self}: figures of its database: {error}");
+                log::debug!("{self}: its database's figures cannot be read: {error}");
             }
         }
         metrics

@@ -1,9 +1,9 @@
-//! A partition's database, which stays open between epochs, and how it is brought to the epoch
-//! before a session's.
+//! A partition's database. It stays open between epochs, and each session first advances it to the
+//! epoch before the session's.
 //!
 //! [`PartitionState`] is the database of one partition on this host (`state.rs`). A session asks
 //! for a [`StateView`] with a [`ViewRequest`]. `advance.rs` then takes the steps that the protocol
-//! asks for: it opens the local database (`local/`), replays the log into it (`replay.rs`), or
+//! requires: it opens the local database (`local/`), replays the log into it (`replay.rs`), or
 //! makes a new one from a snapshot in the root (`restore.rs`). `snapshot.rs` takes those snapshots.
 
 mod advance;

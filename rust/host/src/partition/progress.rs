@@ -64,7 +64,7 @@ impl RestoreProgress {
         running
     }
 
-    /// Returns how far the restore is; none if none runs.
+    /// Returns the progress of the restore; none if no restore runs.
     pub fn now(&self) -> Option<RestoreMetrics> {
         *self.0.lock()
     }

@@ -1,6 +1,7 @@
 //! Makes a new local database from the newest good snapshot.
 //!
-//! The snapshot is fetched into a folder beside the database's directory, and then takes its place.
+//! The snapshot is fetched into a folder beside the database's directory, and then replaces that
+//! directory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use crate::protocol::{Digest, Epoch};
 use crate::root::{SnapshotId, SnapshotTransfer};
 
 impl PartitionState {
-    /// Makes a database in an empty directory: from the newest good snapshot, otherwise empty.
+    /// Clears the directory and makes a database in it: from the newest good snapshot, or an empty
+    /// one if there is no snapshot.
     pub(super) fn make_database(
         &self,
         directory: &mut LocalDirectory,
@@ -89,8 +91,9 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Returns whether the log after an epoch is no longer than a query without followers retains.
-    /// A follower may retain thousands of epochs, and a snapshot takes less time than their replay.
+    /// Returns whether the log after an epoch has at most the epochs that are retained without
+    /// followers. A follower may retain thousands of epochs, and restoring a snapshot takes less
+    /// time than their replay.
     fn is_recent(&self, applied: Option<Epoch>, request: &ViewRequest<'_>) -> Result<bool> {
         let Some(applied) = applied else {
             return Ok(false);
@@ -136,7 +139,8 @@ impl PartitionState {
         Ok(restored)
     }
 
-    /// As [`PartitionState::newest_snapshot`], and adds damaged snapshots to `damaged`.
+    /// As [`PartitionState::newest_snapshot`], but adds damaged snapshots to `damaged` instead of
+    /// removing them.
     fn first_good(
         &self,
         request: &ViewRequest<'_>,

@@ -63,11 +63,10 @@ impl PartitionState {
     /// Starts a snapshot when the host ends, if the database was made from the root and has changed
     /// since.
     ///
-    /// The disk of an earlier host was lost then, so the disk of this host may be lost, too. Runs
-    /// may be so short (`availableNow`) that no other snapshot is due.
+    /// In that case, the disk of an earlier host was lost, so the disk of this host may be lost,
+    /// too. Runs may be so short (`availableNow`) that no other snapshot is due.
     pub fn snapshot_at_end(self: &Arc<Self>) {
-        // If the lock is taken, a session still restores the partition, and there is no further
-        // epoch.
+        // If a session holds the lock, it is still restoring the partition: there is no new epoch.
         let Some(mut inner) = self.try_lock() else {
             return;
         };
@@ -93,7 +92,10 @@ impl PartitionState {
                     log::debug!("{partition}: no snapshot: {error}")
                 }
                 Err(error) => {
-                    log::warn!("{partition}: no snapshot was taken; a later one may be: {error}")
+                    log::warn!(
+                        "{partition}: no snapshot was taken; the next attempt is made when a \
+                         snapshot is due again: {error}"
+                    )
                 }
                 Ok(()) => {}
             }
@@ -145,8 +147,8 @@ impl PartitionState {
         let turn = UPLOAD.lock();
         let started = Instant::now();
         let db = Arc::clone(self.lock().db()?);
-        // Writes most of the memtables while epochs continue, so that the checkpoint below, which
-        // holds the lock, has little to write.
+        // Writes most of the memtables while epochs continue. The checkpoint below holds the lock,
+        // and then has little to write.
         db.flush(true)?;
         drop(db);
         // The partition has moved: the owner takes snapshots.
@@ -187,7 +189,7 @@ impl PartitionState {
             log::warn!("{self}: the files of a snapshot are left on the disk: {left}");
         }
         let transfer = transfer?;
-        // The upload may have taken long.
+        // A new database may have been made during the upload.
         let suspects = {
             let mut inner = self.lock();
             if inner.rebuilds != rebuilds {

@@ -48,13 +48,16 @@ pub struct PartitionInner {
     pub(super) staged: Arc<StagedEpochs>,
     /// Deleted after the release of the lock.
     pub(super) dropped: DroppedChanges,
+    /// How often a new database was made, for any reason.
     pub(super) rebuilds: u64,
+    /// How often the database was damaged or deleted.
+    pub(super) damages: u64,
     pub(super) snapshots: SnapshotHistory,
     /// The run that has checked that the root is not ahead of Spark's checkpoint.
     pub(super) lookahead_run: Option<RunNumber>,
     /// The epoch of the last session.
     pub(super) served: Option<ServedEpoch>,
-    /// When a reader last asked whether Spark has committed it.
+    /// When a reader last checked whether Spark has committed the epoch of `served`.
     pub(super) commit_asked: Option<Instant>,
 }
 
@@ -125,7 +128,7 @@ impl PartitionState {
             "{self}: the local database {} is damaged; a new one is made from the log",
             db.path().display()
         );
-        inner.rebuilds += 1;
+        inner.note_damage();
         self.mark_suspect();
         close(&db);
         if let Err(error) = directory.clear() {
@@ -165,8 +168,8 @@ impl PartitionState {
         self.lock().close();
     }
 
-    /// As [`PartitionState::close`], if no session uses the database by `deadline`; returns whether
-    /// it is closed.
+    /// As [`PartitionState::close`], but waits for the lock only until `deadline`; returns whether
+    /// the database is closed.
     pub fn close_until(&self, deadline: Instant) -> bool {
         let inner = self.try_lock_until(deadline);
         inner.map(|mut inner| inner.close()).is_some()
@@ -187,12 +190,7 @@ impl PartitionState {
         &self.home
     }
 
-    /// Returns how often the local database was discarded and a new one made.
-    pub fn rebuilds(&self) -> u64 {
-        self.lock().rebuilds
-    }
-
-    /// Committed changes that are not in files, in bytes; 0 while a session opens the database.
+    /// Committed changes that are not in files, in bytes; 0 if the database is closed or locked.
     pub fn unflushed_bytes(&self) -> u64 {
         let inner = self.try_lock();
         let open = inner.as_ref().and_then(|inner| inner.open.as_ref());
@@ -276,10 +274,16 @@ impl DerefMut for LockedPartition<'_> {
 }
 
 impl PartitionInner {
+    /// Counts a database that was found damaged or deleted; a new one is made.
+    pub(super) fn note_damage(&mut self) {
+        self.rebuilds += 1;
+        self.damages += 1;
+    }
+
     /// Drops all changes that are staged over the open database.
     pub(super) fn drop_changes(&mut self) {
         self.prepared.clear();
-        // A reader may still stage into the former one.
+        // A reader may still stage changes into the old value.
         self.staged = Arc::default();
     }
 
@@ -296,7 +300,7 @@ impl PartitionInner {
         self.opened().map(|open| &open.db)
     }
 
-    /// Takes the open database's directory; the database is closed by the caller.
+    /// Takes the directory of the open database; the caller closes the database.
     pub(super) fn take_directory(&mut self) -> Result<LocalDirectory> {
         self.drop_changes();
         self.open

@@ -29,7 +29,7 @@ pub struct StateView {
 impl StateView {
     /// Opens a view of the last commit of a database.
     ///
-    /// `memory`: the budget of what is staged. `offsets`: Spark's offsets of the session's epoch.
+    /// `memory`: the budget of staged changes. `offsets`: Spark's offsets of the session's epoch.
     ///
     /// # Errors
     /// `StoreClosed`, and `StoreCorrupted` for a chain that is not a digest.

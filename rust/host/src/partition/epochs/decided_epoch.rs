@@ -83,7 +83,7 @@ impl DecidedEpoch {
         }
     }
 
-    /// Commits the epoch to a database that is at the epoch before.
+    /// Commits the epoch to a database that is at the previous epoch.
     ///
     /// # Errors
     /// `Restore` if the database has another state than the epoch began with, or if the log cannot

@@ -1,6 +1,6 @@
 //! Changes that are no longer needed.
 
-/// Changes that are deleted after the lock of their partition is released. To delete large spilled
+/// Changes that are deleted after the lock of their partition is released. Deleting large spilled
 /// files takes a while, and sessions and readers would wait for the lock.
 #[derive(Default)]
 pub struct DroppedChanges(Vec<Box<dyn Send>>);

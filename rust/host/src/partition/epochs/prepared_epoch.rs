@@ -23,7 +23,7 @@ pub struct PreparedEpoch {
     pub memory: Share,
 }
 
-/// The prepared epochs of a partition. The caller deletes those that are dropped.
+/// The prepared epochs of a partition. Dropped ones are handed to the caller, except by `clear`.
 #[derive(Default)]
 pub struct PreparedEpochs(Vec<PreparedEpoch>);
 
@@ -90,7 +90,7 @@ impl PreparedEpochs {
             .sum()
     }
 
-    /// Drops all epochs.
+    /// Drops all epochs, and deletes their changes at once.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -19,7 +19,7 @@ use crate::root::{Head, Root};
 /// Minimum memory of a staged epoch; with less it would spill too early.
 const MIN_BYTES: usize = 1 << 20;
 
-/// Where readers find what is staged of the next epoch.
+/// Where readers find the staged changes of the next epoch.
 pub struct StagedSource<'a> {
     /// The root.
     pub root: &'a Root,
@@ -35,12 +35,12 @@ pub struct StagedSource<'a> {
     pub memory: &'a Arc<Budget>,
 }
 
-/// What is staged of the epoch after the newest final one, in the database of one partition.
+/// The staged changes of the epoch after the newest final one, in the database of one partition.
 #[derive(Default)]
 pub struct StagedEpochs {
     /// The object that was read last.
     newest: Mutex<Option<Arc<StagedEpoch>>>,
-    /// Whether a thread waits until no reader uses the changes. Unset with the lock of `newest`.
+    /// Whether a thread waits until no reader uses the changes. Unset while `newest` is locked.
     watched: AtomicBool,
 }
 
@@ -79,8 +79,8 @@ impl StagedEpochs {
     /// Returns the view, and a value that holds the memory of the changes until the reader drops
     /// it.
     ///
-    /// `transaction`: a view of `db` at the final epoch. Without an object of the next epoch, or
-    /// with one that was computed from another state, it is returned as it is.
+    /// `transaction`: a view of `db` at the final epoch. It is returned unchanged if the next epoch
+    /// has no object, or one that was computed from another state.
     ///
     /// # Errors
     /// `Restore` for an object that cannot be read.
@@ -99,7 +99,8 @@ impl StagedEpochs {
         let shared = match &mut *changes {
             Some(shared) => shared,
             none => {
-                // A rewind may have removed it since, and the next run may have put another.
+                // A rewind may have removed the object since, and the next run may have written
+                // another one.
                 let head = source.root.log.head(epoch, &id)?;
                 let is_same = |head: &Head| StagedObject::of(epoch, &head.header) == staged.object;
                 let Some(head) = head.filter(is_same) else {
@@ -114,8 +115,8 @@ impl StagedEpochs {
         Ok((view, Some(staged)))
     }
 
-    /// Takes the changes of this epoch and older ones, which the caller deletes; readers may still
-    /// have them.
+    /// Takes the changes if they are of this epoch or an older one. The caller deletes them;
+    /// readers may still use them.
     #[must_use]
     pub fn take_through(&self, epoch: Epoch) -> Option<Arc<StagedEpoch>> {
         let mut newest = self.newest.lock();
@@ -130,8 +131,8 @@ impl StagedEpochs {
             .take_if(|staged| Arc::strong_count(staged) == 1 && staged.used.lock().elapsed() > idle)
     }
 
-    /// Drops the changes once no reader has used them for longer than `idle`, in a thread that ends
-    /// with them. For processes without background work; called after each view.
+    /// Starts a thread that drops the changes once no reader has used them for longer than `idle`,
+    /// and then ends. For processes without background work; called after each view.
     pub fn drop_when_unused(self: &Arc<Self>, idle: Duration) {
         if self.watched.swap(true, Ordering::SeqCst) {
             return;
@@ -155,7 +156,7 @@ impl StagedEpochs {
             .name("staged".to_owned())
             .spawn(watch);
         if let Err(error) = started {
-            log::debug!("what is staged is held until the next read: {error}");
+            log::debug!("staged changes stay in memory until the next read: {error}");
             self.watched.store(false, Ordering::SeqCst);
         }
     }
@@ -178,7 +179,7 @@ impl StagedEpochs {
 }
 
 impl StagedChanges {
-    /// Stages an object of the log. What exceeds the memory is in files.
+    /// Stages an object of the log. Changes that exceed the memory are spilled to files.
     fn read(
         source: &StagedSource<'_>,
         db: &Database,
@@ -199,8 +200,8 @@ impl StagedChanges {
     }
 }
 
-/// The object that the newest run has put of the next epoch, if it was computed from the final one.
-/// Only its header is read: a head has most of an epoch's changes.
+/// Returns the newest run's object of the next epoch, if it was computed from the final epoch. Only
+/// the header is read, because a head also has most of an epoch's changes.
 fn newest_object(
     source: &StagedSource<'_>,
     next: Epoch,
@@ -214,7 +215,7 @@ fn newest_object(
     let Some(id) = newest else {
         return Ok(None);
     };
-    // A rewind may have removed it since.
+    // A rewind may have removed the object since.
     let header = source.root.log.head_header(next, &id)?;
     let object = header.map(|header| StagedObject::of(next, &header));
     let is_next = |object: &StagedObject| object.result.base == source.chain;

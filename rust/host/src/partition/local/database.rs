@@ -31,7 +31,7 @@ impl OpenDatabase {
         }
     }
 
-    /// Flushes the database if enough bytes or time have passed.
+    /// Flushes the database if a flush is due.
     pub fn flush_if_due(&mut self, policy: FlushPolicy) -> Result<()> {
         if policy.is_due(self.db.unflushed_bytes(), self.flushed.elapsed()) {
             self.db.flush(false)?;

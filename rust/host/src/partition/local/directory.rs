@@ -2,7 +2,8 @@
 //!
 //! It is `<home>/<hostname>.<k>/` with the first k that no other host holds. The lock file
 //! `<hostname>.<k>.lock` beside it (`directory_lock.rs`) names the executor of the host that holds
-//! it. If that executor is dead, its host is about to end, and a short wait saves a restore.
+//! it. If that executor is dead or has started a newer host, the holder is about to end, and a
+//! short wait saves a restore.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +18,7 @@ use super::directory_lock::{DirectoryLock, FileIdentity};
 use crate::machine;
 use crate::partition::view_request::ViewRequest;
 
-/// How long to wait for the lock of a host whose executor has ended.
+/// How long to wait for the lock of a host that is about to end.
 const TAKEOVER: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(20);
 /// The maximum number of hosts on one machine that hold a database of the same partition. More

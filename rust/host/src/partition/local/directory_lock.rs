@@ -22,7 +22,8 @@ pub struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Takes the lock and writes the holder into the file; none if another process holds it.
+    /// Takes the lock and writes the holder into the file; none if another process, or this one,
+    /// already holds it.
     pub fn take(path: &Path, executor: Option<&Executor>) -> io::Result<Option<Self>> {
         loop {
             let file = OpenOptions::new()
