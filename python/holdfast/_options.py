@@ -1,7 +1,12 @@
 """The options of a database and of its queries, and their checks."""
 
+import re
 from collections.abc import Mapping
 from enum import Enum
+from typing import Final
+
+_UNITS: Final = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE: Final = re.compile(r"(\d+)\s*(?:([kmgt])(?:i?b)?|b)", re.IGNORECASE)
 
 
 class IsolationLevel(Enum):
@@ -11,7 +16,8 @@ class IsolationLevel(Enum):
     """A query sees all of it, as the writer does.
 
     A read waits for a running write of one record. It does not wait for a longer write or a commit:
-    it returns the state before that call.
+    it returns the state before that call. Only the first view of a database at this level may wait
+    for such a call.
     """
     READ_COMMITTED = "read_committed"
     """A query sees none of it: it reads the last commit, and never waits."""
@@ -67,6 +73,17 @@ class TransactionMechanism(Enum):
     Committing files is slower than committing memory: their rows are merged into new files, which
     the database then ingests.
     """
+
+
+def memory_bytes(memory: str) -> int:
+    """Returns the bytes of `State(memory=)`: a size such as "512m" or "2 GiB", with its unit.
+
+    Raises `ValueError` for another text.
+    """
+    size = _SIZE.fullmatch(memory.strip()) if isinstance(memory, str) else None
+    if size is None or int(size[1]) == 0:
+        raise ValueError(f'memory={memory!r}: give a size such as "512m" or "2g", with its unit')
+    return int(size[1]) * _UNITS[(size[2] or "b").lower()]
 
 
 def check_choice(argument: str, given: object, choices: type[Enum]) -> None:

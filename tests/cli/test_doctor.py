@@ -69,7 +69,7 @@ def test_a_path_without_java_is_a_problem(monkeypatch: pytest.MonkeyPatch):
 
 def test_few_open_files_are_a_problem(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
-    found = named(limits.check_limits("512m"), "open files")
+    found = named(limits.check_limits(512 << 20), "open files")
     assert (found.status, found.found.split()[0]) == ("problem", "256")
     assert "ulimit -n 1024" in (found.change or "")
 
@@ -93,7 +93,7 @@ def test_the_memory_overhead_is_that_of_spark(
 ):
     (tmp_path / "spark-defaults.conf").write_text(settings)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    found = named(limits.check_limits("512m"), "memory overhead")
+    found = named(limits.check_limits(512 << 20), "memory overhead")
     assert found.status == status
     if mebibytes is not None:
         assert f"memoryOverhead is {mebibytes} MiB" in found.found
@@ -123,8 +123,11 @@ def test_a_store_without_put_if_absent_and_another_clock_is_found(
     assert (missing.status, "no such folder" in missing.found) == ("problem", True)
 
 
-def test_a_wrong_size_is_a_usage_error(capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("memory", ["much", "512", "0m"])
+def test_a_size_that_state_refuses_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], memory: str
+):
     with pytest.raises(SystemExit) as ended:
-        run(capsys, "doctor", "--memory", "much")
+        run(capsys, "doctor", "--memory", memory)
     assert ended.value.code == 2
-    assert "write 512m or 2g" in capsys.readouterr().err
+    assert 'give a size such as "512m" or "2g"' in capsys.readouterr().err

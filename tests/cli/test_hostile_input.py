@@ -157,7 +157,7 @@ PLACES = [
 
 
 def ended(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:
-    """The status of a command, and what it says is wrong."""
+    """Returns the status of a command, and its standard error."""
     capsys.readouterr()
     try:
         status: int | str | None = main(arguments)
@@ -171,7 +171,7 @@ def ended(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int
 def test_no_value_ends_in_a_traceback(
     copy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, place: str
 ):
-    # It starts the Python of workers.
+    # This check starts the Python of Spark's workers.
     monkeypatch.setattr("holdfast._cli.doctor.command.check_programs", list)
     for value in VALUES:
         words = place.replace("ROOT", str(copy)).split()

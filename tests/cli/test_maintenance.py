@@ -70,7 +70,7 @@ def test_an_invalid_root_is_an_error_without_a_traceback(capsys: pytest.CaptureF
     assert capsys.readouterr().err.startswith("holdfast: ")
 
 
-def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_json_has_the_fields_of_the_docs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "meta.json").write_text(
         '{"format": 1, "id": "1f", "query_id": "q", "partitions": 2}'
     )

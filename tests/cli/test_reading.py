@@ -200,7 +200,7 @@ def test_a_terminal_shows_a_table_and_its_epoch(root: Path):
     assert "of epoch 6" in shown
 
 
-def test_a_reader_that_goes_away_ends_the_command_quietly(root: Path):
+def test_a_closed_pipe_ends_the_command_without_an_error(root: Path):
     command = [sys.executable, "-m", "holdfast", "versions", str(root), "prices", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
         assert ran.stdout is not None
@@ -262,7 +262,7 @@ def test_times_and_dates_are_keys():
     assert naive == datetime(2024, 1, 1)
 
 
-def test_a_key_of_several_columns():
+def test_a_key_of_several_columns_is_given_by_position_or_name():
     table = table_of(a=pa.int64(), b=pa.string())
     assert parse_key(table, ["1", "x"], "KEY") == (1, "x")
     assert parse_key(table, ["b=x", "a=1"], "KEY") == (1, "x")
@@ -282,7 +282,7 @@ def test_a_cell_has_no_control_sequences():
     assert cell_text("naïve 🍵") == "naïve 🍵"
 
 
-def test_a_file_keeps_its_mode_and_a_pipe_stays_one(root: Path, tmp_path: Path, capsys):
+def test_a_file_keeps_its_mode_and_a_pipe_is_not_replaced(root: Path, tmp_path: Path, capsys):
     file, link, pipe = tmp_path / "rows.arrow", tmp_path / "link", tmp_path / "pipe"
     file.write_bytes(b"old")
     file.chmod(0o600)

@@ -1,13 +1,12 @@
 """The state of a query: where it is stored, and the settings of its state hosts."""
 
-import re
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from holdfast import _core
-from holdfast._options import IsolationLevel, check_choice, rocksdb_option_rows
+from holdfast._options import IsolationLevel, check_choice, memory_bytes, rocksdb_option_rows
 from holdfast._progress import EpochProgress, read_progress
 from holdfast._requirements import check_java
 from holdfast._time import Duration, duration_micros
@@ -18,8 +17,6 @@ from holdfast.spark.root import check_options, checked_root, local_folder, remot
 from holdfast.spark.spark_session import needs_java
 
 _MAX_PARTITIONS: Final = 1 << 16
-_SIZES: Final = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE: Final = re.compile(r"(\d+)\s*(?:([kmgt])(?:i?b)?|b)", re.IGNORECASE)
 _SECRET_OF_PROCESS: Final = secrets.token_hex(32)
 """The secret of all states that this process makes.
 
@@ -115,9 +112,9 @@ class State:
         _core.check_rocksdb_options(options)
         self.partitions: Final = partitions
         self.settings: Final[dict[str, Any]] = {
-            "memory": _bytes(memory),
+            "memory": memory_bytes(memory),
             # The host gives a transaction at least 1 MiB of memory, unless this is less.
-            "uncommitted_max_bytes": min(uncommitted_max_bytes, _bytes(memory) // 4),
+            "uncommitted_max_bytes": min(uncommitted_max_bytes, memory_bytes(memory) // 4),
             "retain_epochs": retain_epochs,
             "max_follower_lag": max_follower_lag,
             "snapshot_interval": duration_micros(snapshot_interval, "snapshot_interval"),
@@ -222,10 +219,3 @@ def _check_partitions(partitions: int) -> None:
         raise ValueError(
             f"partitions={partitions!r}: give a whole number from 1 to {_MAX_PARTITIONS:,}"
         )
-
-
-def _bytes(memory: str) -> int:
-    size = _SIZE.fullmatch(memory.strip()) if isinstance(memory, str) else None
-    if size is None or int(size[1]) == 0:
-        raise ValueError(f'memory={memory!r}: give a size such as "512m" or "2g", with its unit')
-    return int(size[1]) * _SIZES[(size[2] or "b").lower()]

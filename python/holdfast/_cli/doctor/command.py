@@ -7,9 +7,10 @@ import click
 
 from holdfast._cli import options, output
 from holdfast._cli.doctor.disk import check_disk, default_local_dir
-from holdfast._cli.doctor.limits import check_limits, size
+from holdfast._cli.doctor.limits import check_limits
 from holdfast._cli.doctor.programs import check_programs
 from holdfast._cli.doctor.store import check_root
+from holdfast._options import memory_bytes
 
 
 @click.command()
@@ -38,12 +39,12 @@ def doctor(
     image of the executors.
     """
     try:
-        size(memory)
+        needed = memory_bytes(memory)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--memory") from error
     findings = [
         *check_programs(),
-        *check_limits(memory),
+        *check_limits(needed),
         *check_disk(local_dir or default_local_dir(root)),
         *([] if root is None else check_root(root, dict(storage_options))),
     ]

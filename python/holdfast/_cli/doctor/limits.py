@@ -15,16 +15,13 @@ _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _UNITS: Final = {"": _MIB, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40}
 
 
-def check_limits(memory: str) -> list[Finding]:
-    """Checks that a host with this memory fits."""
-    return [_open_files(), _overhead(memory), _container(memory)]
+def check_limits(needed: int) -> list[Finding]:
+    """Checks that a host fits that needs this many bytes of memory."""
+    return [_open_files(), _overhead(needed), _container(needed)]
 
 
-def size(text: str) -> int:
+def _size(text: str) -> int:
     """Returns the bytes of a size as Spark writes it; a bare number is MiB.
-
-    >>> size("1g") // size("512m")
-    2
 
     Raises `ValueError` for another text.
     """
@@ -50,9 +47,9 @@ def _limit(value: int) -> str:
     return "unlimited" if value == resource.RLIM_INFINITY else str(value)
 
 
-def _overhead(memory: str) -> Finding:
+def _overhead(needed: int) -> Finding:
     """Compares Spark's memory overhead with the memory of a host."""
-    title, needed = "memory overhead", size(memory)
+    title = "memory overhead"
     file = _spark_defaults()
     settings = {} if file is None else _settings(file)
     try:
@@ -76,9 +73,9 @@ def _overhead(memory: str) -> Finding:
 def _overhead_of(settings: dict[str, str]) -> int:
     given = settings.get("spark.executor.memoryOverhead")
     if given is not None:
-        return size(given)
+        return _size(given)
     factor = float(settings.get("spark.executor.memoryOverheadFactor", "0.1"))
-    return max(384 * _MIB, int(size(settings.get("spark.executor.memory", "1g")) * factor))
+    return max(384 * _MIB, int(_size(settings.get("spark.executor.memory", "1g")) * factor))
 
 
 def _spark_defaults() -> Path | None:
@@ -99,9 +96,9 @@ def _settings(file: Path) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
-def _container(memory: str) -> Finding:
+def _container(needed: int) -> Finding:
     """Compares the memory of this container, or of this machine, with that of a host."""
-    title, needed = "memory", size(memory)
+    title = "memory"
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     where = "this machine has"

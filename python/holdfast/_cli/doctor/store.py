@@ -42,7 +42,7 @@ def _put_if_absent(refuses_second: bool) -> Finding:
     return Finding(
         "put-if-absent",
         "problem",
-        "the store lets an object be created twice, so state is not safe there",
+        "the store allows an object to be created twice, so state is not safe there",
         "choose another file system or object store for the root",
     )
 
