@@ -67,7 +67,7 @@ pub enum Action {
 static ARMED: AtomicU64 = AtomicU64::new(0);
 const ARM: u64 = 1 << 63;
 
-/// Whether threads wait at the armed point.
+/// Whether a thread that acts on [`Action::Hold`] must wait: true from `arm` to `release`.
 static HELD: AtomicBool = AtomicBool::new(false);
 
 impl Failpoint {

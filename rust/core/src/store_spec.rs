@@ -13,8 +13,8 @@ pub struct StoreSpec {
     /// If true, rows are in files. If false, they are in memory: the store is empty after an open
     /// and is restored from its changelog.
     pub persistent: bool,
-    /// If true, writes wait for the commit. If false, each write call is committed at once (KIP-892
-    /// calls such a store non-transactional).
+    /// If true, writes take effect at the commit. If false, each write call is committed at once
+    /// (KIP-892 calls such a store non-transactional).
     pub transactional: bool,
 }
 

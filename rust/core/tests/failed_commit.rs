@@ -110,7 +110,7 @@ fn rollback_after_failed_commit_restores_committed_state() {
     }
 }
 
-/// A range delete stages no record, so the transaction was once taken for an unchanged one.
+/// A range delete stages no record. Once, the transaction was therefore treated as unchanged.
 #[test]
 fn failed_range_delete_without_transaction_requires_rollback() {
     let _turn = turn();
@@ -149,7 +149,7 @@ fn failed_range_delete_without_transaction_requires_rollback() {
 
 /// After a panic, the next commit once succeeded, and its offset skipped the lost writes.
 #[test]
-fn panic_in_a_commit_refuses_work_until_a_rollback() {
+fn panicked_commit_requires_rollback() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(

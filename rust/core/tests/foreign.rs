@@ -88,7 +88,7 @@ fn folder_with_other_files_becomes_a_database() {
 }
 
 #[test]
-fn database_that_a_crash_left_half_made_opens() {
+fn partly_created_database_opens_after_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("HOLDER"), "").unwrap();
     make_foreign(dir.path(), &["default"]);
@@ -104,7 +104,7 @@ fn copy_of_a_database_opens_without_its_holder() {
 }
 
 #[test]
-fn database_of_a_newer_version_is_named_as_such() {
+fn error_names_a_newer_version_of_holdfast() {
     let dir = tempfile::tempdir().unwrap();
     open(dir.path()).unwrap().close().unwrap();
     let families = DB::list_cf(&Options::default(), dir.path()).unwrap();

@@ -124,8 +124,8 @@ fn commit(db: &Database, n: i64) {
     db.commit_transaction(tx, commit).unwrap();
 }
 
-/// Writes four commits: in files, in files behind a longer retention, spilled, and in the log only.
-/// Returns the database, which is open.
+/// Writes four commits: in files, in files under a longer retention, spilled, and in the log only.
+/// Returns the database, which is still open.
 fn write(path: &Path) -> Arc<Database> {
     let db = open(path, &specs(50, &[memory(false)]), -1);
     let direct = db.key_value("direct").unwrap();

@@ -87,7 +87,7 @@ fn value(n: u32) -> Vec<u8> {
 
 /// Once, each value was copied 3,000 times before the limit of the column was checked.
 #[test]
-fn one_large_value_that_is_asked_for_often_is_read_and_held_once() {
+fn large_value_that_is_requested_often_is_read_and_held_once() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path(), 64 << 20);

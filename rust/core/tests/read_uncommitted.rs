@@ -283,7 +283,7 @@ fn readers_during_a_put_without_transaction_see_the_state_before_it() {
 }
 
 #[test]
-fn both_isolation_levels_read_the_same_of_a_store_without_transactions() {
+fn both_isolation_levels_read_the_same_rows_of_a_store_without_transactions() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());

@@ -129,7 +129,7 @@ fn unclean_stop_is_recorded_until_the_store_is_reopened() {
     let once = ProcessingGuarantee::ExactlyOnce;
     let dir = tempfile::tempdir().unwrap();
     write_without_close(dir.path(), once);
-    // Opens without store `b`: with a close and without, with another such store and without.
+    // Opens without store `b`: with and without a close, with and without store `a`.
     open_two(dir.path(), &[], false, once)
         .unwrap()
         .close()
@@ -165,7 +165,7 @@ fn unclean_stop_is_recorded_until_the_store_is_reopened() {
 }
 
 #[test]
-fn at_least_once_accepts_opened_stores_after_an_unclean_stop_and_no_others() {
+fn at_least_once_accepts_an_unclean_stop_for_opened_stores_only() {
     let (once, at_least_once) = (
         ProcessingGuarantee::ExactlyOnce,
         ProcessingGuarantee::AtLeastOnce,
@@ -210,7 +210,7 @@ fn write_through_refuses_a_transaction_that_another_commit_overtook() {
     let error = put_direct().expect_err("overtaken");
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     assert!(
-        error.to_string().contains("something else was committed"),
+        error.to_string().contains("another commit was made"),
         "{error}"
     );
     assert!(db.commit(OffsetChange::Keep).is_err());

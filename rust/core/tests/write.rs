@@ -94,8 +94,8 @@ fn is_blocked(thread: &Path) -> bool {
         .starts_with('S')
 }
 
-/// A commit that is called during a write waits for the end of the write, and is refused exactly if
-/// the write failed after it had staged something.
+/// A commit that is called during a write waits for the end of the write. It is refused if, and
+/// only if, the write failed after it had staged something.
 #[test]
 fn commit_waits_for_a_running_write() {
     for fails in [false, true] {
@@ -112,7 +112,7 @@ fn commit_waits_for_a_running_write() {
                     store.put(tx, b"k", Some(b"1"))?;
                     begun.send(()).unwrap();
                     // The write ends when the commit waits. A commit that does not wait returns,
-                    // and its thread waits for this one.
+                    // and its thread then waits in `join` for this thread.
                     while !(is_calling.load(Ordering::SeqCst) && is_blocked(&committer)) {
                         std::thread::yield_now();
                     }

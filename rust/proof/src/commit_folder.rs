@@ -1,5 +1,5 @@
-//! What a loss of power leaves of a commit file. The simulated disk does not see this file, because
-//! the engine writes it without RocksDB.
+//! What a loss of power leaves of a commit file. The simulated disk does not include this file,
+//! because the engine writes it without RocksDB.
 
 use crate::unsynced::UnsyncedBytes;
 use std::collections::{BTreeMap, BTreeSet};

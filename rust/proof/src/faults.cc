@@ -139,7 +139,7 @@ class Disk : public FileSystemWrapper {
   const char* Name() const override { return "holdfast.Disk"; }
   Plan plan;
 
-  // Names of the files that were made here. The layer below must forget those that were deleted since without RocksDB.
+  // Names of the files that were made here. The layer below must forget those that were later deleted without RocksDB.
   std::set<std::string> TakeNames() {
     std::lock_guard<std::mutex> guard(mutex_);
     return std::exchange(names_, {});

@@ -1,5 +1,5 @@
-//! The proof of the engine's guarantees, as programs: kills, power losses, damage, failpoints,
-//! threads.
+//! The proof of the engine's guarantees, as programs: kills, power losses, damage, disk errors,
+//! failpoints, threads, models, decoders.
 //!
 //! Kills, power losses, damage, disk errors and failpoints have the same workload. [`World`] is
 //! what the stores of a database must hold after transaction n of a seed. It is a pure function of

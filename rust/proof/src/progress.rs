@@ -1,4 +1,4 @@
-//! Notes of a running workload, and how far it came.
+//! Notes of a running workload, and its progress.
 
 /// A note of the running workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

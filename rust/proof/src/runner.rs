@@ -89,7 +89,7 @@ impl<'a> Runner<'a> {
         &self.db
     }
 
-    /// Runs one transaction, at times after another operation.
+    /// Runs one transaction, sometimes after another operation.
     pub fn step(&mut self) -> StepResult {
         let drawn = self.rng.u8(..40);
         self.upkeep(drawn)?;

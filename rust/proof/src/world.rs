@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    /// At times runs a transaction and rolls it back. Only writes without transactions remain.
+    /// Sometimes runs a transaction and rolls it back. Only writes without transactions remain.
     fn roll_back_at_times(&mut self, db: Option<&Database>) -> StepResult {
         let mut rng = crate::generator(self.seed, ROLLED_BACK + self.n);
         if rng.u8(..6) > 0 {

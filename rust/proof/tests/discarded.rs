@@ -1,4 +1,4 @@
-//! Errors of the disk while an open discards a store that an unclean stop left suspect.
+//! Disk errors while an open discards a store after an unclean stop.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
@@ -52,8 +52,8 @@ fn file_bytes(db: &Database) -> u64 {
     }
 }
 
-/// A compaction that failed was not noticed, so the filter of expired versions still saw the rows
-/// of the discarded store: below a tombstone they seem to supersede later ones.
+/// Once, an open ignored a failed compaction, so the filter of expired versions still read the rows
+/// of the discarded store. Below a tombstone, such rows seem to supersede later ones.
 #[test]
 fn discarded_store_has_no_files_after_an_open_that_succeeds() {
     for operation in [Operation::Write, Operation::Sync] {

@@ -108,8 +108,9 @@ fn refuse(seed: u64, counts: &mut Counts) {
                         };
                         // RocksDB may refuse writes until the database is opened again.
                         let steps = if open { 5 } else { 0 };
-                        // The first one begins with no reopen: the failed transaction may have
-                        // written directly, and a close before the next commit is unclean then.
+                        // The first step must not begin with a reopen: the failed transaction may
+                        // have written directly, and then a close before the next commit is
+                        // unclean.
                         match (0..steps).try_for_each(|n| match n {
                             0 => runner.commit(),
                             _ => runner.step(),
@@ -169,7 +170,7 @@ fn disk_error_loses_nothing_and_commits_nothing() {
     println!("disk errors: {counts:?}");
     assert!(
         counts.refused > seeds,
-        "most of the errors were never met: {counts:?}"
+        "most of the errors did not occur: {counts:?}"
     );
 }
 
@@ -285,8 +286,8 @@ fn refused_commit(
     committed
 }
 
-/// Refuses each write or sync of a spilled commit in turn. Returns the number of the last refused
-/// one whose commit returned an error and still took effect.
+/// Refuses each write or sync of a spilled commit in turn. Returns the number of the last operation
+/// whose refusal made the commit return an error although it took effect.
 fn refuse_commits(durability: Durability, operation: Operation, keeps_failing: bool) -> u64 {
     let mut forward = None;
     for after in 0.. {

@@ -228,7 +228,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
             Err(panic) if action == Action::Panic && panic_message(&*panic) == injected(point) => {}
             Err(panic) => return Err(foreign(&*panic)),
         }
-        // If a panic follows a write, the database does not know of the write until it is opened
+        // If a panic follows a write, the open database may lack the write until it is opened
         // again.
         let unknown = action == Action::Panic
             && matches!(point, Failpoint::AfterCommit | Failpoint::BeforeExpiry);
@@ -271,7 +271,7 @@ fn survive(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(
     let world = reopened(path, seed, &progress)?;
     if exactly.is_some_and(|n| n != world.n()) {
         return Err(format!(
-            "reopened: transaction {} failed, and is there",
+            "reopened: transaction {} failed, and is committed",
             world.n()
         ));
     }
@@ -324,7 +324,7 @@ fn die(path: &Path, seed: u64, point: Failpoint, action: Action) -> Result<(), S
     reopened(path, seed, &progress).map(drop)
 }
 
-/// Whether a dead process says on stderr that it died at the point, and of nothing else.
+/// Whether the stderr of a dead process shows that it died at the point, and for no other reason.
 fn is_own_death(last_words: &str, point: Failpoint, action: Action) -> bool {
     let own = injected(point);
     if action == Action::Abort {

@@ -254,7 +254,7 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
                 }
                 Ok(_) => {
                     return Err(format!(
-                        "{context}: opened with transactions although its state is in doubt"
+                        "{context}: opened with transactions after an unclean stop"
                     ));
                 }
             }

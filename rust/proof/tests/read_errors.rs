@@ -1,5 +1,5 @@
-//! A disk that refuses one of the reads of an answer: the answer is an error or complete. A later
-//! seek clears a cursor's error; even then the answer must not lack rows.
+//! A disk that refuses one read during a call: the call returns an error or a complete answer. A
+//! later seek clears a cursor's error; even then the answer must not lack rows.
 
 use holdfast_core::rocks::{SharedMemory, configure_shared_memory};
 use holdfast_core::{
@@ -15,8 +15,8 @@ const VERSIONS: i64 = 60;
 /// The value of every row. It is so long that a few rows fill a block.
 const VALUE: [u8; 700] = [7; 700];
 
-/// Every read comes from the disk. A small cache does not do that: beside pinned indexes the clock
-/// cache does not look far for an entry to evict.
+/// Makes every read come from the disk. A small cache is not enough: beside pinned indexes the
+/// clock cache ends its search for an entry to evict early.
 const UNCACHED: &str = "{no_block_cache=true;cache_index_and_filter_blocks=false}";
 
 fn specs() -> [StoreSpec; 3] {
@@ -137,7 +137,7 @@ const READS: [(&str, Read); 9] = [
             .get_batch(tx, &keys, |n, value| rows[n] = value.map(<[u8]>::len))?;
         Ok(format!("{rows:?}"))
     }),
-    // One version of each key, and then on to the next key.
+    // Reads one version of each key, and then seeks to the next key.
     ("a scan as of a moment", |db, tx| {
         version_rows(db.versioned("versions")?.scan(tx, Some(Timestamp(90)))?)
     }),
@@ -210,7 +210,7 @@ const READS: [(&str, Read); 9] = [
     }),
 ];
 
-/// Refuses the reads of an answer, one at a time.
+/// Refuses the reads of each call, one at a time.
 fn refuse_each(spills_at: i64) {
     let faults = Faults::default();
     let mut options = DatabaseOptions {
@@ -279,15 +279,16 @@ fn refuse_each(spills_at: i64) {
         println!("{what}, spilled: {}: {refused} errors", spills_at >= 0);
         assert!(refused > 0, "{what}: the disk was not read");
         let again = read(&db, &mut tx)
-            .unwrap_or_else(|e| panic!("{what}, once the disk is well again: {e}"));
+            .unwrap_or_else(|e| panic!("{what}, after the disk is repaired: {e}"));
         assert!(
             again == whole,
-            "{what}, once the disk is well again: a wrong answer"
+            "{what}, after the disk is repaired: a wrong answer"
         );
     }
 }
 
-/// The same for the rows of a spilled transaction, which have no pinned indexes.
+/// Makes the reads of a spilled transaction's rows come from the disk, too. These rows have no
+/// pinned indexes, so a small cache is enough.
 fn without_cache() {
     configure_shared_memory(SharedMemory {
         block_cache: 1,
@@ -295,7 +296,7 @@ fn without_cache() {
     });
 }
 
-/// The first move of a resumed scan failed, and its next seek cleared the error.
+/// Once, the first move of a resumed scan failed, and its next seek cleared the error.
 #[test]
 fn refused_read_of_a_resumed_scan_over_spilled_rows_is_an_error() {
     let long = vec![7; 20_000];

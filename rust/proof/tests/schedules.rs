@@ -71,7 +71,7 @@ fn totals(db: &Database, view: &mut Transaction) -> Result<(u8, u8)> {
             })?;
         assert_eq!(
             amounts, [amounts[0]; ACCOUNTS as usize],
-            "a torn transaction"
+            "a part of a transaction"
         );
         *side = amounts[0];
     }

@@ -1,6 +1,6 @@
 //! Readers of both isolation levels beside a writer that commits, rolls back, expires and compacts.
-//! Money moves between two stores. No reader sees another total than the bank's, or a state without
-//! a transfer that had returned.
+//! Money moves between two stores. Each view has the bank's total, and each transfer that had
+//! returned before the view was taken.
 
 use holdfast_core::{
     Database, Durability, KeyValueStore, OffsetChange, Step, StoreKind, StoreSpec, Timestamp,
@@ -92,7 +92,7 @@ impl Bank {
     }
 }
 
-/// Ends all threads when the first of them ends, however it ends.
+/// Ends all threads when the first of them returns or panics.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -173,7 +173,7 @@ fn readers_always_see_the_same_total() {
                     assert_eq!(
                         bank.total(&mut view, !scan),
                         wanted,
-                        "{level}, the second look, by scans: {}",
+                        "{level}, the second read, by scans: {}",
                         !scan
                     );
                     views.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,12 @@
 //! Converts between Arrow columns and the plain slices that the engine's batch calls take and
 //! return.
 //!
-//! `bytes.rs` columns of bytes as slices · `places.rs` the values that look-ups found · `scan.rs`
-//! rows of key and value · `version.rs` versions · `windowed.rs` windows and sessions · `batch.rs`
-//! batches.
+//! - `bytes.rs`: columns of bytes as slices
+//! - `places.rs`: the values that look-ups found
+//! - `scan.rs`: rows of key and value
+//! - `version.rs`: versions
+//! - `windowed.rs`: windows and sessions
+//! - `batch.rs`: batches of columns, and their limits
 
 mod batch;
 mod bytes;

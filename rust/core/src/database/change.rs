@@ -62,7 +62,7 @@ impl Database {
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database does not have, or for a record that the store
-    /// cannot hold. If a key or value has more than 1 GiB, the changes before it are staged.
+    /// cannot hold. If a key or value is longer than 1 GiB, the changes before it are staged.
     pub fn apply_changes(
         &self,
         store: &str,

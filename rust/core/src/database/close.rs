@@ -85,14 +85,14 @@ impl Database {
         Ok(found)
     }
 
-    /// Ends the background work without a close, as the drop of the last reference does. A caller
-    /// that would drop the last reference while it holds a lock calls `stop` before it takes the
-    /// lock.
+    /// Ends the background work without a close. The drop of the last reference does the same, and
+    /// waits. A caller that drops the last reference while it holds a lock calls `stop` before it
+    /// takes the lock.
     pub fn stop(&self) {
         self.reclaimer.stop();
     }
 
-    /// Adds to the error of a close which commit the files hold.
+    /// Adds the commit that the files hold to the error of a close.
     fn not_flushed(&self, error: &Error) -> Error {
         let left = match self.options.durability {
             Durability::Sync => "the database is closed, and no commit is lost: all are in the \

@@ -42,7 +42,8 @@ impl Database {
         self.rocks.checkpoint(directory)
     }
 
-    /// Rewrites a store's files and drops its expired rows. A store in memory does this itself.
+    /// Rewrites a store's files and drops its expired rows. A store in memory has no files: its
+    /// expired rows are dropped by commits.
     ///
     /// # Errors
     /// `InvalidValue` for a store that the database was not opened with.

@@ -7,8 +7,8 @@ use crate::offset::{Offset, OffsetChange, TopicPartition};
 use crate::transaction::Batch;
 
 impl Database {
-    /// The stores whose offsets a commit moves. A database without stores stores its offsets under
-    /// an empty name.
+    /// The names of the stores whose offsets a commit moves. The offsets of a database without
+    /// stores have an empty name.
     fn owners(&self) -> Vec<&str> {
         if self.stores.entries.is_empty() {
             vec![""]
@@ -22,7 +22,7 @@ impl Database {
     }
 
     /// Returns the offset of a partition up to which all stores have data: the least of the stores'
-    /// offsets, and `None` if a store has lost its data.
+    /// offsets. Returns `None` if there is none, or if a store has lost its data.
     ///
     /// # Errors
     /// `InvalidValue` for a topic with a NUL character in it.

@@ -20,8 +20,8 @@ impl ExpiryFilter {
         }
     }
 
-    /// Returns whether this row can be dropped. It must follow all newer rows of its key in the
-    /// pass.
+    /// Returns whether this row can be dropped. The row must follow all newer rows of its key in
+    /// the pass.
     pub fn expired(&mut self, row_key: &[u8]) -> bool {
         self.end(row_key).is_some_and(|end| end < self.horizon)
     }

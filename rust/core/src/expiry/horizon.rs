@@ -20,7 +20,7 @@ struct SharedHorizon {
     ends: Mutex<Option<Ends>>,
 }
 
-/// The most counts of [`Ends`].
+/// The maximum number of counts in [`Ends`].
 const MOST_COUNTS: usize = 4096;
 
 /// How many of the retained rows end in each segment of time.
@@ -33,7 +33,7 @@ pub struct Ends {
     segment: i64,
     /// How many segments a count is for.
     width: i64,
-    /// Rows by segment number, which is divided by the width.
+    /// The number of rows by segment number divided by the width.
     rows: BTreeMap<i64, u64>,
 }
 
@@ -61,7 +61,7 @@ impl Horizon {
         *self.0.ends.lock() = Some(Ends::new(segment));
     }
 
-    /// Returns the ends that the rewrites reported, and ends the reports.
+    /// Returns the ends that the rewrites reported. Later rewrites report none.
     pub(crate) fn take_ends(&self) -> Option<Ends> {
         self.0.ends.lock().take()
     }
@@ -96,7 +96,7 @@ impl Ends {
     pub(crate) fn note(&mut self, end: i64) {
         let segment = end.div_euclid(self.segment);
         *self.rows.entry(segment.div_euclid(self.width)).or_default() += 1;
-        // More than once if the rows end in segments that are far apart.
+        // One call is not enough if the rows end in segments that are far apart.
         while self.rows.len() > MOST_COUNTS {
             self.widen();
         }
@@ -125,7 +125,8 @@ impl Ends {
         }
     }
 
-    /// The first segment before which at least `rows` rows have ended.
+    /// Returns the first segment before which at least `rows` rows have ended, rounded up to the
+    /// width of a count.
     pub(crate) fn ended(&self, rows: u64) -> Option<i64> {
         let mut ended = 0;
         self.rows.iter().find_map(|(number, n)| {
@@ -139,7 +140,7 @@ impl Ends {
 mod tests {
     use super::*;
 
-    /// With segments of a microsecond, there was a count for each row.
+    /// The bug: with segments of a microsecond, each row had a count of its own.
     #[test]
     fn counts_are_few_if_each_row_ends_in_a_segment_of_its_own() {
         const ROWS: i64 = 1 << 20;

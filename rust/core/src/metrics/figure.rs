@@ -66,7 +66,7 @@ impl Sheet {
             format!("{name}-rate"),
             count.rate,
             unit,
-            format!("{help}, a second"),
+            format!("{help}, per second"),
         );
         self.push(format!("{name}-total"), count.total, unit, help.to_owned());
     }

@@ -1,10 +1,15 @@
 //! Figures of a database and its stores, under the names that Kafka Streams gives them (KIP-471,
 //! KIP-607, KIP-1035).
 //!
-//! A count is one atomic addition per call; everything else is computed when figures are read.
-//! `operation.rs` counts the calls of a method · `store_counts.rs` all counts of a store ·
-//! `counter.rs` other counts · `window.rs` the time that rates cover · `figure.rs` the figures ·
-//! `level.rs` how much is measured.
+//! A call is counted by one atomic addition. Long work is also timed, and so is every call at the
+//! level `Debug`. Everything else is computed when figures are read.
+//!
+//! - `operation.rs`: the counts of a method's calls
+//! - `store_counts.rs`: all counts of a store
+//! - `counter.rs`: other counts
+//! - `window.rs`: the time that rates cover
+//! - `figure.rs`: the figures
+//! - `level.rs`: how much is measured
 
 mod counter;
 mod figure;

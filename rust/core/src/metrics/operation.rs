@@ -229,7 +229,7 @@ impl Calls {
             format!("{name}-rate"),
             self.rate,
             "calls",
-            format!("{what}, a second"),
+            format!("{what}, per second"),
         );
         sheet.push(
             format!("{name}-total"),
@@ -242,13 +242,13 @@ impl Calls {
                 format!("{name}-latency-avg"),
                 self.mean,
                 "seconds",
-                format!("{what}: mean time of one"),
+                format!("{what}: mean time per call"),
             );
             sheet.push(
                 format!("{name}-latency-max"),
                 self.longest,
                 "seconds",
-                format!("{what}: longest time of one"),
+                format!("{what}: longest time of a call"),
             );
         }
     }

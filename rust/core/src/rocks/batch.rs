@@ -80,7 +80,7 @@ impl Batch {
         }
     }
 
-    /// The batch of these bytes, which [`Batch::finish`] returned.
+    /// Returns a batch of the bytes that [`Batch::finish`] returned.
     pub(crate) fn from_finished(mut bytes: Vec<u8>) -> Self {
         bytes.resize(bytes.len().max(HEADER), 0);
         let count = bytes[..HEADER]

@@ -61,8 +61,8 @@ impl Cursor {
     /// Calls `f` with the iterator; the database stays open for the length of the call.
     ///
     /// # Errors
-    /// Returns the first read error of the moves in `f`. Rows may be missing from what `f` has
-    /// already passed on; its return value is dropped.
+    /// Returns the first read error of the moves in `f` and drops the return value of `f`. Rows may
+    /// be missing from what `f` has already passed on.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut RawIterator) -> R) -> Result<R> {
         let rocks = self.snapshot.rocks();
         let _guard = rocks.guard()?;

@@ -1,11 +1,12 @@
 //! The lock of a database's directory, held before anything in it is read or changed.
 //!
-//! RocksDB locks a directory when it opens it. An open of Holdfast must read, check and repair
-//! files before that, and the files of an open database are never complete. So Holdfast has a lock
-//! of its own, on the file `HOLDER`. RocksDB's lock is a record lock: a process loses it when it
-//! closes *any* descriptor of the file. A program that copies its own directory file by file does
-//! that. The lock on `HOLDER` belongs to one descriptor. It ends with the process, even if a forked
-//! child continues to run (`file_lock.rs`).
+//! RocksDB locks a directory when it opens the database. Holdfast reads, checks and repairs files
+//! before that. It must not do so while the database is open elsewhere, since the files of an open
+//! database are incomplete. So Holdfast has a second lock, on the file `HOLDER`.
+//!
+//! RocksDB's lock is a record lock: a process loses it when it closes *any* descriptor of the file,
+//! for example when it copies the directory file by file. The lock on `HOLDER` belongs to one
+//! descriptor. It ends with the process, even if a forked child continues to run (`file_lock.rs`).
 //!
 //! A table lists the directories that this process holds. Without it, a second database of the
 //! process could open a directory whose `HOLDER` was deleted.
@@ -27,7 +28,7 @@ pub(crate) const HOLDER: &str = "HOLDER";
 /// A directory that this process holds.
 struct Held {
     path: PathBuf,
-    /// The process that took it: a forked child inherits the table.
+    /// The process that locked it, which is another one if the table comes from before a fork.
     pid: u32,
 }
 
@@ -67,9 +68,9 @@ impl TableEntry {
 impl DirectoryLock {
     /// Locks an existing directory and writes the id of this process into its `HOLDER`.
     ///
-    /// The path must be canonical: a directory whose `HOLDER` is deleted is known by its path. If
-    /// the directory has no database, its `HOLDER` is on disk on return. So if a crash leaves the
-    /// database half made, the next open does not take it for one of another program.
+    /// The path must be canonical: if `HOLDER` is deleted, only the path identifies the directory.
+    /// If the directory has no database yet, `HOLDER` is synced. After a crash while the database
+    /// is created, the next open then does not mistake the files for those of another program.
     ///
     /// # Errors
     /// `StoreLocked` with the holder's process id, and nothing is changed; `Io` if the directory

@@ -9,7 +9,7 @@ pub(super) fn is_disk_full(error: &rust_rocksdb::Error) -> bool {
     error.kind() == rust_rocksdb::ErrorKind::IOError && error.to_string().contains("No space left")
 }
 
-/// An error of RocksDB: what failed, what the user can do, and RocksDB's message, for a report.
+/// Returns an error that says what failed and what the user can do, with RocksDB's message.
 pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> Error {
     use rust_rocksdb::ErrorKind as Rocks;
     let words = error.to_string();
@@ -31,7 +31,7 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
         ),
         Rocks::IOError | Rocks::InvalidArgument if words.contains("Too many open files") => (
             ErrorKind::Io,
-            "this process may open no more files; raise their limit (ulimit -n), then open the \
+            "this process has too many open files; raise the limit (ulimit -n), then open the \
              database again",
         ),
         Rocks::IOError
@@ -65,22 +65,22 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
         ),
         Rocks::InvalidArgument => (
             ErrorKind::InvalidValue,
-            "an option is not one that the database knows",
+            "RocksDB does not accept an option or argument; see the cause, then correct it",
         ),
         _ => (ErrorKind::Io, "open the database again"),
     };
     Error::new(kind, format!("{doing} failed: {advice} (cause: {words})")).path(path)
 }
 
-/// An error of the file system, outside RocksDB.
+/// Returns an error for a failed call of the file system, outside RocksDB.
 pub(crate) fn io_failure(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     let advice = match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             "the disk is full; free space, then call rollback() or open the database again"
         }
         _ => {
-            "the operating system refused it; see the cause, then call rollback() or open the \
-             database again"
+            "the operating system refused the call; see the cause, then call rollback() or open \
+             the database again"
         }
     };
     Error::new(

@@ -1,13 +1,16 @@
-//! RocksDB: the only folder that imports its crate.
+//! All use of RocksDB. No other folder of `src` imports the RocksDB crate.
 //!
-//! `unsafe` is allowed only in this folder, for two reasons. The RocksDB crate's snapshots and
-//! iterators borrow the database. Holdfast's share its ownership, so a transaction or a scan can be
-//! sent to another thread and outlive the call that made it. `rocks_db.rs` explains why a close is
-//! safe. And a forked child must give up the directory locks of its parent
-//! (`directory_lock/file_lock.rs`).
+//! `unsafe` is allowed only in this folder. It is needed in three places:
 //!
-//! Errors of RocksDB become `StoreCorrupted` or `Io`, and `InvalidValue` for an unknown option
-//! (`failure.rs`). Every call on a closed database fails with `StoreClosed`.
+//! - The RocksDB crate's snapshots and iterators borrow the database. Those of Holdfast share its
+//!   ownership, so a transaction or a scan can be sent to another thread and outlive the call that
+//!   made it. `rocks_db.rs` explains why a close is safe.
+//! - A forked child gives up the directory locks of its parent (`directory_lock/file_lock.rs`).
+//! - Column families and file systems come as raw pointers (`family.rs`, `options/environment.rs`).
+//!
+//! RocksDB's errors become `StoreCorrupted`, `StoreLocked` or `Io`, and `InvalidValue` for an
+//! unknown option (`failure.rs`, `open.rs`). Reads and writes of a closed database fail with
+//! `StoreClosed`.
 #![allow(unsafe_code)]
 
 pub(crate) mod batch;

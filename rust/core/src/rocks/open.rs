@@ -26,8 +26,8 @@ impl RocksDb {
     ///
     /// # Errors
     /// `StoreLocked` if it is open elsewhere; `FormatVersion` for a column family of a kind that
-    /// this version does not know; `StoreCorrupted` also if a durable commit is missing;
-    /// `InvalidValue` for an option that must not be set.
+    /// this version does not know; `StoreCorrupted` if a file is damaged or a durable commit is
+    /// missing; `InvalidValue` for an option that must not be set.
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &RocksOptions) -> Result<Arc<Self>> {
         Self::open_with(path, wanted, options, None)
     }
@@ -73,9 +73,9 @@ impl RocksDb {
                 path,
             ));
         }
-        // The log is checked even without `sync`: that may be the wrong durability for these files,
-        // and the open would replay their log. If the number cannot be read, the open below fails
-        // too, and its error says why.
+        // The log is checked even without `sync`: an earlier open may have used `sync`, and then
+        // RocksDB replays the log. If the number cannot be read, the open below fails too, and its
+        // error says why.
         let filter = if on_disk && has_log(path) {
             number_in_files().map(GapFilter::from)
         } else {
@@ -200,7 +200,7 @@ fn handles(db: &DB, specs: &[FamilySpec], path: &Path) -> Result<Vec<(String, Fa
 }
 
 fn open_failure(path: &Path, error: rust_rocksdb::Error, options: &RocksOptions) -> Error {
-    // The message also holds the path, whose words must not be matched.
+    // The message contains the path, which must not be searched.
     let words = error.to_string().replace(&*path.to_string_lossy(), "");
     let locked =
         words.contains("lock hold by current process") || words.contains("While lock file");

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The crate's iterator, used only while its database is held open.
 ///
-/// A read error ends the crate's iterator, and its next seek clears the error: rows would be
-/// missing from a result. This one stores the first error until [`RawIterator::status`] is called.
+/// A read error ends the crate's iterator, and its next seek clears the error, so a result could
+/// lack rows. This iterator stores the first error until [`RawIterator::status`] is called.
 pub(crate) struct RawIterator {
     rows: DBRawIteratorWithThreadMode<'static, DB>,
     failed: Option<rust_rocksdb::Error>,
 }
 
-/// The places of a database's open iterators.
+/// The slots of a database's open iterators.
 #[derive(Default)]
 pub(super) struct IteratorSlots {
     pub(super) slots: Mutex<HashMap<u64, Arc<IteratorSlot>>>,
@@ -23,7 +23,7 @@ pub(super) struct IteratorSlots {
 }
 
 impl IteratorSlots {
-    /// Adds a place and returns its number.
+    /// Adds a slot and returns its id.
     pub(super) fn add(&self, slot: &Arc<IteratorSlot>) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.slots.lock().insert(id, Arc::clone(slot));
@@ -31,7 +31,7 @@ impl IteratorSlots {
     }
 }
 
-/// The place of an iterator. Closing the database takes the iterator out of it.
+/// Holds an iterator until the cursor is dropped or the database is closed.
 pub(super) type IteratorSlot = Mutex<Option<RawIterator>>;
 
 impl RawIterator {

@@ -1,8 +1,8 @@
 //! One open RocksDB database, and how it closes.
 //!
-//! Every read holds the guard's shared side for the length of one call. [`RocksDb::close`] refuses
-//! new calls with `StoreClosed`, takes the exclusive side, and destroys all iterators (otherwise
-//! they would outlive the database) and then the database.
+//! Every call holds the shared side of the lock `db` until it returns. [`RocksDb::close`] first
+//! refuses new calls with `StoreClosed`. It then takes the exclusive side and destroys all
+//! iterators, which must not outlive the database, and the database.
 //!
 //! RocksDB's threads do not survive a fork, so a forked child must not use the database and does
 //! not destroy it.
@@ -24,10 +24,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// An open database.
 pub struct RocksDb {
     pub(super) db: RwLock<Option<Box<DB>>>,
-    /// Whether a close waits for the calls that have begun. New calls then fail: if several threads
-    /// took the shared lock again and again, the close would wait forever.
+    /// Whether a close has begun. New calls then fail: if several threads took the shared lock
+    /// again and again, the close would wait forever.
     pub(super) closing: AtomicBool,
-    /// Released after the database is closed; `None` for a temporary one and one in memory.
+    /// Released after the database is closed; `None` if the database is temporary or in memory.
     pub(super) lock: Mutex<Option<DirectoryLock>>,
     pub(super) iterators: IteratorSlots,
     pub(super) statistics: Statistics,
@@ -99,8 +99,8 @@ impl RocksDb {
         }
         Err(Error::new(
             ErrorKind::ForkedProcess,
-            "the database was opened before this process was forked, and its threads did not come \
-             along; start processes with spawn, or fork before the first database is opened",
+            "the database was opened before this process was forked, and its threads do not exist \
+             here; start processes with spawn, or fork before the first database is opened",
         )
         .path(&self.path))
     }
@@ -150,8 +150,8 @@ impl RocksDb {
         std::process::id() == self.pid
     }
 
-    /// Deletes a closed temporary database. The next open of the database that it belongs to
-    /// deletes the files that remain.
+    /// Deletes a closed temporary database. If files remain, the next open of the database with the
+    /// transaction deletes them.
     fn destroy(&self) {
         let destroyed = rocks_options(&self.options)
             .is_ok_and(|options| DB::destroy(&options, self.path()).is_ok());

@@ -6,7 +6,7 @@ use rust_rocksdb::statistics::{Histogram, StatsLevel, Ticker};
 /// RocksDB's statistics of one database, if they are switched on.
 #[derive(Default)]
 pub(super) struct Statistics {
-    /// Shares the statistics with the database.
+    /// Options that share the statistics with the database.
     options: Option<Options>,
 }
 
@@ -39,7 +39,8 @@ pub(crate) struct HitsAndMisses {
     pub(crate) misses: u64,
 }
 
-/// Durations of one kind of background job since the database was opened, in microseconds.
+/// Durations of flushes, compactions or write stalls since the database was opened, in
+/// microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct JobTimes {
     pub(crate) mean: f64,
@@ -47,7 +48,7 @@ pub(crate) struct JobTimes {
     pub(crate) longest: f64,
 }
 
-/// A kind of background work.
+/// An event whose duration RocksDB records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     Flush,
@@ -56,7 +57,7 @@ pub(crate) enum Job {
 }
 
 impl Statistics {
-    /// Switches them on in the options of a database that is about to be opened.
+    /// Switches statistics on, if `wanted`, in the options of a database before it is opened.
     pub(super) fn new(options: &mut Options, wanted: bool) -> Self {
         if !wanted {
             return Self::default();

@@ -69,8 +69,8 @@ impl Serde {
     /// Errors show the row's key if `keys` has it.
     ///
     /// # Errors
-    /// `Serialization` if the bytes are not of this serde, or are rows whose columns do not fit: it
-    /// names the column.
+    /// `Serialization` if the bytes are not of this serde, or are rows whose columns do not fit:
+    /// the message names the column.
     pub fn decode(
         &self,
         chunks: &[ArrayRef],

@@ -28,8 +28,8 @@ impl Serde {
         }
     }
 
-    /// Returns the serde of a descriptor. A descriptor does not say which columns may be null, so
-    /// all may.
+    /// Returns the serde of a descriptor. A descriptor does not record which columns may be null,
+    /// so all may.
     ///
     /// # Errors
     /// `InvalidValue` or `Serialization` if the bytes are not a descriptor.
@@ -47,12 +47,11 @@ impl Serde {
 
     /// Fails unless this serde can read what the serde of a descriptor wrote.
     ///
-    /// The columns of keys are fixed. Columns of values may be added and removed if they are
-    /// nullable.
+    /// The columns of keys are fixed. Columns of values may be removed, and nullable columns added.
     ///
     /// # Errors
-    /// `InvalidValue` for another serde, `Serialization` for columns that do not fit: it names the
-    /// first.
+    /// `InvalidValue` for another serde or for other columns of a key. `Serialization` for columns
+    /// of a value that do not fit: the message names the first.
     pub fn check_descriptor(&self, stored: &[u8], side: SerdeSide) -> Result<()> {
         let current = self.descriptor();
         let (Some(mut written), Shape::Struct(columns), SerdeKind::Struct(_)) =

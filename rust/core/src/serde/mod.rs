@@ -4,7 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | string | string | its UTF-8 | the same |
 //! | int64 | int64 | 8 bytes, big-endian, sign bit flipped | the same |
-//! | float64 | float64 | 8 ordered bytes; zeros and NaNs are normalized | 8 bytes as they are |
+//! | float64 | float64 | 8 ordered bytes; zeros and NaNs normalized | 8 ordered bytes, as is |
 //! | bool | bool | 00 or 01 | the same |
 //! | timestamp | timestamp\[us, UTC\] (or int64) | epoch microseconds, int64 | the same |
 //! | json | string | the text | the same |
@@ -14,9 +14,9 @@
 //! last, negative numbers below positive ones, strings by UTF-8, false below true. The bytes are
 //! part of the stored format: tests pin them.
 //!
-//! The encoding is our own (`docs/design/serde-bytes.md`). arrow-row, which the host uses for data
-//! that is not stored, does not promise stable bytes, does not normalize NaNs and zeros, pads
-//! strings to blocks and cannot change a schema.
+//! The encoding is specific to Holdfast (`docs/design/serde-bytes.md`). arrow-row, which the host
+//! uses for data that is not stored, does not promise stable bytes, does not normalize NaNs and
+//! zeros, pads strings to blocks and cannot change a schema.
 //!
 //! `definition.rs` the serde · `column.rs` columns · `scalar.rs`, `fields.rs` single values ·
 //! `descriptor.rs` what a store records about its serde · `format/` the bytes · `text.rs`,

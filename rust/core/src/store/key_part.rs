@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn golden_bytes() {
+    fn bytes_never_change() {
         assert_eq!(key_part(b"a\x00b"), [b'a', 0, 0xff, b'b', 0, 1]);
         assert_eq!(key_part(b""), [0, 1]);
         assert_eq!(split_key_part(b"no end"), None);

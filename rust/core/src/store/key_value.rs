@@ -188,8 +188,9 @@ impl KeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// Returns a scan of the keys that start with `prefix` and, if there is an `end`, are below
-    /// `end`. A prefix of 0xFF bytes scans to the end.
+    /// Returns a scan of the keys that start with `prefix`, or, if there is an `end`, of the keys
+    /// in `[prefix, end)`. An `end` must be above `prefix`. A prefix of 0xFF bytes scans to the end
+    /// of the store.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,

@@ -43,8 +43,8 @@ impl SessionStore {
         self.rows.retention()
     }
 
-    /// Returns the greatest session end of an accepted write over all keys, as the transaction sees
-    /// it.
+    /// Returns the greatest session end of an accepted write over all keys, the writes of this
+    /// transaction included.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         self.rows.stream_time(tx)
     }
@@ -61,7 +61,7 @@ impl SessionStore {
     }
 
     /// Fails if a session ends before it starts, or a key or value is too large; the error names
-    /// the row.
+    /// the session's key.
     ///
     /// # Errors
     /// `InvalidValue`.
@@ -113,7 +113,7 @@ impl SessionStore {
     }
 
     /// Puts many sessions, in order. If one is invalid, none is written, and the error names its
-    /// row.
+    /// key.
     ///
     /// # Errors
     /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1
@@ -176,7 +176,7 @@ impl SessionStore {
             .find(|(_, (key, _))| parse_record_key(key).is_none())
         {
             let words = format!(
-                "row {row}: this is no session's record; its key must be the session's key, its \
+                "row {row}: this is not a session's record; its key must be the session's key, its \
                  end and its start, both 8 bytes, and the start must not be after the end"
             );
             return Err(Error::new(ErrorKind::InvalidValue, words)

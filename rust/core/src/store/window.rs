@@ -71,7 +71,7 @@ impl WindowStore {
     }
 
     /// Returns the greatest window start of an accepted write over all keys, or the time of
-    /// [`Self::advance_stream_time`] if it is greater, as the transaction sees it.
+    /// [`Self::advance_stream_time`] if it is greater, the calls of this transaction included.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         self.rows.stream_time(tx)
     }
@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn golden_bytes() {
+    fn bytes_never_change() {
         assert_eq!(
             decode(&[0, b'v']),
             Stamped {

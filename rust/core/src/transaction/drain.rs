@@ -39,7 +39,7 @@ impl Transaction {
     }
 
     /// Calls `f` with each key's last staged record, in key order, and with its encoding in a write
-    /// batch. The table's buffer is then empty.
+    /// batch. The records are then dropped.
     pub(crate) fn drain(&mut self, table: Table, f: impl FnMut(StagedRecord<'_>, &[u8])) {
         self.buffers[table.number].drain_in_order(f);
     }

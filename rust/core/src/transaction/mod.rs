@@ -1,4 +1,4 @@
-//! A transaction: a snapshot of the last commit, and the records staged since (KIP-892,
+//! A transaction: a pinned view of the last commit, and the records staged since (KIP-892,
 //! `docs/design/transactions.md`).
 //!
 //! Staged records are in an arena log with a hash index (`staged/layer.rs`). They are sorted only

@@ -1,4 +1,4 @@
-//! Reads of a transaction: staged records first, then committed and spilled rows.
+//! Reads of a transaction: staged records first, then spilled and committed rows.
 
 use super::scan::Scan;
 use super::sort_prefix::sort_prefix;

@@ -56,7 +56,7 @@ enum ScanState {
 enum VisitEnd {
     /// At or after the staged row, or after the last row.
     Limit { same: bool },
-    /// The visitor asked for another step than `Next`.
+    /// The visitor returned a step other than `Next`.
     Stopped(Step),
 }
 

@@ -106,14 +106,14 @@ impl Transaction {
         }
     }
 
-    /// Runs a write that is one unit. If it fails or panics with a part of it staged, the
+    /// Runs a write that is one unit. If it panics, or fails with a part of it staged, the
     /// transaction is poisoned.
     ///
     /// # Errors
     /// Those of `work`.
     pub(crate) fn as_one<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let staged = self.staged_bytes;
-        // Remains if `work` panics.
+        // This poison remains if `work` panics.
         self.poison = Some(Cow::Borrowed("a bug in Holdfast"));
         let done = work(self);
         match &done {
@@ -166,7 +166,7 @@ impl Transaction {
         position
     }
 
-    /// Returns whether nothing was staged.
+    /// Returns whether nothing was staged: no record, no input offset and no state of a store.
     pub fn is_empty(&self) -> bool {
         let nothing_staged = self.buffers.iter().all(TableBuffer::is_empty) && !self.has_spilled();
         nothing_staged && self.observed.is_empty() && !self.stores.iter().any(|store| store.changed)

@@ -1,5 +1,5 @@
-//! The contract's cases of versioned stores, as data. Each runs plain, with a commit, and with a
-//! close and reopen after every operation.
+//! The contract's cases of versioned stores, as data. Each runs in files and in memory, plain and
+//! with a commit after every operation, and in files also with a reopen after every operation.
 
 use holdfast_core::{
     Commit, Database, DatabaseOptions, PutResult, StoreKind, StoreSpec, Timestamp, VersionedStore,

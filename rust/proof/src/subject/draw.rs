@@ -17,7 +17,7 @@ pub(super) fn key(number: u64) -> Vec<u8> {
     key
 }
 
-/// The bounds of a range of neighbouring keys, at times open.
+/// The bounds of a range of neighbouring keys, sometimes open.
 pub(super) fn range(rng: &mut Rng, key: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let to = [key, &[rng.u8(..)]].concat();
     match rng.u8(..16) {
@@ -38,7 +38,7 @@ pub(super) fn remove_range<V>(
     });
 }
 
-/// A value that contains its transaction number; at times empty, at times large.
+/// A value that contains its transaction number; sometimes empty, sometimes large.
 pub(super) fn value(rng: &mut Rng, n: u64) -> Vec<u8> {
     let mut value = n.to_be_bytes().to_vec();
     let length = match rng.u8(..16) {

@@ -50,8 +50,8 @@ impl Versioned {
         open.db.versioned(self.name)
     }
 
-    /// A time for a put in transaction `n`: of 25 times 20 are current, 4 are late, and 1 is too
-    /// late.
+    /// A time for a put in transaction `n`. Of 25 such times, 20 are current, 4 are late, and 1 is
+    /// older than the retention.
     fn time(rng: &mut Rng, n: u64) -> i64 {
         let now = n as i64 * TICK + rng.i64(0..TICK);
         match rng.u8(..25) {

@@ -236,7 +236,7 @@ fn types_of_records(file: &[u8]) -> Vec<usize> {
     types
 }
 
-/// RocksDB never finishes reading a record with the type of a recycled log.
+/// RocksDB alone never finishes reading a record with the type of a recycled log.
 #[test]
 fn open_ends_for_every_record_type() {
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -343,7 +343,7 @@ fn truncated_manifest_never_opens_with_missing_commits() {
         let cut = bytes.len() * part / 33;
         std::fs::write(&manifest, &bytes[..cut]).expect("a write");
         if wrongly_first {
-            // An open with another durability fails. It must not replay the logs before.
+            // An open with another durability fails. It must not replay the logs before it fails.
             let opened = Database::open(
                 &copy,
                 &original.world.specs(),

@@ -12,7 +12,7 @@ use holdfast_proof::directory;
 use crate::feed::{feed, sealed, times};
 
 #[test]
-fn text_files_of_offsets() {
+fn reading_text_files_of_offsets_never_panics() {
     let dir = directory().expect("a temporary directory");
     let file = dir.path().join(".checkpoint");
     feed("offsets", times(5_000), |bytes| {
@@ -22,7 +22,7 @@ fn text_files_of_offsets() {
 }
 
 #[test]
-fn commit_files() {
+fn opening_with_a_damaged_commit_file_never_panics() {
     let options = DatabaseOptions {
         durability: Durability::Changelog,
         ..DatabaseOptions::default()
@@ -153,7 +153,7 @@ fn read_all(db: &Database) -> holdfast_core::Result<()> {
 }
 
 #[test]
-fn stored_rows() {
+fn reading_foreign_rows_never_panics() {
     let options = DatabaseOptions {
         durability: Durability::Changelog,
         ..DatabaseOptions::default()

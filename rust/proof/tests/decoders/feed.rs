@@ -121,7 +121,7 @@ pub fn feed_made(format: &str, made: Vec<Vec<u8>>, times: u64, decoder: impl Fn(
             let does = if result.is_err() {
                 "panics"
             } else {
-                "asks for too much memory"
+                "allocates too much memory"
             };
             let saved = folder.join(format!(
                 "panic-{:016x}",

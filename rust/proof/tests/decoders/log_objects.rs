@@ -78,7 +78,7 @@ fn head<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Vec<u8> {
 }
 
 #[test]
-fn log_objects() {
+fn decoding_log_objects_never_panics() {
     let mut rng = rng(1);
     let made = (0..10).map(|_| {
         let records: Vec<Owned> = (0..rng.usize(..40))
@@ -97,7 +97,7 @@ fn log_objects() {
             if let Ok((_, records)) = log::decode_head("an object", bytes) {
                 let (_, again) = log::decode_head("an object", &sealed(&head(records.iter())))
                     .expect("reads again");
-                assert!(again.iter().eq(records.iter()), "the records are others");
+                assert!(again.iter().eq(records.iter()), "the records differ");
             }
         }
     });

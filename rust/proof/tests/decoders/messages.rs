@@ -27,7 +27,7 @@ fn payloads(mut frames: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn batches() {
+fn decoding_batches_never_panics() {
     let batch = columns::batch(&mut rng(4));
     let (mut frames, mut sender) = (Vec::new(), BatchSender::default());
     let sent = [batch.clone(), batch.slice(3, 5)];
@@ -50,7 +50,7 @@ fn batches() {
 }
 
 #[test]
-fn columns_of_an_input() {
+fn decoding_columns_never_panics() {
     let (batch, mut frames) = (columns::batch(&mut rng(5)), Vec::new());
     batch_stream::send_columns(&mut frames, batch.schema_ref()).expect("sent");
     let made = payloads(&frames);
@@ -182,7 +182,7 @@ impl Worker for Calls {
     fn call(&mut self) -> Result<CallMessage> {
         self.0
             .take()
-            .ok_or_else(|| Error::new(ErrorKind::InvalidState, "it has nothing more to say"))
+            .ok_or_else(|| Error::new(ErrorKind::InvalidState, "there are no more calls"))
     }
 
     fn answer(&mut self, _: &CallMessage) -> Result<()> {
@@ -199,7 +199,7 @@ impl Worker for Calls {
 }
 
 #[test]
-fn calls() {
+fn decoding_and_running_calls_never_panics() {
     let mut rng = rng(6);
     let kind: OperatorKind = serde_json::from_str(PROCESS).expect("a request");
     let (stores, input) = (kind.spec().stores(), state::input("tn", 1, &mut rng, 0));

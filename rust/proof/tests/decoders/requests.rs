@@ -6,7 +6,7 @@ use holdfast_host::net::{frame, message};
 use crate::feed::{corpus, feed, times};
 
 #[test]
-fn frames_and_messages() {
+fn decoding_frames_and_messages_never_panics() {
     feed("frame", times(5_000), |bytes| {
         let mut stream = bytes;
         while let Ok(Some(_)) = message::receive(&mut stream, frame::MAX_PAYLOAD) {}
@@ -16,7 +16,7 @@ fn frames_and_messages() {
 }
 
 #[test]
-fn requests_and_errors() {
+fn decoding_requests_and_errors_never_panics() {
     let example = std::fs::read(corpus("request").join("example")).expect("an input");
     Request::parse(&example).expect("what is mutated is a request");
     feed("request", times(5_000), |bytes| {

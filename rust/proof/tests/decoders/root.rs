@@ -214,7 +214,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn roots() {
+fn reading_a_damaged_root_never_panics() {
     let whole = directory().expect("a temporary directory");
     write(whole.path()).expect("a root");
     let files = files(whole.path());
@@ -246,7 +246,7 @@ fn roots() {
 }
 
 #[test]
-fn lock_files() {
+fn parsing_lock_files_never_panics() {
     let own = Executor::of(std::process::id().cast_signed()).expect("this process");
     feed_made(
         "lock",

@@ -194,7 +194,8 @@ fn feed_operator(name: &str, columns: &str, sides: usize, request: &str) {
         job.restore_times(&tx, &mut restored);
         let (goes_on, begins_anew) = (
             job.run(&mut tx, &next).expect("goes on"),
-            job.run(&mut restored, &next).expect("reads what it kept"),
+            job.run(&mut restored, &next)
+                .expect("reads the restored state"),
         );
         assert_eq!(
             begins_anew, goes_on,
@@ -230,7 +231,7 @@ fn feed_join(kind: &str, settings: &str) {
 }
 
 #[test]
-fn joins() {
+fn joins_on_damaged_state_never_panic() {
     feed_join(
         "join_asof",
         r#""how": "left", "history_retention": 100, "grace": 5"#,
@@ -246,7 +247,7 @@ fn joins() {
 }
 
 #[test]
-fn joins_by_a_foreign_key() {
+fn foreign_key_joins_on_damaged_state_never_panic() {
     let first = r#"{
         "kind": "foreign_left", "keys": ["k"], "left": ["f", "x"], "right": ["action", "number"],
         "how": "left", "history_retention": 100,
@@ -274,7 +275,7 @@ fn joins_by_a_foreign_key() {
 }
 
 #[test]
-fn deduplications() {
+fn deduplications_on_damaged_state_never_panic() {
     let request = r#"{
         "kind": "drop_duplicates", "keys": ["k"], "left": ["x"], "within": 8,
         "output": [{"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
@@ -284,7 +285,7 @@ fn deduplications() {
 }
 
 #[test]
-fn aggregations() {
+fn aggregations_on_damaged_state_never_panic() {
     let functions = [
         "count",
         "sum",

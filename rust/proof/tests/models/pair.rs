@@ -50,7 +50,7 @@ pub trait Subject {
     /// (`Changelog`). `None` for a store that a reopen empties or that has no transactions.
     fn durability(&self) -> Option<Durability>;
 
-    /// Whether a reader sees what the model holds.
+    /// Fails unless a reader's view has the rows of the model.
     fn check(
         &self,
         db: &Database,
@@ -62,8 +62,8 @@ pub trait Subject {
 /// Where a store is. A reopen empties a store in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In files, with the most memory of a transaction in bytes. With it a transaction spills at
-    /// every batch (0), at times, or never (-1).
+    /// In files, with the memory limit of a transaction in bytes. Depending on the limit, a
+    /// transaction spills at every batch (0), sometimes, or never (-1).
     Files(Durability, i64),
     Memory,
     MemoryBesideFiles,

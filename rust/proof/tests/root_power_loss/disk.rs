@@ -1,4 +1,4 @@
-//! A folder on a disk that loses power: what was synced stays, anything else may be lost.
+//! A folder on a disk that loses power: synced data remains, all other data may be lost.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The one disk of this process.
 static DISK: Mutex<Option<Disk>> = Mutex::new(None);
 
-/// A kind of sync: who syncs, and what.
+/// A kind of sync: the caller, and the file or folder.
 pub type SyncPoint = String;
 
 /// When a sync fails.
@@ -26,7 +26,7 @@ pub struct Plan {
     pub cut_before: u64,
 }
 
-/// A file or a folder. The disk is in memory (tmpfs), which does not use a number again.
+/// A file or a folder. The disk is in memory (tmpfs), which does not reuse inode numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Inode {
     number: u64,
@@ -53,7 +53,7 @@ fn disk() -> MutexGuard<'static, Option<Disk>> {
     DISK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts to watch a folder, all of which is durable.
+/// Starts watching a folder. All of its current content is durable.
 pub fn watch(root: &Path, plan: Plan, skipped: Option<&str>) -> io::Result<()> {
     let mut watched = Disk {
         root: root.to_owned(),
@@ -71,7 +71,7 @@ pub fn watch(root: &Path, plan: Plan, skipped: Option<&str>) -> io::Result<()> {
     Ok(())
 }
 
-/// Stops to watch; returns the kinds of syncs that were seen.
+/// Stops watching; returns the kinds of syncs that were seen.
 pub fn unwatch() -> BTreeSet<SyncPoint> {
     disk().take().map(|disk| disk.seen).unwrap_or_default()
 }
@@ -103,7 +103,7 @@ pub fn lose(rng: &mut fastrand::Rng) -> io::Result<()> {
     fs::rename(&image, &root)
 }
 
-/// Syncs a file or a folder of the disk; none for another one.
+/// Syncs a file or a folder of the disk; `None` if it is not on this disk.
 pub fn sync(file: i32) -> Option<Result<(), Errno>> {
     let path = fs::read_link(format!("/proc/self/fd/{file}")).ok()?;
     let mut disk = disk();
@@ -160,7 +160,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes what is left of a folder: of each unsynced change of a name, either side.
+    /// Writes what is left of a folder: for each name with an unsynced change, the state before or
+    /// after the change.
     fn write_folder(
         &self,
         number: u64,
@@ -171,7 +172,7 @@ impl Disk {
         fs::create_dir(to)?;
         let durable = self.folders.get(&number).cloned().unwrap_or_default();
         let current = now.map_or_else(|| Ok(durable.clone()), entries)?;
-        // A disk may also keep all, or nothing.
+        // A disk may also keep all changes, or none.
         let keeps = rng.u8(..3);
         let names: BTreeSet<&OsString> = durable.keys().chain(current.keys()).collect();
         for name in names {

@@ -1,4 +1,4 @@
-//! The far-future rows of the job: an order of a partition, in half of the epochs.
+//! The far-future rows of the job: each partition has one such order in half of the epochs.
 
 use std::fs::File;
 use std::io::ErrorKind;

@@ -1,5 +1,5 @@
-//! Takes the place of the C library's `fsync` in this process, so that each sync of the host, of
-//! its object store client and of RocksDB is seen.
+//! Replaces the C library's `fsync` in this process. The simulated disk then handles each sync of
+//! the host, of its object store client and of RocksDB.
 #![allow(unsafe_code, reason = "a function of the C library is replaced")]
 
 use std::ffi::c_int;

@@ -22,7 +22,7 @@ use crate::{disk, far_future};
 const PARTITIONS: usize = 2;
 const KEYS: usize = 4;
 const COMMIT: &str = "v1\n{}";
-/// The end of a file of Spark's that is whole.
+/// The end of a complete file of Spark.
 const END: &[u8] = b".\n";
 
 /// Why a job stopped.
@@ -40,10 +40,10 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-/// The rows of an order's result: id and rate.
+/// The output of an epoch: the rate of each order, by the order's id.
 type Output = BTreeMap<i64, Option<i64>>;
 
-/// A query. Its sink survives a loss of power; everything else it reads from the root.
+/// A query. Its sink survives a loss of power. The query reads everything else from the root.
 pub struct Job {
     root: PathBuf,
     local: PathBuf,
@@ -51,7 +51,7 @@ pub struct Job {
     host: Arc<Host>,
     runs: u64,
     attempts: i64,
-    /// For each epoch in the sink: what its offsets stood for, and its output.
+    /// For each epoch in the sink: the number that determines its input rows, and its output.
     sink: Vec<(u64, Output)>,
 }
 
@@ -97,7 +97,7 @@ impl Job {
         Ok(())
     }
 
-    /// The disk of the databases is lost, too.
+    /// Loses the disk of the databases, too.
     pub fn lose_local(&self) -> Result<(), Stop> {
         match fs::remove_dir_all(&self.local) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
@@ -162,7 +162,7 @@ impl Job {
         Some(parsed["id"].as_str()?.to_owned())
     }
 
-    /// The epochs of a log of Spark's. The user removes files that Spark cannot read.
+    /// The epochs in one of Spark's logs. The user removes files that Spark cannot read.
     fn whole_files(
         &self,
         folder: &str,
@@ -223,7 +223,7 @@ impl Job {
         Ok(())
     }
 
-    /// Runs a task until it is acknowledged; again after its host was killed.
+    /// Runs a task until it is acknowledged. Repeats it if its host was killed.
     fn task(&mut self, epoch: usize, partition: usize, rows: u64) -> Result<Output, Stop> {
         loop {
             self.attempts += 1;

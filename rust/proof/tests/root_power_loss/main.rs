@@ -1,5 +1,5 @@
-//! Loss of power under a root on a local disk: acknowledged epochs stay, and the query goes on to
-//! the right output.
+//! Loss of power under a root on a local disk: no acknowledged epoch is lost, and the query
+//! continues with the right output.
 //!
 //! Spark writes its `offsets/` and `commits/` without a sync. After a cut each file has its synced
 //! content and any prefix of what was written later, and each folder any of its unsynced changes.
@@ -20,12 +20,12 @@ use job::{Job, Stop};
 const LOSSES_EACH: u64 = 3;
 /// How many seeds may pass before a sync without effect is reported.
 const SEEDS: u64 = 100;
-/// The same for a needed one. Snapshots are taken beside the epochs, so the seed of a run that
-/// misses one of their syncs differs each time.
+/// The same for a sync in [`NEEDED`]. Snapshots are taken concurrently with the epochs, so the seed
+/// of a run that misses one of their syncs differs each time.
 const NEEDED_SEEDS: u64 = 2_000;
 
-/// Syncs each of which was removed, and a run noticed it. `docs/design/proofs.md` says what of the
-/// others is open.
+/// The syncs that are known to be needed: after the removal of any of them a run failed.
+/// `docs/design/proofs.md` says what is open about the others.
 const NEEDED: [&str; 22] = [
     "client: file root/ahead/join/*",
     "client: file root/log/N/*",
@@ -77,7 +77,7 @@ fn lose_power(
         let ran = job.run(job.epochs() + 3);
         let lost = match ran {
             Err(Stop::Broken(what)) => Err(what),
-            // With the power on, all that is not synced is lost after the last epoch.
+            // If the power is still on, it is lost now, after the last epoch.
             Ok(()) | Err(Stop::PowerLost) => {
                 disk::lose(&mut rng).map_err(|error| error.to_string())
             }

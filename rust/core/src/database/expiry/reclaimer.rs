@@ -108,7 +108,8 @@ impl Reclaimer {
         self.signal.wake();
     }
 
-    /// Stops the thread, even during a rewrite, and all compactions, before a close.
+    /// Stops the thread, even during a rewrite, and all compactions. Does nothing if there is no
+    /// thread.
     pub(in crate::database) fn stop(&self) {
         // A forked child has no such thread, and another thread may have held the locks at the
         // fork.

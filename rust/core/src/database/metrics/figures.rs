@@ -40,7 +40,7 @@ impl Database {
             "spilled-bytes",
             self.spilled_bytes_of(&self.stores.tables)?,
             "bytes",
-            "Files of the open transaction, which outgrew its memory",
+            "Files with the spilled rows of the open transaction",
         );
         sheet.push(
             "unflushed-bytes",
@@ -107,13 +107,13 @@ impl Database {
             "uncommitted-bytes",
             uncommitted,
             "bytes",
-            "Memory of what the open transaction holds for the store",
+            "Memory of the open transaction for the store",
         );
         sheet.push(
             "spilled-bytes",
             self.spilled_bytes_of(&tables)?,
             "bytes",
-            "Files of what the open transaction has spilled of the store",
+            "Files with the spilled rows of the open transaction for the store",
         );
         let rows = tables
             .first()
@@ -174,8 +174,8 @@ mod tests {
     use crate::{DatabaseOptions, OffsetChange, StoreKind, StoreSpec, Timestamp, WindowPut};
     use std::time::Duration;
 
-    /// The first of two reads of one window used to move its marks, so that the database and its
-    /// stores showed different periods.
+    /// Once, the first of two reads of one window moved its marks, so the database and its stores
+    /// showed different periods.
     #[test]
     fn rare_reads_show_equal_values_under_every_name() {
         let kind = StoreKind::Window {

@@ -20,7 +20,7 @@ pub(super) const STORE_PROPERTIES: [(&str, &str, &str); 16] = [
     (
         "size-all-mem-tables",
         "bytes",
-        "Size of all memtables, those included that a reader still holds",
+        "Size of all memtables, including those that a reader still uses",
     ),
     (
         "num-entries-active-mem-table",
@@ -60,7 +60,7 @@ pub(super) const STORE_PROPERTIES: [(&str, &str, &str); 16] = [
     (
         "total-sst-files-size",
         "bytes",
-        "Size of all files, those included that a reader still holds",
+        "Size of all files, including those that a reader still uses",
     ),
     (
         "live-sst-files-size",
@@ -70,7 +70,7 @@ pub(super) const STORE_PROPERTIES: [(&str, &str, &str); 16] = [
     (
         "num-live-versions",
         "versions",
-        "States of the files that are still in use",
+        "Versions of the list of files that are still in use",
     ),
     (
         "estimate-num-keys",
@@ -100,16 +100,16 @@ pub(super) const DATABASE_PROPERTIES: [(&str, &str, &str); 6] = [
     (
         "block-cache-capacity",
         "bytes",
-        "Size that the block cache may have; all databases of a process share it",
+        "Capacity of the block cache; all databases of a process share it",
     ),
     (
         "block-cache-usage",
         "bytes",
-        "Size that the block cache has; all databases of a process share it",
+        "Used size of the block cache; all databases of a process share it",
     ),
     (
         "block-cache-pinned-usage",
         "bytes",
-        "Blocks of the cache that are being read; all databases of a process share it",
+        "Size of the cached blocks in use; all databases of a process share the cache",
     ),
 ];

@@ -5,9 +5,9 @@ use crate::metrics::{Figure, FigureValue};
 /// The current figures of a database.
 #[derive(Clone, Debug, Default)]
 pub struct DatabaseMetrics {
-    /// Of the database as a whole.
+    /// Figures of the database as a whole.
     pub figures: Vec<Figure>,
-    /// Of each store.
+    /// Figures of each store.
     pub stores: Vec<StoreMetrics>,
 }
 
@@ -16,7 +16,7 @@ pub struct DatabaseMetrics {
 pub struct StoreMetrics {
     /// The store's name.
     pub store: String,
-    /// Its figures.
+    /// The store's figures.
     pub figures: Vec<Figure>,
 }
 

@@ -45,7 +45,7 @@ impl Database {
                 format!("{name}-rate"),
                 recent.rate(n),
                 "bytes",
-                format!("{help}, a second"),
+                format!("{help}, per second"),
             );
             sheet.push(format!("{name}-total"), total, "bytes", help);
         }

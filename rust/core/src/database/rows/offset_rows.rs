@@ -7,7 +7,8 @@
 //!
 //! A store without a row for a partition does not depend on that partition: each store may have its
 //! own changelog. A new store begins empty, and so does a store in memory. Such a store has lost
-//! the data up to the offsets of the database's other stores, even if this open leaves those out.
+//! the data up to the offsets of all other stores of the database, including those that this open
+//! does not name.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::offset::{Offset, TopicPartition};
@@ -107,8 +108,8 @@ pub(in crate::database) fn push_lost(
     Ok(())
 }
 
-/// Records in a batch that a store which begins empty lacks the data up to the offsets of the
-/// others. Returns whether the store has an offset itself.
+/// Adds to a batch that a new, empty store lacks the data up to the offsets of the other stores.
+/// Returns whether the store has an offset already.
 pub(in crate::database) fn push_begun(
     snapshot: &Arc<Snapshot>,
     family: Family,

@@ -3,8 +3,9 @@
 //! After any stop, stores with transactions are at some commit, so a database of such stores under
 //! exactly-once has no marker. A store without transactions may hold a part of a record's writes,
 //! and under at-least-once the state may be at any point. The marker records this while such a
-//! database is open. It is written outside the transaction, and a clean close removes it. If such a
-//! store has writes after its committed offsets, a close under exactly-once is not clean.
+//! database is open. It is written outside the transaction, and a clean close removes it. If a
+//! store without transactions has writes after its committed offsets, a close under exactly-once is
+//! not clean.
 //!
 //! A store that an unclean stop left suspect stays in the marker through all opens without that
 //! store, and their closes. The next open with the store settles it: under exactly-once the open

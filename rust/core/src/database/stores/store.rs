@@ -23,7 +23,8 @@ pub(in crate::database) enum Store {
 pub(in crate::database) struct StoreExpiry<'a> {
     /// The horizon that its compactions use.
     pub(in crate::database) horizon: &'a Horizon,
-    /// Microseconds from the horizon to stream time; -1 puts the horizon one above stream time.
+    /// Microseconds from the horizon to stream time. With -1 the horizon is one microsecond after
+    /// stream time.
     pub(in crate::database) keep: i64,
     /// Microseconds that stream time must advance before a flush or a search for expired files is
     /// worth it.
@@ -55,7 +56,7 @@ impl Store {
         }
     }
 
-    /// How its rows expire, if they do.
+    /// How the store's rows expire; `None` if they do not.
     pub(in crate::database) fn expiry<'a>(&'a self) -> Option<StoreExpiry<'a>> {
         let windowed = |horizon, rows: &'a WindowedRows| StoreExpiry {
             horizon,

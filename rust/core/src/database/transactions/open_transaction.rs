@@ -117,7 +117,7 @@ impl Database {
     }
 
     /// Drops the open transaction, ends a commit that was interrupted as [`Database::rollback`]
-    /// does, and returns the offsets of the resulting state. `open` has done all of this.
+    /// does, and returns the offsets of the resulting state. An open does the same by itself.
     ///
     /// # Errors
     /// `Io` or `StoreCorrupted` if the interrupted commit cannot be ended; the database then
@@ -151,7 +151,8 @@ impl Database {
         Ok(tables.iter().map(|table| tx.table_bytes(*table)).sum())
     }
 
-    /// Bytes of files that the database's own transaction has spilled of some tables.
+    /// Bytes of the files with the rows that the database's own transaction has spilled from some
+    /// tables.
     pub(in crate::database) fn spilled_bytes_of(&self, tables: &[Table]) -> Result<u64> {
         let writer = self.transactions.writer.lock();
         let spilled = writer

@@ -70,12 +70,12 @@ impl Database {
 
     /// Makes every long call from now on publish a view.
     ///
-    /// A caller that calls this before its first read at this level never waits for a long call.
+    /// If a caller calls this before the first long call, its reads never wait for a long call.
     pub fn expect_uncommitted_readers(&self) {
         self.transactions.uncommitted.expect_readers();
     }
 
-    /// [`Database::transaction`] for one call that may take long.
+    /// As [`Database::transaction`], for one call that may take long.
     ///
     /// # Errors
     /// As [`Database::transaction`].

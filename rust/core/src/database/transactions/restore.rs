@@ -10,14 +10,14 @@ use crate::store::versioned::VersionRow;
 impl Database {
     /// Applies changelog records of one store and commits them with their offsets.
     ///
-    /// It bypasses the open transaction. The result does not depend on how the records are cut into
-    /// batches. The records must be in the order in which they were written. A record that was
-    /// older than the store's retention when it was written is skipped and not counted. The source
-    /// topic of a table may have such records.
+    /// A restore bypasses the open transaction. Its result does not depend on how the records are
+    /// cut into batches. The records must be in the order in which they were written. A record that
+    /// was older than the store's retention when it was written is skipped and not counted. The
+    /// source topic of a table may have such records.
     ///
     /// `position` is the input position of the last record: it is merged into the database's
-    /// position. A store that has lost its data counts as restored when its restore has reached the
-    /// database's position in the input partitions of `position`. If `position` is empty, it counts
+    /// position. A store that has lost its data counts as restored when `position` is at or after
+    /// the database's position in each of its partitions. If `position` is empty, the store counts
     /// as restored at once.
     ///
     /// The meaning of a record's key, value and time depends on the store's kind: see `change.rs`.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The published view, if a long call runs.
 #[derive(Default)]
 pub(in crate::database) struct Uncommitted {
-    /// Whether a reader uses this level or is expected to.
+    /// Whether READ_UNCOMMITTED readers exist or are expected.
     wanted: AtomicBool,
     view: Mutex<Option<Transaction>>,
 }

@@ -8,8 +8,8 @@ impl Database {
     /// Runs the write call of one record. Then writes through what the call has staged for stores
     /// without transactions.
     ///
-    /// Other writers and commits wait for its end. READ_UNCOMMITTED readers wait for `work`, not
-    /// for the disk.
+    /// Other writers and commits wait until the call returns. READ_UNCOMMITTED readers wait for
+    /// `work` at most, not for the disk.
     ///
     /// # Errors
     /// Those of `work`, of [`Database::transaction`] and of [`Database::write_through`]. If `work`
@@ -22,7 +22,7 @@ impl Database {
         self.write_locked(&mut tx, work)
     }
 
-    /// As [`Database::write`], for many records: READ_UNCOMMITTED readers do not wait for its end.
+    /// As [`Database::write`], for many records. READ_UNCOMMITTED readers do not wait for it.
     ///
     /// # Errors
     /// As [`Database::write`].

@@ -21,7 +21,8 @@ enum WriterState {
     #[default]
     Idle,
     Active(Box<Transaction>),
-    /// A commit failed: only a rollback or a reopen ends this state.
+    /// A commit is running, has panicked or has failed. After a panic or failure, only a rollback
+    /// or a reopen ends this state.
     Poisoned(String),
     /// The commit of a spilled transaction is running, or was interrupted.
     Committing {
@@ -141,9 +142,9 @@ impl Writer {
         }
     }
 
-    /// Drops the transaction and the reason of a failed commit. An interrupted commit remains.
+    /// Removes the transaction, or the reason of a failed commit. An interrupted commit remains.
     ///
-    /// The transaction is returned, so that the caller drops it after the lock.
+    /// The transaction is returned, so that the caller drops it after it has released the lock.
     pub(in crate::database) fn discard(&mut self) -> Option<Transaction> {
         match std::mem::take(&mut self.0) {
             WriterState::Active(tx) => Some(*tx),
@@ -202,7 +203,7 @@ impl Writer {
         }
     }
 
-    /// Drops everything; the database closes.
+    /// Drops everything, since the database is being closed.
     pub(in crate::database) fn close(&mut self) {
         self.0 = WriterState::Idle;
     }

@@ -1,4 +1,4 @@
-//! A lock of one descriptor of a file (`flock`), which a forked child does not hold.
+//! A file lock (`flock`) that belongs to one descriptor and that a forked child does not hold.
 //!
 //! The lock belongs to the open file description. It ends when it is unlocked, or when the last
 //! copy of the descriptor is closed. An exec closes the copy of a child process. A fork does not:
@@ -24,7 +24,7 @@ struct Descriptors {
 
 type Locked = MutexGuard<'static, Descriptors>;
 
-/// Locked during a fork, so that the child gets it in a usable state. To unlock a mutex of `std`
+/// Locked during a fork, so that the child gets it in a usable state. Unlocking a mutex of `std`
 /// allocates nothing and takes no other lock, so a child may do it.
 static DESCRIPTORS: Mutex<Descriptors> = Mutex::new(Descriptors {
     open: Vec::new(),
@@ -125,8 +125,8 @@ impl Drop for FileLock {
     fn drop(&mut self) {
         let descriptor = self.file.as_raw_fd();
         descriptors().open.retain(|open| *open != descriptor);
-        // A child between its fork and its exec may still have a copy of the descriptor. In a
-        // forked child this unlocks `/dev/null`.
+        // The close is not enough: a child between its fork and its exec may have a copy of the
+        // descriptor. In a forked child this unlocks `/dev/null`.
         let _ = self.file.unlock();
     }
 }

@@ -19,8 +19,8 @@ impl RocksDb {
         Ok(())
     }
 
-    /// Deletes those files of a family that only have keys below `end`. No reader may need those
-    /// keys.
+    /// Deletes those files of a family, except in level 0, that have no key above `end`. No reader
+    /// may need those keys.
     pub fn drop_files_below(&self, family: Family, end: &[u8]) -> Result<()> {
         let guard = self.guard()?;
         self.opened(&guard)?
@@ -31,7 +31,8 @@ impl RocksDb {
     /// Deletes all rows of a family, from its files too.
     ///
     /// A range tombstone is not enough: an expiry filter also sees the rows below it. If an older
-    /// version of a key is put later, the filter would compute its end from a deleted newer one.
+    /// version of a key were put later, the filter would compute the end of that version from a
+    /// deleted newer one.
     pub fn clear(&self, family: Family) -> Result<()> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
@@ -73,7 +74,7 @@ impl RocksDb {
         .path(&self.path))
     }
 
-    /// The greatest key in a family's files, rows that are deleted included.
+    /// The greatest key in a family's files, including those of deleted rows.
     fn last_key_in_files(&self, family: Family) -> Result<Option<Vec<u8>>> {
         let guard = self.guard()?;
         let levels = self
@@ -103,10 +104,10 @@ impl RocksDb {
             .parent()
             .filter(|path| !path.as_os_str().is_empty());
         match sync_path(parent.unwrap_or(Path::new(".")), None) {
-            // A folder that this user may not list cannot be synced.
+            // A folder that this user cannot read cannot be synced.
             Err(e) if e.kind() != std::io::ErrorKind::PermissionDenied => {
                 let text =
-                    format!("the name of a checkpoint cannot be synced: {e}; check the disk");
+                    format!("the folder above a checkpoint cannot be synced: {e}; check the disk");
                 return Err(Error::new(ErrorKind::Io, text).path(directory));
             }
             _ => {}

@@ -64,7 +64,7 @@ impl RocksDb {
             }
             drop(found);
             if end == start {
-                // Later keys, which are found first in a memtable, have used up the limit.
+                // MultiGet reads memtables first: keys that it found there have used up the limit.
                 self.get(family, keys[start], snapshot, |value| f(start, value))?;
                 end += 1;
             }

@@ -7,8 +7,8 @@ use crate::rocks::family::Family;
 use crate::rocks::rocks_db::RocksDb;
 use rust_rocksdb::{ColumnFamilyMetaDataOptions, CompactionOptions, ErrorKind};
 
-/// A smaller family is rewritten only if it has [`MIN_FILES`] files: it would fit into a memtable,
-/// so a rewrite frees little.
+/// A family with fewer bytes is rewritten only if it has [`MIN_FILES`] files: it would fit into a
+/// memtable, so a rewrite frees little.
 const MIN_BYTES: u64 = 4 << 20;
 
 /// A family with this many files is rewritten even if it has fewer than [`MIN_BYTES`]. Rows that

@@ -17,8 +17,8 @@ const RESUMES_WITHIN: Duration = Duration::from_secs(11);
 const POLL: Duration = Duration::from_millis(20);
 
 impl RocksDb {
-    /// Writes a batch and the number of the commit in one atomic write; with `Durability::Sync` it
-    /// is on disk on return.
+    /// Writes a batch and the number of the commit in one atomic write. With `Durability::Sync` the
+    /// write is on disk on return.
     pub fn write(&self, batch: &mut Batch) -> Result<()> {
         let guard = self.guard()?;
         Failpoint::BeforeCommit.pass()?;
@@ -47,12 +47,12 @@ impl RocksDb {
 
     /// Waits until RocksDB accepts writes.
     ///
-    /// After an error of the disk it refuses them. If the disk was full, RocksDB checks every few
-    /// seconds whether there is space again, and then continues by itself. After any other error
-    /// only a new open helps.
+    /// After an error of the disk, RocksDB refuses writes. If the disk was full, RocksDB checks
+    /// every few seconds whether there is space again, and then continues by itself. After any
+    /// other error the database must be opened again.
     ///
     /// # Errors
-    /// `Io` if it still refuses writes.
+    /// `Io` if RocksDB still refuses writes.
     pub fn wait_until_writable(&self) -> Result<()> {
         let guard = self.guard()?;
         let db = self.opened(&guard)?;
@@ -88,8 +88,8 @@ impl RocksDb {
         self.commits.mark_durable(number);
     }
 
-    /// Writes the memtables of all families to files, at one sequence number; with `wait` they are
-    /// there on return.
+    /// Writes the memtables of all families to files, at one sequence number. With `wait` the files
+    /// are complete on return.
     pub fn flush(&self, wait: bool) -> Result<()> {
         let guard = self.guard()?;
         Failpoint::BeforeFlush.pass()?;

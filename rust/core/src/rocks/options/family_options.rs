@@ -63,8 +63,8 @@ pub(in crate::rocks) fn family_options(
     table.set_format_version(6);
     with_shared(|shared| table.set_block_cache(&shared.cache));
     table.set_bloom_filter(10.0, false);
-    // A row has 1.25 bytes of filter and up to 0.3 of index. They are a part of the cache:
-    // otherwise they would be memory beside it that grows with the rows.
+    // A row has 1.25 bytes of filter and up to 0.3 of index. They are stored in the cache: outside
+    // it, their memory would grow with the rows.
     table.set_cache_index_and_filter_blocks(true);
     if !options.temporary {
         // Without the pin, a get makes two more look-ups in the cache: it takes a tenth longer, and
@@ -75,8 +75,9 @@ pub(in crate::rocks) fn family_options(
         spec.kind,
         FamilyKind::KeyValue | FamilyKind::Stamped | FamilyKind::Latest
     ) {
-        // These are read more by key than in order. A third of a hit's time is the search within
-        // its block. These settings save 8 % of a hit's time and add 2 % of bytes.
+        // These families are read more by key than in order. A get of an existing key spends a
+        // third of its time on the search within a block. These settings save 8 % of that get's
+        // time and add 2 % of bytes.
         table.set_block_restart_interval(4);
         table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     }

@@ -120,7 +120,7 @@ const RESERVED: &[(&str, &str)] = &[
 /// `ResumeImpl` (`db/db_impl/db_impl.cc`, 11.12) refuses these options.
 const STOPPED: &str = "after a failed write to the log, all commits would fail until a reopen";
 
-/// RocksDB checks the unique id of a file, and the checksums of its blocks, in block-based tables.
+/// RocksDB checks a file's unique id and its blocks' checksums only in block-based tables.
 const NOT_CHECKED: &str = "an older or damaged file of another format would not be noticed";
 
 /// Returns why the option cannot be set to this value; `None` if it can.

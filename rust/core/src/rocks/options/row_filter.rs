@@ -23,15 +23,15 @@ pub trait FilterPass: Send + 'static {
     fn drops(&mut self, row_key: &[u8]) -> bool;
 }
 
-/// Sets a row filter in a family's options. It hides the filter's type, so that RocksDB calls the
-/// filter directly for every row.
+/// Sets a row filter in a family's options. Only this call is dynamic: RocksDB's call for each row
+/// is not.
 #[derive(Clone)]
 pub struct FilterSetup(Arc<SetFilter>);
 
 type SetFilter = dyn Fn(FamilyKind, &mut Options) + Send + Sync;
 
 impl FilterSetup {
-    /// Sets this filter.
+    /// Returns a setup that sets `filter`.
     pub fn new<F: RowFilter>(filter: F) -> Self {
         Self(Arc::new(move |kind, options| {
             options.set_compaction_filter_factory(PassFactory {
@@ -51,7 +51,7 @@ struct PassFactory<F> {
     kind: FamilyKind,
 }
 
-/// A pass, as RocksDB calls it.
+/// Adapts a pass to RocksDB's interface.
 struct RocksPass<P>(P);
 
 impl<F: RowFilter> CompactionFilterFactory for PassFactory<F> {

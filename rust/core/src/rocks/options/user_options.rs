@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_a_part_are_taken_in_braces() {
+    fn parts_of_an_option_are_set_in_braces() {
         for (name, value) in [
             ("max_open_files", " 77 "),
             ("dump_malloc_stats", "true"),

@@ -69,7 +69,8 @@ pub(in crate::rocks) fn lost(last: &str, durable: u64, path: &Path) -> Error {
 }
 
 impl CommitNumber {
-    /// A database without a path, in memory or temporary, has no file.
+    /// Opens the `COMMITTED` file. `path` is `None` for a database in memory or a temporary one,
+    /// which has no such file.
     pub(in crate::rocks) fn new(last: u64, path: Option<&Path>) -> Self {
         // If the file cannot be created, damage is less likely to be detected.
         let file = path.and_then(|path| {

@@ -20,13 +20,13 @@ const FULL: u8 = 1;
 const FIRST: u8 = 2;
 const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
-/// The types of recycled logs, which Holdfast never writes.
+/// The record types of recycled logs. Holdfast never writes such logs.
 const RECYCLED: [u8; 6] = [5, 6, 7, 8, 11, 131];
 
 /// Checks the current manifest and the logs of a closed database.
 ///
-/// `state` returns the number of the last commit in the other files; it is called if a log is
-/// damaged.
+/// `state` returns the number of the last commit in the other files. It is called only if a log
+/// is damaged.
 ///
 /// # Errors
 /// `StoreCorrupted` for a record that RocksDB would read forever. RocksDB reports all other damage.
@@ -76,7 +76,7 @@ pub(in crate::rocks) fn logs(path: &Path) -> Vec<PathBuf> {
     logs
 }
 
-/// The state of a walk over a database's logs, in order.
+/// The state of a walk over a manifest, or over all logs in order.
 #[derive(Default)]
 struct LogWalk {
     /// The parts of a record so far, if it has several.

@@ -34,8 +34,9 @@ impl Cells {
     /// `path` names the column in errors; `valid` has the rows whose parent is not null.
     ///
     /// # Errors
-    /// `InvalidType` if the array is not of the column's type, or a struct has other fields;
-    /// `InvalidValue` names the row of a null that the schema does not allow.
+    /// `InvalidType` if the array is not of the column's type, or a struct has other fields.
+    /// `InvalidValue` for two fields of one name, and for a null that the schema does not allow:
+    /// the message names its row.
     pub fn new(
         array: &ArrayRef,
         column: &StoredColumn,
@@ -160,8 +161,8 @@ impl CellData {
     }
 }
 
-/// Converts an array to the wanted type from another physical form: dictionary, large, view,
-/// another zone.
+/// Converts an array to the wanted type from another physical form: dictionary, large, view, fixed
+/// size, another time zone.
 fn plain(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<ArrayRef> {
     use DataType as T;
     let cast = |to: &DataType| {

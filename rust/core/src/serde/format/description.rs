@@ -9,8 +9,8 @@
 //!
 //! A code is the format string of the Arrow C data interface: `b` bool · `c s i l` signed and
 //! `C S I L` unsigned integers of 8 to 64 bits · `f g` floats · `d:P,S` decimal128 · `tdD` date32 ·
-//! `tss: tsm: tsu: tsn:` timestamps; with any time zone followed by `UTC`, since they are instants
-//! · `u` string · `z` binary · `+s +l +m` struct, list, map.
+//! `tss: tsm: tsu: tsn:` timestamps without a time zone; with any time zone, `UTC` follows, since
+//! these timestamps are instants · `u` string · `z` binary · `+s +l +m` struct, list, map.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::serde::format::ordered::take;
@@ -80,8 +80,8 @@ fn code(column: &StoredColumn) -> String {
 
 /// Returns whether two columns have the same type.
 ///
-/// The name of a timestamp's zone and the physical form do not count; whether it has a zone does.
-/// The types inside structs, lists and maps are not compared.
+/// The name of a timestamp's zone and the physical form are not compared, but whether there is a
+/// zone is. The types inside structs, lists and maps are not compared.
 pub fn same_type(left: &StoredColumn, right: &StoredColumn) -> bool {
     code(left) == code(right)
 }

@@ -85,7 +85,7 @@ fn take_cell(input: &mut &[u8], column: &StoredColumn, sink: &mut Sink) -> Resul
                     _ => {
                         return Err(Error::new(
                             ErrorKind::Serialization,
-                            format!("field {} does not begin there", column.name),
+                            format!("field {} begins with an invalid byte", column.name),
                         ));
                     }
                 }

@@ -57,8 +57,8 @@ pub fn decode<const N: usize>(mut cell: [u8; N], order: Order) -> [u8; N] {
     cell
 }
 
-/// Returns the one float that represents all floats that Spark holds equal: 0.0 for both zeros, one
-/// NaN for all.
+/// Returns the one float that represents all floats that Spark treats as equal: 0.0 for both zeros,
+/// one NaN for all NaNs.
 #[inline]
 pub fn one_of_equals(float: f64) -> f64 {
     if float.is_nan() {

@@ -180,8 +180,8 @@ fn end(bytes: usize) -> Result<i32> {
     i32::try_from(bytes).map_err(|_| {
         Error::new(
             ErrorKind::InvalidValue,
-            "a column of this batch is larger than an Arrow column can be (2 GiB); ask for fewer \
-             rows",
+            "a column of this batch is larger than an Arrow column can be (2 GiB of bytes, or 2^31 \
+             items of lists); ask for fewer rows",
         )
     })
 }

@@ -37,7 +37,7 @@ impl StoredColumn {
     /// Returns the column of an Arrow field; `path` names the field in errors.
     ///
     /// # Errors
-    /// `InvalidType` for a type that cannot be stored.
+    /// `InvalidType` for a type that cannot be stored; `InvalidValue` for two fields of one name.
     pub fn new(field: &Field, path: &str) -> Result<Self> {
         use DataType as T;
         let plain = |data_type: &DataType, shape| (data_type.clone(), shape);
@@ -77,7 +77,7 @@ impl StoredColumn {
                 let T::Struct(sides) = entries.data_type() else {
                     return Err(Error::new(
                         ErrorKind::InvalidType,
-                        format!("field {path} is a map whose entries are no struct"),
+                        format!("field {path} is a map whose entries are not a struct"),
                     ));
                 };
                 let named = |n: usize, name: &str| {
@@ -112,7 +112,7 @@ impl StoredColumn {
         for (n, field) in fields.iter().enumerate() {
             if fields[..n].iter().any(|other| other.name() == field.name()) {
                 let message = format!(
-                    "field {} is there twice; the names of fields must differ",
+                    "field {} appears twice; the names of fields must differ",
                     below(path, field.name())
                 );
                 return Err(Error::new(ErrorKind::InvalidValue, message));

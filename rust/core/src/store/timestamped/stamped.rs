@@ -10,7 +10,7 @@ pub const NO_TIMESTAMP: Timestamp = Timestamp(-1);
 pub struct Stamped<'a> {
     /// The value.
     pub value: &'a [u8],
-    /// Its timestamp; [`NO_TIMESTAMP`] if it was written by a store without them.
+    /// Its timestamp; [`NO_TIMESTAMP`] if a store without timestamps wrote it.
     pub timestamp: Timestamp,
 }
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn golden_bytes() {
+    fn bytes_never_change() {
         let row = [0, 0, 0, 0, 0, 0, 1, 2, b'v', b'w'];
         assert_eq!(
             Stamped::decode(&row),

@@ -132,7 +132,8 @@ impl TimestampedKeyValueStore {
     }
 
     /// Deletes all keys in `[from, to]`, both inclusive, `None` open; see
-    /// [`KeyValueStore::delete_range`].
+    /// [`KeyValueStore::delete_range`]. The rows of a former plain store are read and deleted one
+    /// by one.
     ///
     /// [`KeyValueStore::delete_range`]: super::key_value::KeyValueStore::delete_range
     pub fn delete_range(
@@ -259,8 +260,9 @@ impl TimestampedKeyValueStore {
         self.scan(tx, between(from, to), reverse)
     }
 
-    /// Returns a scan of the keys that start with `prefix` and, if there is an `end`, are below
-    /// `end`. A prefix of 0xFF bytes scans to the end.
+    /// Returns a scan of the keys that start with `prefix`, or, if there is an `end`, of the keys
+    /// in `[prefix, end)`. An `end` must be above `prefix`. A prefix of 0xFF bytes scans to the end
+    /// of the store.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,
@@ -290,7 +292,8 @@ impl TimestampedKeyValueStore {
     /// super::key_value::KeyValueStore::approximate_num_entries
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
         let entries = tx.approximate_rows(self.table)?;
-        // The plain table has only staged deletes, of rows that were rewritten.
+        // Staged deletes of the plain table are not counted: every write stages one, even if the
+        // plain table does not have the key.
         Ok(entries
             + self
                 .plain

@@ -47,7 +47,7 @@ pub enum Applied<'a> {
     Put(PutResult),
     /// A read; `None` for a tombstone or no version.
     Get(Option<Version<'a>>),
-    /// Counted as expired: `as_of` is before the history retention and the key's newest version.
+    /// An expired read: `as_of` is before the history and before the key's newest version.
     Expired,
 }
 
@@ -95,7 +95,7 @@ impl VersionedStore {
     /// newest, this also reads newer versions of its key.
     ///
     /// # Errors
-    /// Those of `put`. After a staged change, the transaction is poisoned: it must be rolled back.
+    /// Those of `put`. If a change is staged, the transaction is poisoned: it must be rolled back.
     pub fn apply_batch(
         &self,
         tx: &mut Transaction,
@@ -250,7 +250,7 @@ impl VersionedStore {
         })
     }
 
-    /// Reads what the rows need; `None` if there are several and the caller must split them.
+    /// Reads the stored rows that a batch needs; `None` if they are too large: the batch is split.
     fn read_stored(
         &self,
         tx: &mut Transaction,

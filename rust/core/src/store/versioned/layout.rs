@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn golden_bytes() {
+    fn bytes_never_change() {
         assert_eq!(
             row_key(b"a\x00b", 1),
             [

@@ -42,7 +42,7 @@ impl Marks {
     /// Whether no version of the key can be newer than `time`.
     #[inline]
     pub(super) fn covers(&self, part: &[u8], time: i64) -> bool {
-        // A read of the newest versions spares the access to the slot, which is a cache miss.
+        // A read of the newest version skips the access to the slot, which would be a cache miss.
         time == i64::MAX || self.slot(part).load(Ordering::Relaxed) <= time
     }
 }

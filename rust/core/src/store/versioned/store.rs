@@ -71,8 +71,8 @@ impl VersionedStore {
         self.inner.segment_interval
     }
 
-    /// Returns the greatest timestamp of an accepted write over all keys, as the transaction sees
-    /// it.
+    /// Returns the greatest timestamp of an accepted write over all keys, the writes of this
+    /// transaction included.
     pub fn stream_time(&self, tx: &Transaction) -> Option<Timestamp> {
         tx.stores[self.inner.number].stream_time.map(Timestamp)
     }

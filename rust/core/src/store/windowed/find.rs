@@ -20,8 +20,7 @@ pub(in crate::store) struct KeySpan<'a> {
     pub(in crate::store) from: i64,
     /// Last time, inclusive.
     pub(in crate::store) to: i64,
-    /// The greatest rest of the row key (`more` in `layout.rs`), inclusive: for sessions, the
-    /// latest start.
+    /// The greatest `more` of the row key (`layout.rs`), inclusive: for sessions, the latest start.
     pub(in crate::store) most: Option<[u8; TIME_BYTES]>,
 }
 

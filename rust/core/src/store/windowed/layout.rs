@@ -93,7 +93,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn golden_bytes() {
+    fn bytes_never_change() {
         assert_eq!(ordered(0), [0x80, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(
             ordered(-1),

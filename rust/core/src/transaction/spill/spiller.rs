@@ -105,7 +105,7 @@ impl Spiller {
             .directory
             .join(NEXT.fetch_add(1, Ordering::Relaxed).to_string());
         std::fs::create_dir_all(&directory)
-            .map_err(|e| io_failure("making room for uncommitted rows", &directory, &e))?;
+            .map_err(|e| io_failure("creating a folder of uncommitted rows", &directory, &e))?;
         let families: Vec<FamilySpec> = self
             .targets
             .iter()

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The fewest staged bytes between two measurements: a measurement costs as much as some puts.
+/// Limits below 8 MiB have a shorter step.
 const SHORTEST_STEP: usize = 32 << 10;
 
 impl Transaction {

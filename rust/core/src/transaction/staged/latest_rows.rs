@@ -19,7 +19,7 @@ pub(crate) struct LatestRows {
 
 impl LatestRows {
     /// Makes the `latest` row of a version: its key and the parts of its value. `None` for a key's
-    /// older versions, and for its newest staged version if the files have a newer one.
+    /// older versions, and for its newest staged version if a newer one is stored.
     pub(crate) fn of<'a>(
         &mut self,
         version: StagedRecord<'a>,

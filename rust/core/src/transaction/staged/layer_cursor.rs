@@ -17,7 +17,7 @@ pub(crate) struct LayerCursor {
     at: usize,
     low: usize,
     end: usize,
-    /// Positions whose records are in the processor's caches.
+    /// Positions whose records were read into the processor's caches.
     prefetched: Range<usize>,
 }
 

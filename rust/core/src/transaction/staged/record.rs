@@ -1,8 +1,8 @@
-//! A staged record as reads see it.
+//! A staged record in the form that reads use.
 
 use super::layer::Layer;
 
-/// A staged record as reads see it.
+/// A staged record in the form that reads use.
 #[derive(Clone, Copy)]
 pub(crate) struct StagedRecord<'a> {
     /// The key as it will be in the database.
