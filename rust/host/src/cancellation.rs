@@ -76,8 +76,8 @@ impl fmt::Debug for Cancellation {
 fn ending() -> Error {
     Error::new(
         ErrorKind::StoreClosed,
-        "this state host is ending, as its executor has ended; Spark retries the task on another \
-         one",
+        "this state host is ending, usually because its executor has ended; Spark retries the task \
+         on another one",
     )
 }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_never_ends_is_left() {
+    fn cancellation_ends_the_wait_for_work_that_never_ends() {
         let cancellation = Cancellation::default();
         let done = block_on(cancellation.or_cancelled(ready(7))).expect("not cancelled");
         assert_eq!(done, 7);

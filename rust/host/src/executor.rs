@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_differs_from_a_later_one_of_its_id() {
+    fn process_differs_from_a_later_process_of_the_same_id() {
         let this = Executor::of(std::process::id().cast_signed()).expect("this process is alive");
         assert!(this.is_alive());
         assert_eq!(this.to_string().parse(), Ok(this));

@@ -12,7 +12,7 @@
 //! | [`partition`] | a partition's database, restored to the previous epoch |
 //! | [`operator`] | what is done with the rows |
 //! | [`tables`] | what an operator's stores hold, as rows of the user's columns |
-//! | [`host`] | what a host keeps between sessions |
+//! | [`host`] | the state of a host between sessions |
 //! | [`session`] | one attempt at one partition of one epoch |
 //! | [`reader`] | reads the state from outside of its query |
 //! | [`server`], [`client`] | the two ends of a connection |

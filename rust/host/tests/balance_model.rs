@@ -11,7 +11,7 @@
 //! - A host never relieves the host that has just taken the partition.
 //! - Moves end. At the end, loads differ by at most one.
 //!
-//! `each_rule_is_needed` breaks one rule at a time and checks that the model finds it.
+//! `each_rule_is_needed` breaks one rule at a time and checks that the model finds the damage.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use holdfast_host::protocol::{
 
 const HOSTS: u8 = 3;
 const RUN: RunNumber = RunNumber(1);
-/// With more planned moves than this, hosts take a partition from each other and back.
+/// More planned moves than this mean that hosts move a partition back and forth.
 const MOVES: u8 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

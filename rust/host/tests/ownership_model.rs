@@ -18,7 +18,7 @@
 //! - A partition moves within a run only if its owner was found unreachable.
 //! - Every task ends after a few moves.
 //!
-//! `each_rule_is_needed` breaks one rule at a time and checks that the model finds it.
+//! `each_rule_is_needed` breaks one rule at a time and checks that the model finds the damage.
 
 use std::collections::HashSet;
 
@@ -190,7 +190,7 @@ impl Model {
                     then(wrong);
                 }
             }
-            // The task's own host does not answer: the task fails, or waits until it wakes.
+            // The task's own host does not answer: the task fails, or waits until the host wakes.
             Phase::Asking(host) if *host == task.home => {}
             Phase::Asking(host) => then(not_answered(state, number, *host)),
             Phase::Read(host, claims) => {
@@ -207,8 +207,8 @@ impl Model {
                         Phase::Served(*host)
                     }
                     Step::Superseded => Phase::Refused,
-                    // Only the host of its own executor redirects it; from another host it returns
-                    // first.
+                    // Only the host of the task's own executor redirects the task. From another
+                    // host, the task returns to its own host first.
                     Step::Ask(other) => {
                         acted.tasks[number].moves += 1;
                         Phase::Asking(if *host == task.home { other } else { task.home })

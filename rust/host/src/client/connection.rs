@@ -2,8 +2,9 @@
 //!
 //! A session may take any time, but a worker must not wait for a host that is stopped or whose
 //! machine is down. If nothing arrives within the session's patience, the worker sends a greeting
-//! over a second connection. A host that answers the greeting is working, also if it no longer
-//! accepts the worker. A host that does not answer within the patience is unreachable.
+//! over a second connection. A host that answers the greeting is working. A host on another machine
+//! works even if it no longer accepts the worker's key. A host that does not answer within the
+//! patience is unreachable.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 
@@ -68,10 +69,10 @@ impl Write for WatchedStream {
     }
 }
 
-/// Why a host gave no answer.
+/// Why a request to a host failed.
 #[derive(Debug)]
 pub enum ConnectionError {
-    /// The host is unreachable; the text says how that was found.
+    /// The host is unreachable; the text is the reason.
     Unreachable(String),
     /// The host answered with an error.
     Reported(Error),

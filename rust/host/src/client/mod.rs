@@ -162,7 +162,7 @@ impl Client {
             .map_err(|error| unreachable(&error.to_string()))?;
         match send_open(&mut connection, &request) {
             Ok(OpenReply::Opened(answer)) => Ok(Some((connection, answer))),
-            // An owner never names itself. So the process that has this key did not make the claim.
+            // An owner never sends a session to itself. So the process there is not the owner.
             Ok(OpenReply::Moved(next)) if next.owner.host == owner.host => {
                 Err(unreachable("another state host listens there now"))
             }

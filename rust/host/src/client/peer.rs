@@ -53,7 +53,7 @@ impl Peer {
     /// If the host refuses connections, its process has probably ended, so the attempts end after a
     /// fifth of the patience. If the host rejects the token or does not prove that it has the key,
     /// it is another host, and the attempts end at once. A host that rejects a proof counts as one
-    /// that refuses connections, because a task of the run may soon begin there.
+    /// that refuses connections: it may soon get the run's key, from a task of its own executor.
     ///
     /// # Errors
     /// As [`Peer::connect`].
@@ -135,7 +135,7 @@ impl Peer {
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidData, text))
             }
-            // A host that is ending takes no new session, like a host that does not run.
+            // A host that is ending takes no new session. It counts as a host that does not run.
             None => Err(io::Error::new(
                 io::ErrorKind::ConnectionRefused,
                 format!("the state host at {endpoint} is ending"),

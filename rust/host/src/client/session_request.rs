@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_own_host_gets_the_secret() {
+    fn only_the_host_of_the_own_executor_gets_the_secret() {
         let given = r#"{"root":"r","writer_secret":"5ec7e7"}"#;
         let mut request = SessionRequest::new(given);
         assert_eq!(request.for_own_host().expect("is JSON"), given);

@@ -73,7 +73,7 @@ fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
     }
     if deepest > MAX_DEPTH {
         return Err(ArrowError::ParseError(format!(
-            "it is {deepest} types deep, and at most {MAX_DEPTH} can be read"
+            "it is nested {deepest} levels deep, and at most {MAX_DEPTH} can be read"
         )));
     }
     text.parse()

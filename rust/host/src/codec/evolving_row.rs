@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn golden_bytes() {
+    fn stored_bytes_never_change() {
         let rows = codec(1)
             .encode(&[text(vec![Some("ecb")]), column(vec![Some(7)])], 1)
             .expect("encodes");

@@ -79,7 +79,7 @@ impl<R: Read> IpcReader<R> {
             return Ok(None);
         }
         if self.append(PREFIX as u64, &mut bytes)? == 0 {
-            return Err(damaged("its end is missing"));
+            return Err(damaged("the stream's end is missing"));
         }
         let &[0xff, 0xff, 0xff, 0xff, a, b, c, d] = bytes.as_slice() else {
             return Err(damaged("the bytes are not the start of a message"));
@@ -111,7 +111,7 @@ impl<R: Read> IpcReader<R> {
         if self.append(length, bytes)? == length {
             Ok(())
         } else {
-            Err(damaged("it ends in the middle of a message"))
+            Err(damaged("the stream ends in the middle of a message"))
         }
     }
 }
@@ -176,7 +176,7 @@ pub fn check_messages(mut bytes: &[u8]) -> Result<(), ArrowError> {
             bytes = rest;
             continue;
         }
-        let cut = || damaged("it ends in the middle of a message");
+        let cut = || damaged("the bytes end in the middle of a message");
         let (metadata, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
         let limits = VerifierOptions {
             max_tables: length / TABLE_BYTES,
@@ -186,7 +186,7 @@ pub fn check_messages(mut bytes: &[u8]) -> Result<(), ArrowError> {
         let message = root_as_message_with_opts(&limits, metadata)
             .map_err(|error| damaged(&error.to_string()))?;
         if rows_of(&message).is_some_and(|rows| rows.compression().is_some()) {
-            return Err(damaged("it is compressed"));
+            return Err(damaged("a message is compressed"));
         }
         let body = usize::try_from(message.bodyLength()).ok();
         bytes = body.and_then(|body| rest.get(body..)).ok_or_else(cut)?;
@@ -194,7 +194,7 @@ pub fn check_messages(mut bytes: &[u8]) -> Result<(), ArrowError> {
     if bytes.is_empty() {
         Ok(())
     } else {
-        Err(damaged("it ends in the middle of a message"))
+        Err(damaged("the bytes end in the middle of a message"))
     }
 }
 

@@ -96,9 +96,9 @@ mod tests {
             .expect("encoded")
     }
 
-    /// The stored format: see `row.rs`.
+    /// Pins the stored format, as in `row.rs`.
     #[test]
-    fn golden_bytes_of_a_compound_key() {
+    fn bytes_of_a_compound_key_never_change() {
         let keys = keys(vec![Some("EUR")], vec![Some(-1)]);
         let hex: String = keys
             .get(0)

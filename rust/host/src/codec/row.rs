@@ -38,7 +38,7 @@ impl RowCodec {
                 return Err(Error::new(
                     ErrorKind::InvalidType,
                     format!(
-                        "column {}: the state cannot keep values of type {}: cast or drop it",
+                        "column {}: the state cannot store values of type {}: cast or drop it",
                         field.name(),
                         field.data_type()
                     ),
@@ -176,7 +176,7 @@ mod tests {
     /// Pins the stored format. A failure after an update of Arrow is a change of the format, not a
     /// wrong test.
     #[test]
-    fn golden_bytes_of_every_kind_of_column() {
+    fn bytes_of_every_kind_of_column_never_change() {
         let columns = columns();
         let golden: [(&str, &str); 8] = [
             ("017ffffffffffffffe", "000000000000000000"),
@@ -206,7 +206,7 @@ mod tests {
 
     /// Arrow encodes strings in blocks of 8, then of 32 bytes; this one needs both.
     #[test]
-    fn golden_bytes_of_a_long_string() {
+    fn bytes_of_a_long_string_never_change() {
         let column: ArrayRef = Arc::new(StringArray::from(vec![
             "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz",
         ]));

@@ -1,4 +1,4 @@
-//! What a host counts since its start.
+//! The counters of a host since its start.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::net::metrics::{READ_SECONDS, ReadMetrics, UnusedRows};
 use crate::protocol::{Counts, OperatorName, PartitionId};
 
-/// What a host counts since its start.
+/// The counters of a host since its start.
 #[derive(Default)]
 pub struct HostCounters {
     /// Open connections.
@@ -64,12 +64,12 @@ impl HostCounters {
         rows.far_future += counts.ahead;
     }
 
-    /// Forgets the rows of a root: another one is under its path.
+    /// Forgets the rows of a root that was deleted, replaced, or restored from a backup.
     pub fn forget(&self, root: &Path) {
         self.unused.lock().retain(|(of, ..), _| of != root);
     }
 
-    /// The rows of a partition that had no result.
+    /// Returns how many rows of a partition had no result.
     pub fn unused_rows(
         &self,
         root: &Path,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_is_forgotten_has_no_rows() {
+    fn a_forgotten_root_has_no_row_counts() {
         let counters = HostCounters::default();
         let name = OperatorName::new("join").expect("a name");
         let counts = Counts {

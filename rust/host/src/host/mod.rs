@@ -1,4 +1,4 @@
-//! What a state host keeps between sessions: roots, open partitions, budgets, counts.
+//! The state of a host between sessions: roots, open partitions, budgets, counts.
 
 mod counters;
 mod metrics;
@@ -146,8 +146,8 @@ impl Host {
             .serve(request.root.as_deref(), request.local_dir.as_deref());
     }
 
-    /// Whether a session of another executor, whose worker may write this root, may name the root
-    /// and the local folder of the request.
+    /// Whether a session of another executor may use the root and the local folder that its request
+    /// names. `writable`: the root that the session's worker may write.
     pub(crate) fn serves(&self, request: &Request, writable: &WritableRoot) -> bool {
         let (root, local_dir) = (request.root.as_deref(), request.local_dir.as_deref());
         let served = root.and_then(|root| self.roots.served(root, local_dir));
@@ -166,8 +166,8 @@ impl Host {
         }
     }
 
-    /// Returns the root that the worker at the other end of a connection may write; none if its
-    /// proof is not valid there.
+    /// Returns the root that the worker at the other end of a connection may write; none if the
+    /// proof is not valid for this connection.
     pub(crate) fn proven_writer(&self, proof: &[u8], channel: &Channel) -> Option<ProvenWriter> {
         self.others.writers.proven(proof, channel)
     }
@@ -273,8 +273,8 @@ impl Host {
     /// Returns an operator that ran before this epoch, as far as this host knows.
     ///
     /// An operator in the streaming plan runs in each epoch since its first one. An operator that a
-    /// `foreachBatch` function calls ran in the epoch before if this host has opened a session of
-    /// it then. `first_epoch`: that of the request's operator.
+    /// `foreachBatch` function calls ran in the previous epoch if this host opened a session of it
+    /// in that epoch. `first_epoch`: that of the request's operator.
     pub(crate) fn ran_before(
         &self,
         root: &Root,
@@ -368,23 +368,14 @@ impl Host {
         self.log_row_counts(true);
     }
 
-    /// As [`Host::close`], but a database that is still in use at `deadline` is left to the end of
-    /// the process.
+    /// As [`Host::close`], but a database that is still in use at `deadline` stays open until the
+    /// process ends.
     pub fn close_until(&self, deadline: Instant) {
         for partition in self.partitions.remove_all() {
             if !partition.close_until(deadline) {
-                log::warn!("{partition}: its database is in use, and ends with this process");
+                log::warn!("{partition}: its database is in use, and open until this process ends");
             }
         }
         self.log_row_counts(true);
-    }
-
-    /// How many times local databases of open partitions were discarded and rebuilt from the log.
-    pub fn rebuilds(&self) -> u64 {
-        let partitions = self.partitions.all();
-        partitions
-            .iter()
-            .map(|partition| partition.rebuilds())
-            .sum()
     }
 }

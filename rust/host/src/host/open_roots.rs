@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::cancellation::Cancellation;
 use crate::root::{Root, StorageOptions};
 
-/// After this many of a query's longest pauses without a session, a host ends or closes the query's
-/// databases.
+/// A host ends, or closes a query's databases, if it has no session for this many times the query's
+/// longest pause.
 const PAUSES: u32 = 3;
 
 /// What a session may name: a root and a local folder.
@@ -26,7 +26,8 @@ pub struct OpenRoots {
     forgetting: Mutex<()>,
     /// The roots and local folders that tasks of the host's own executor have named.
     served: Mutex<HashSet<ServedPlace>>,
-    /// How long a root's query may be without a session, and when its pauses were read.
+    /// When the pauses of a root's query were read, and how long the query may be without a
+    /// session.
     pauses: Mutex<HashMap<PathBuf, (Instant, Duration)>>,
     /// Ends all requests to the roots, and other long work of the host.
     pub cancellation: Cancellation,
@@ -69,8 +70,8 @@ impl OpenRoots {
         self.roots.lock().insert(name.to_owned(), Arc::new(root));
     }
 
-    /// Returns how long a query may be without a session: `minimum`, or three of its longest
-    /// pauses if that is longer. The pauses are read again after `minimum`.
+    /// Returns how long a query may be without a session: `minimum`, or three times its longest
+    /// pause if that is longer. The pauses are read again after `minimum`.
     pub fn idle_limit(&self, root: &Root, minimum: Duration) -> Duration {
         let known = self.pauses.lock().get(root.path()).copied();
         if let Some((read_at, limit)) = known

@@ -21,7 +21,7 @@ struct OperatorCall {
     epoch: Epoch,
     id: String,
     attempts: HashSet<(PartitionId, Attempt)>,
-    /// The epoch of the call before, if it is of the same run.
+    /// The epoch of the previous call, if it was in the same run.
     before: Option<Epoch>,
 }
 
@@ -65,8 +65,8 @@ impl OperatorCalls {
     /// Checks that only one call of an operator serves an epoch, and that each task attempt opens
     /// at most one session per partition.
     ///
-    /// Two calls of one name would overwrite each other's objects. If a coalesce makes a task run
-    /// another task, too, it opens two sessions for one partition: both use the first task's
+    /// Two calls of one name would overwrite each other's objects. If a coalesce makes one task do
+    /// the work of two, the task opens two sessions for one partition, because both use its
     /// partition number. The second session would find the object that the first one staged.
     ///
     /// # Errors

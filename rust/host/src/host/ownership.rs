@@ -195,7 +195,7 @@ impl Host {
         Ok(())
     }
 
-    /// Restores the state before an epoch; returns the first epoch that is missing then.
+    /// Restores the state before an epoch; returns the first epoch that the database then lacks.
     fn prepare(
         &self,
         partition: &Arc<PartitionState>,

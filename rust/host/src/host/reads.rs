@@ -50,10 +50,11 @@ impl Reads {
         self.address.as_ref()
     }
 
-    /// Returns the token that gives the right to read one root; none if no reader reaches the host.
+    /// Returns the token that gives the right to read one root; none if the host does not listen
+    /// for readers.
     ///
-    /// It is derived from the host's own secret, so it says nothing about the token of another
-    /// root.
+    /// The token is an HMAC with the host's secret, so another root's token cannot be derived from
+    /// it.
     pub fn token(&self, root_id: &str) -> Option<String> {
         let secret = self.address.as_ref()?.token.as_bytes();
         let token = hmac::sign(
@@ -64,8 +65,8 @@ impl Reads {
         Some(digits.collect())
     }
 
-    /// Forgets a root: another one is under its path, or a backup whose next run has the number of
-    /// an earlier one.
+    /// Forgets a root that was deleted, replaced, or restored from a backup. The next run of a
+    /// restored root may have the number of an earlier run.
     pub fn forget(&self, root: &Root) {
         self.counters.forget(root.path());
         if let Some(id) = root.identity.first_id() {
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_of_a_root_that_is_forgotten_are_read_again() {
+    fn a_forgotten_root_has_no_cached_tables() {
         let reads = Reads::default();
         let operator = OperatorName::new("join").expect("a name");
         for root in ["one", "another"] {

@@ -82,7 +82,8 @@ pub struct Settings {
     pub snapshot_interval: u64,
     /// The number of newest epochs whose log is retained despite snapshots.
     pub retain_epochs: i64,
-    /// How many epochs a named follower may be behind and still hold the log back.
+    /// How many epochs a named follower may be behind before the log is removed without regard to
+    /// it.
     pub max_follower_lag: i64,
     /// Whether a recomputed epoch must have the same results.
     pub processing_guarantee: ProcessingGuarantee,

@@ -11,7 +11,7 @@ const MAGIC: [u8; 4] = *b"HFLC";
 /// The header of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkHeader {
-    /// Its full name with attempt and nonce, so that a chunk under another name is detected.
+    /// The chunk's full name, by which a chunk under a wrong name is detected.
     pub name: String,
 }
 

@@ -51,7 +51,7 @@ pub struct HeadHeader {
     pub stream_time: Option<i64>,
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
-    /// Records, in this object and its chunks.
+    /// How many records this object and its chunks have.
     pub records: u64,
     /// Full names of the chunks.
     pub chunks: Vec<String>,

@@ -14,11 +14,12 @@ use crate::protocol::{Digest, IdleTimes};
 
 /// A payload beyond this size becomes a chunk.
 pub const CHUNK_BYTES: usize = 16 << 20;
-/// Size of the batches that are compressed: enough for lz4, and little memory.
+/// Size of the batches that are compressed: large enough for lz4, and small in memory.
 const BATCH_BYTES: usize = 1 << 20;
 const MAX_RECORD: usize = 1 << 30;
 
-/// Collects records in canonical order: by store, then by key, then newest first.
+/// Collects records, which the caller pushes in canonical order: by store, then by key, then newest
+/// first.
 ///
 /// The digest depends on that order.
 pub struct RecordsWriter {

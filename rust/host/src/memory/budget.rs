@@ -1,8 +1,8 @@
 //! A memory limit that the sessions and partitions of a host share.
 //!
-//! Each holder has a share. It may use what the other shares leave, and always at least its fair
-//! part: limit / number of shares. A holder that needs more spills to disk. The total therefore
-//! stays near the limit, and a single partition may use all of it.
+//! Each holder has a share. A holder may use the memory that the other shares do not use, and
+//! always at least its fair part: limit / number of shares. A holder that needs more spills to
+//! disk. So the total stays near the limit, and a single partition may use all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_share_has_all_and_several_have_at_least_their_fair_part() {
+    fn one_share_may_use_all_and_several_at_least_their_fair_part() {
         let budget = Budget::new(100);
         let mut first = budget.share();
         assert!(!first.add(90), "there is no other share");

@@ -9,8 +9,8 @@ use crate::memory::budget::Budget;
 /// The smallest useful block cache and write buffer, in bytes.
 const MIN_SHARED: usize = 8 << 20;
 
-/// What the process takes without any state: Python, the code that has run, the stacks of its
-/// threads (`docs/design/host-memory.md`).
+/// Memory of the process without any state, in bytes: Python, the code that has run, the stacks of
+/// its threads (`docs/design/host-memory.md`).
 const PROCESS: usize = 64 << 20;
 
 /// The budgets of a host.

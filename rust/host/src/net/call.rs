@@ -14,6 +14,7 @@ use arrow_schema::Schema;
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::codec::arrow_panics::catch_panic;
+use crate::net::OTHER_VERSION;
 use crate::net::batch_stream::{BatchReceiver, SendError, encode_error, write_error};
 use crate::net::frame;
 use crate::net::message::MessageKind;
@@ -65,7 +66,7 @@ impl CallMessage {
             .and_then(|value| value.parse().ok())
             .ok_or_else(|| {
                 let text = format!(
-                    "a call says {:?} for {name}: worker and host are of different versions",
+                    "a call has {:?} as its {name}: {OTHER_VERSION}",
                     self.attribute(name)
                 );
                 Error::new(ErrorKind::InvalidState, text)
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_and_rows_arrive_also_without_each_other() {
+    fn attributes_and_rows_arrive_together_and_alone() {
         let rows =
             RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef)])
                 .expect("one column");

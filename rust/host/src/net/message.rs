@@ -41,6 +41,7 @@ use std::io::{self, Read, Write};
 use holdfast_core::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
+use crate::net::OTHER_VERSION;
 use crate::net::frame::{self, FrameHeader};
 
 /// The kind of a message: the type byte of its frame.
@@ -144,9 +145,7 @@ pub fn receive_header(stream: &mut impl Read) -> io::Result<Option<(MessageKind,
     let kind = MessageKind::from_byte(kind).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!(
-                "message type {kind} is unknown: worker and state host are of different versions"
-            ),
+            format!("message type {kind} is unknown: {OTHER_VERSION}"),
         )
     })?;
     Ok(Some((kind, length)))

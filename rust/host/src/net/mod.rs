@@ -1,4 +1,4 @@
-//! The wire between a worker and a host: frames, messages, batches, calls, encryption.
+//! The wire between a worker or a reader and a host: frames, messages, batches, calls, encryption.
 
 pub mod batch_stream;
 pub mod call;
@@ -12,3 +12,7 @@ pub mod socket;
 pub mod stored_read;
 pub mod tls;
 pub mod writer_key;
+
+/// Why a message cannot be read, and what to do. Messages have no version number.
+pub const OTHER_VERSION: &str = "its sender has another version of holdfast: install one version \
+     on the driver, on all executors and for all readers";

@@ -21,6 +21,7 @@
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use super::OTHER_VERSION;
 use super::metrics::HostMetrics;
 use crate::protocol::{Digest, Epoch, IsolationLevel, OperatorName, PartitionId};
 
@@ -124,8 +125,7 @@ pub struct ReadEpoch {
 /// `InvalidState` if reader and host are of different versions.
 pub fn parse<'a, T: Deserialize<'a>>(json: Option<&'a str>) -> Result<T> {
     serde_json::from_str(json.unwrap_or_default()).map_err(|error| {
-        let text =
-            format!("a read cannot be parsed ({error}): reader and host are of different versions");
+        let text = format!("a read cannot be parsed ({error}): {OTHER_VERSION}");
         Error::new(ErrorKind::InvalidState, text)
     })
 }
@@ -140,5 +140,8 @@ pub fn json(value: &impl Serialize) -> Result<String> {
 
 /// The error of a request or an answer that cannot be encoded.
 pub fn not_written(error: &impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Serialization, format!("a read: {error}"))
+    Error::new(
+        ErrorKind::Serialization,
+        format!("a read cannot be sent: {error}"),
+    )
 }

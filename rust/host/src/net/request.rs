@@ -71,8 +71,8 @@ impl EncodedRequest {
                 requests.push(encoded);
                 continue;
             }
-            // The average size of a key gives the count. It is a little lower, because some keys
-            // are larger.
+            // The count follows from the average size of a key. It is a little lower, because some
+            // keys are larger.
             let fitting = rows.saturating_mul(most - most / 8) / bytes;
             let each = fitting.clamp(1, rows / 2);
             let starts = (0..rows).step_by(each).rev();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn long_list_of_columns_does_not_divide_keys_further_and_further() {
+    fn long_list_of_columns_does_not_divide_keys_into_tiny_requests() {
         let keys: Vec<String> = (0..1_000).map(|n| format!("{n:020}")).collect();
         assert_eq!(divided(&"c".repeat(100_000), &keys).len(), 2);
         assert_eq!(divided("", &[]).len(), 1);

@@ -65,8 +65,8 @@ impl Endpoint {
     }
 }
 
-/// Connects to a Unix socket. The kernel lets a caller wait without a bound if the host is frozen
-/// and its queue of connections is full.
+/// Connects to a Unix socket within `timeout`. If the host is frozen and its queue of connections
+/// is full, the kernel does not limit the wait.
 fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let socket = net::socket_with(
         AddressFamily::UNIX,

@@ -9,6 +9,7 @@
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::net::OTHER_VERSION;
 use crate::net::read::{ReadEpoch, ReadTarget};
 
 /// Asks for the rows of keys of one table, in the newest final epoch. `K` is the type of the keys
@@ -59,9 +60,7 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
 /// `InvalidState` if reader and host are of different versions.
 pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     let damaged = |why: &str| {
-        let text = format!(
-            "a read of keys cannot be parsed ({why}): reader and host are of different versions"
-        );
+        let text = format!("a read of keys cannot be parsed ({why}): {OTHER_VERSION}");
         Error::new(ErrorKind::InvalidState, text)
     };
     match postcard::take_from_bytes(bytes) {

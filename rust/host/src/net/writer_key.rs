@@ -9,8 +9,8 @@
 //!
 //! The channel contains random values of both ends and the host's key, so the handshake is the
 //! challenge of both: a proof is valid on its own connection only. Each end has its own label, so
-//! that a host cannot return the worker's proof as its own. Neither a secret nor a key is ever sent
-//! to another machine. `docs/design/security.md` has the argument.
+//! that a host cannot return the worker's proof as its own. A worker or a host never sends a secret
+//! or a key to another machine. `docs/design/security.md` has the argument.
 
 use std::fmt;
 
@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::net::tls::Channel;
 
-/// Separates keys from other values that are derived with HMAC. The number is the protocol's.
+/// Separates keys from other values that are derived with HMAC. A change of the derivation needs
+/// another number.
 const KEY: &[u8] = b"holdfast writer 2 ";
 
 /// The end of a connection that makes a proof.
@@ -124,8 +125,7 @@ mod tests {
         }
     }
 
-    /// Hosts and workers of other versions must not agree by chance: a change of the derivation
-    /// needs another number in [`KEY`].
+    /// Hosts and workers whose derivations differ must have different numbers in [`KEY`].
     #[test]
     fn derivation_has_not_changed() {
         let digits = [Worker, Host].map(|end| -> String {

@@ -1,7 +1,7 @@
 //! Operators: what a session does with its rows.
 //!
-//! Each operator is a folder with the settings that a request has for it (`spec.rs`) and the work
-//! of one session. `registry.rs` lists them by kind. They share:
+//! Each operator is a folder with the settings that a request has for it (usually in `spec.rs`) and
+//! the work of one session. `registry.rs` lists the operators by kind. All operators share:
 //!
 //! - `spec.rs`, `execution.rs`, `worker.rs`: the traits of an operator's settings, of its work and
 //!   of the worker at the other end. `outcome.rs`: what a run returns.

@@ -23,7 +23,7 @@ pub struct WaitingRow {
 /// A function that takes a row's key, its time, and the row.
 type Visit<'a> = dyn FnMut(&[u8], i64, &WaitingRow) -> Result<()> + 'a;
 
-/// The waiting rows of one side. A record that cannot be read is `Serialization`.
+/// The waiting rows of one side. If a record cannot be decoded, a read fails with `Serialization`.
 pub struct WaitingRows {
     store: WindowStore,
     /// Records that this epoch changes, by time and key.
@@ -208,9 +208,8 @@ fn decode(mut record: &[u8]) -> Option<Vec<WaitingRow>> {
 mod tests {
     use super::*;
 
-    /// The bytes on disk.
     #[test]
-    fn golden_bytes() {
+    fn stored_bytes_never_change() {
         let rows = [
             WaitingRow {
                 matched: true,

@@ -1,8 +1,8 @@
 //! Which partitions move between live hosts, so that all serve about the same number.
 //!
 //! A new host takes over partitions from hosts that serve more, one at a time. A partition moves
-//! after the new host has restored it ([`super::owner_step`] with `restored`), so a move costs an
-//! epoch no restore. `tests/balance_model.rs` checks these rules.
+//! after the new host has restored it ([`super::owner_step`] with `restored`), so no epoch waits
+//! for the restore. `tests/balance_model.rs` checks these rules.
 
 /// Returns whether a host with `mine` partitions takes one over from a live host with `theirs`.
 ///
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_move_makes_loads_more_equal_or_is_not_made() {
+    fn a_partition_moves_only_if_the_loads_become_more_equal() {
         for theirs in 0..40_usize {
             for mine in 0..40_usize {
                 let after = theirs.saturating_sub(1).abs_diff(mine + 1);

@@ -47,9 +47,9 @@ pub enum ClaimStep {
     Known(RunNumber),
     /// Put a claim of this number if it is absent, then read the claims again in either case.
     Put(RunNumber),
-    /// The run is too late: Spark has committed the epoch that it is about to compute.
+    /// The run is too late: Spark has already committed the run's first epoch.
     Refused {
-        /// That epoch.
+        /// The run's first epoch.
         epoch: Epoch,
     },
 }
@@ -84,9 +84,8 @@ pub struct Fenced {
 
 /// Checks that a run is still the newest.
 ///
-/// The claims must be read *after* each put or adoption. Then either an older run's tasks cannot
-/// all succeed, or the newer run sees the older run whole, because it lists objects only after its
-/// claim.
+/// The claims must be read *after* each put or adoption. The newer run lists objects only after its
+/// claim. So either a task of the older run fails, or the newer run finds the older run whole.
 ///
 /// # Errors
 /// [`Fenced`] names the newest run.

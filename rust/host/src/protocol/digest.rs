@@ -29,7 +29,7 @@ impl Digest {
         Self(hasher.digest128().to_be_bytes())
     }
 
-    /// Returns the chain after an epoch: `self` is the chain before it, `digest` the epoch's own.
+    /// Returns the chain after an epoch. `self`: the chain before it; `digest`: the epoch's digest.
     #[must_use]
     pub fn chain(self, digest: Self) -> Self {
         let mut both = [0; 32];

@@ -9,8 +9,8 @@ pub enum IsolationLevel {
     /// Nothing: all rows are of one final epoch.
     #[default]
     ReadCommitted,
-    /// Also what the newest run has staged of the next epoch, in the partitions where it has
-    /// staged. A later attempt may compute other rows.
+    /// Also the changes that the newest run has staged so far for the next epoch. A later attempt
+    /// may compute other rows.
     ReadUncommitted,
 }
 

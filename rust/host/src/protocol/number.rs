@@ -32,8 +32,8 @@ impl RunNumber {
     /// The first run of a root.
     pub const FIRST: Self = Self(1);
 
-    /// Returns the next number. Claims leave no gap, so a newer run exists exactly if it is
-    /// claimed.
+    /// Returns the next number. Claims leave no gap, so a newer run exists if and only if the next
+    /// number is claimed.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -50,7 +50,7 @@ pub struct PartitionId(pub i32);
 #[serde(transparent)]
 pub struct Attempt(pub i64);
 
-/// How often a partition's ownership has moved within a run, from 1.
+/// Counts the claims of a partition by hosts within a run, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(pub u64);
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_epoch_has_none_before_it() {
+    fn the_first_epoch_has_no_previous_epoch() {
         assert_eq!(Epoch(0).previous(), None);
         assert_eq!(Epoch(7).previous(), Some(Epoch(6)));
         assert_eq!(Epoch(7).next(), Epoch(8));

@@ -11,7 +11,7 @@ pub enum OffsetsDifference {
     BatchTime {
         /// The batch timestamp in the plan, in epoch milliseconds.
         plan: i64,
-        /// The one in the file; none if it has none.
+        /// The batch timestamp in the file; none if the file has none.
         file: Option<i64>,
     },
     /// The file has another digest than the one that is recorded.
@@ -41,11 +41,11 @@ impl fmt::Display for OffsetsDifference {
             Self::Content {
                 recorded,
                 file: Some(file),
-            } => write!(f, "recorded is the digest {recorded}, the file has {file}"),
+            } => write!(f, "the recorded digest is {recorded}, the file has {file}"),
             Self::Content {
                 recorded,
                 file: None,
-            } => write!(f, "recorded is the digest {recorded}, the file is missing"),
+            } => write!(f, "the recorded digest is {recorded}, the file is missing"),
         }
     }
 }

@@ -28,7 +28,7 @@ pub const NEWEST_OWNERS: usize = 2;
 pub struct Term {
     /// The run.
     pub run: RunNumber,
-    /// How often the partition has moved in this run.
+    /// Counts the claims of the partition in this run.
     pub generation: Generation,
 }
 
@@ -42,8 +42,8 @@ impl Term {
         }
     }
 
-    /// Returns the next term of the same run. Generations leave no gap, so a term has ended exactly
-    /// if the next one is claimed.
+    /// Returns the next term of the same run. Generations leave no gap, so within a run a term has
+    /// ended if and only if the next one is claimed.
     #[must_use]
     pub fn next(self) -> Self {
         Self {
@@ -70,8 +70,8 @@ impl fmt::Display for HostId {
     }
 }
 
-/// A claim: which host owns a partition, and how to reach it. It holds no secret: to read it gives
-/// no right.
+/// A claim: which host owns a partition, and how to reach it. It contains no secret: reading it
+/// gives no access to the host.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// Its term; not in the content, since it is the object's name.
@@ -81,8 +81,8 @@ pub struct Owner {
     pub host: HostId,
     /// Where it listens; none for a host that only its own executor can reach.
     pub endpoint: Option<TcpEndpoint>,
-    /// The Spark application of the host's executor. Hosts of another application are expected to
-    /// end.
+    /// The Spark application of the host's executor. Hosts of another application are not asked,
+    /// because they are expected to end.
     pub application: Option<String>,
 }
 
@@ -123,8 +123,9 @@ pub enum OwnerStep<'a> {
 /// Returns the next step of the host `me` for a task of `run` in `application`.
 ///
 /// `claims`: at least the newest [`NEWEST_OWNERS`] of the partition, in any order.
-/// `is_unreachable`: whether a host did not answer. `restored`: the term that this host relieves,
-/// if it has restored the partition up to the last decided epoch; none if it relieves no host.
+/// `is_unreachable`: whether a host did not answer. `restored`: the term of the owner that this
+/// host relieves, once this host has restored the partition up to the last decided epoch; otherwise
+/// none.
 #[must_use]
 pub fn owner_step<'a>(
     claims: &'a [Owner],
@@ -150,8 +151,8 @@ pub fn owner_step<'a>(
     if newest.host == *me && newest.term.run == run {
         return OwnerStep::Held(newest.term);
     }
-    // A planned move. The terms are compared: if the partition has moved meanwhile, its owner is
-    // another host, with another load.
+    // A planned move. The terms are compared because the partition may have moved meanwhile: then
+    // its owner is another host, with another load.
     if newest.term.run == run && restored == Some(newest.term) {
         return OwnerStep::Put(next);
     }
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_owner_is_asked_and_an_unreachable_ones_partition_is_taken_over() {
+    fn a_live_owner_is_asked_and_an_unreachable_owner_is_replaced() {
         let claims = [owner(1, 1, "a")];
         assert_eq!(step(&claims, "a", 1, &[]), OwnerStep::Held(term(1, 1)));
         assert_eq!(step(&claims, "b", 1, &[]), OwnerStep::Ask(&claims[0]));
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_stalled_finds_the_higher_generation() {
+    fn a_stalled_owner_finds_the_higher_generation() {
         let claims = [owner(1, 1, "a"), owner(1, 2, "b")];
         assert_eq!(step(&claims, "a", 1, &[]), OwnerStep::Ask(&claims[1]));
         // If the newer owner is unreachable, the first one continues under a new generation.

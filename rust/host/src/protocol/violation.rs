@@ -12,7 +12,7 @@ use super::offsets_difference::OffsetsDifference;
 use super::operator::OperatorName;
 use super::violation_advice::{or_deleted, repeatable_advice, some_of, superseded_by};
 
-/// A reason to stop: continuing would break a rule of the protocol.
+/// The reason why a host stops: to continue would break a rule of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
     /// A newer run of the query has claimed its number.
@@ -60,7 +60,7 @@ pub enum Violation {
     #[error(
         "the state belongs to query {expected}, but the checkpoint beside it (query/metadata) is \
          of {}: one of the two was copied or deleted. Put the right checkpoint back, or start \
-         with a new root; nothing was touched",
+         with a new root; nothing was changed",
         .found.as_deref().map_or_else(|| "no query".to_owned(), |id| format!("query {id}"))
     )]
     OtherQuery {
@@ -85,8 +85,8 @@ pub enum Violation {
     #[error(
         "Spark works on epoch {epoch}, but its commit log does not hold epoch {previous} \
          (query/commits/{previous}): the checkpoint was changed by hand, or the query runs with \
-         asynchronous progress tracking, which Holdfast cannot work with. Restore the file, or go \
-         back with `holdfast rewind <root> --epoch N` to an epoch N whose N - 1 it holds"
+         asynchronous progress tracking, which Holdfast cannot work with. Restore the file, or \
+         rewind with `holdfast rewind <root> --epoch N`: the commit log must hold epoch N - 1"
     )]
     PreviousNotCommitted {
         /// The epoch that Spark works on.
@@ -98,8 +98,8 @@ pub enum Violation {
     /// The state is ahead of Spark by more than a lost commit explains.
     #[error(
         "operator {operator}, partition {partition}: the state is at epoch {applied}, but \
-         Spark works on epoch {epoch}: an older checkpoint was restored. Take the state back to \
-         it with `holdfast rewind <root> --epoch {epoch}`, or restore the newer checkpoint"
+         Spark works on epoch {epoch}: an older checkpoint was restored. Take the state back, too, \
+         with `holdfast rewind <root> --epoch {epoch}`, or restore the newer checkpoint"
     )]
     StateAhead {
         /// The operator.
@@ -146,7 +146,7 @@ pub enum Violation {
     #[error(
         "Spark's offsets of epoch {epoch} (query/offsets/{epoch}) have changed: {difference}. Two \
          drivers wrote the checkpoint, or it was restored from a backup. Stop the other driver, \
-         and put the checkpoint back that belongs to the state; or compute the epoch again with \
+         and restore the checkpoint that belongs to the state; or compute the epoch again with \
          `holdfast rewind <root> --epoch {epoch}`"
     )]
     OffsetsChanged {
@@ -158,8 +158,8 @@ pub enum Violation {
 
     /// A job was still running when its epoch ended.
     #[error(
-        "{object}, epoch {epoch}: the micro-batch ended before this job did, and its result is \
-         without this job: join your threads before the foreachBatch function returns"
+        "{object}, epoch {epoch}: the micro-batch ended before this job did, so the epoch's result \
+         lacks this job's changes: join your threads before the foreachBatch function returns"
     )]
     EpochEnded {
         /// The object.
@@ -174,7 +174,7 @@ pub enum Violation {
         "{object}, epoch {epoch}: Spark committed this epoch before, its output is in the sink, \
          and this run's results differ from it (changed code, or results that depend on the \
          clock, on random numbers or on row order). Start the old code once, or compute the epoch \
-         again with `holdfast rewind <root> --epoch {epoch}` if the sink may get it twice"
+         again with `holdfast rewind <root> --epoch {epoch}` if the sink may get the epoch twice"
     )]
     DecisionNotReproduced {
         /// This run's object.
@@ -195,9 +195,9 @@ pub enum Violation {
     EvaluatedInPart {
         /// The epoch.
         epoch: Epoch,
-        /// The highest run that has objects of the epoch.
+        /// The highest run that has objects of the epoch, or the one that contradicts a whole run.
         run: RunNumber,
-        /// What that run lacks, if known.
+        /// What that run lacks; empty if it contradicts a whole run.
         missing: Vec<(OperatorName, PartitionId)>,
     },
 
@@ -241,7 +241,7 @@ pub enum Violation {
     #[error(
         "epoch {epoch} was computed, since later epochs are based on it, but {lost} is missing: \
          the log was damaged. Restore it from a backup; do not rewind, because the sink would get \
-         epochs again that it has"
+         epochs that it already has"
     )]
     LogLost {
         /// The epoch.
@@ -258,9 +258,9 @@ pub enum Violation {
         object: ObjectId,
         /// The epoch.
         epoch: Epoch,
-        /// Both started from the same state.
+        /// Whether both started from the same state.
         base_same: bool,
-        /// Both had the same input.
+        /// Whether both had the same input.
         input_same: bool,
     },
 
@@ -298,7 +298,7 @@ pub enum Violation {
     /// The log lacks an object that an epoch's decision names.
     #[error(
         "{object}, epoch {epoch}: the log was damaged, log/{:020}/{}.{}.{} is missing. Restore it \
-         from a backup; do not rewind, because the sink would get epochs again that it has",
+         from a backup; do not rewind, because the sink would get epochs that it already has",
         .epoch.0, .object.operator, .object.partition, .object.run
     )]
     ObjectMissing {

@@ -4,19 +4,19 @@ use super::claim::Claim;
 use super::number::{Epoch, PartitionId};
 use super::operator::OperatorName;
 
-/// Names the newer run, and what to do.
+/// Names the newer run, and says what to do.
 pub(super) fn superseded_by(newer: &Claim) -> String {
     if newer.is_by_hand() {
         return format!(
-            "{} was run meanwhile, which is for a query that is stopped). Nothing of this run is \
-             applied; start the query again",
+            "{} was run meanwhile, but it requires that the query is stopped). No further epoch of \
+             this run is applied; start the query again",
             newer.run_id
         );
     }
     format!(
         "Spark run id {}, started in epoch {}): two drivers ran the same query, or it was \
-         restarted after `holdfast rewind` or `holdfast epoch drop`. Nothing of this run is \
-         applied; stop it and leave the newer one running",
+         restarted after `holdfast rewind` or `holdfast epoch drop`. No further epoch of this run \
+         is applied; stop it and leave the newer one running",
         newer.run_id, newer.first_epoch
     )
 }
@@ -30,7 +30,7 @@ pub(super) fn or_deleted(epoch: Epoch) -> String {
     )
 }
 
-/// The first partition of these, and how many more there are; empty if there is none.
+/// Names the first missing partition and the number of others; empty if none is missing.
 pub(super) fn some_of(missing: &[(OperatorName, PartitionId)]) -> String {
     let Some((operator, partition)) = missing.first() else {
         return String::new();

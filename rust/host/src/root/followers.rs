@@ -1,7 +1,8 @@
 //! `followers/<name>/<epoch, 20 digits>`: the first epoch whose changes a named follower needs.
 //!
-//! A follower is a stream of a table's changes in another query. It puts its next epoch, then
-//! removes its older ones. Hosts retain the log from the lowest epoch that they find.
+//! A follower is a stream of a table's changes in another query. It puts a record of its next
+//! epoch, then removes its earlier records. Hosts retain the log from the lowest epoch that they
+//! find.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -91,7 +92,7 @@ impl Followers {
                 continue;
             };
             let first = followers.entry(name).or_insert(epoch);
-            // A follower that ended between a put and the removal may need the older one.
+            // A follower that ended between the put and the removal may need the older epoch.
             *first = epoch.min(*first);
         }
         Ok(followers)
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_put_counts_also_if_it_is_of_an_earlier_epoch() {
+    fn the_last_put_counts_even_if_its_epoch_is_earlier() {
         let followers = followers();
         for epoch in [3, 9, 4] {
             followers.put(&name("billing"), Epoch(epoch)).expect("puts");

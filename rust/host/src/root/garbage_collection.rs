@@ -1,10 +1,10 @@
 //! Removes what no restore can need: old snapshots, their files, and the log before them.
 //!
 //! A host may stall after its last check, while another host takes the partition over or the query
-//! is rewound. So it first marks what it is going to remove, then checks, then removes. Neither a
-//! rewind nor a new owner's snapshot uses what is marked. The names of snapshots contain the
-//! owner's term, and those of log objects the run. So no later object has the name of a removed
-//! one.
+//! is rewound. So a host first marks what it is going to remove, then checks, then removes. Neither
+//! a rewind nor a new owner's snapshot uses what is marked. The name of a snapshot contains the
+//! owner's term, and the name of a log object contains the run. So no later object has the name of
+//! a removed one.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use super::run_claims::RunClaims;
 use super::snapshot_repository::SnapshotRepository;
 use crate::protocol::{Epoch, OperatorName, PartitionId, RunNumber};
 
-/// How much of the log remains, each a minimum.
+/// How much of the log remains.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRetention {
-    /// The number of newest epochs.
+    /// The minimum number of newest epochs.
     pub epochs: i64,
-    /// The number of newest snapshots of each partition; all later epochs remain, too.
+    /// For each partition, the log after the oldest of this many newest snapshots remains, too.
     pub snapshots: usize,
-    /// How many epochs a named follower may be behind the newest one; an epoch that it needs and
-    /// that is older is removed.
+    /// How many epochs a named follower may be behind the newest epoch. Older epochs are removed
+    /// even if the follower needs them.
     pub follower_lag: i64,
 }
 
@@ -121,8 +121,8 @@ impl GarbageCollection {
 
     /// Removes a snapshot that a restore found damaged, and the files that no other snapshot needs.
     ///
-    /// If it stayed, [`GarbageCollection::retain_newest`] would count it, and the next snapshot
-    /// would use its files, which are recognized by digest and length.
+    /// If the snapshot stayed, [`GarbageCollection::retain_newest`] would count it, and the next
+    /// snapshot would use its files, which are recognized by digest and length.
     ///
     /// # Errors
     /// As [`GarbageCollection::retain_newest`].
@@ -194,7 +194,7 @@ impl GarbageCollection {
                 }
             }
         }
-        // As late as possible: a follower may record an epoch now, then read the marks.
+        // Read as late as possible: a follower that begins after this read may lose its epoch.
         before = before.min(self.needed_by_followers(newest, retention.follower_lag)?);
         if oldest >= before {
             return Ok(0);

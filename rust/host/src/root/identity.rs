@@ -64,7 +64,7 @@ impl RootIdentity {
 
     /// Checks that checkpoint and state belong to this query.
     ///
-    /// This is done once per run, because only a manual change could make a difference later.
+    /// The check is done once per run, because later only a manual change could make it fail.
     ///
     /// Returns [`RootPresence::Another`] if the check passes, but the root is not the first one.
     /// The caller then opens the root again, because what was cached of the first root is wrong.
@@ -230,7 +230,7 @@ impl RootIdentity {
                 format!(
                     "the state in {path} belongs to query {}, not to query {query_id}: a root \
                      serves one query. Give this query a root of its own, or (if its checkpoint \
-                     was deleted) put the checkpoint back into query/; nothing was touched",
+                     was deleted) put the checkpoint back into query/; nothing was changed",
                     meta.query_id
                 ),
             ));
@@ -240,7 +240,7 @@ impl RootIdentity {
                 ErrorKind::StateMismatch,
                 format!(
                     "the state in {path} has {} partitions, the query asks for {partitions}: start \
-                     it with partitions={}, or start with another root, which is empty",
+                     it with partitions={}, or start with a new, empty root",
                     meta.partitions, meta.partitions
                 ),
             ));

@@ -1,6 +1,6 @@
 //! Checks whether the root has committed epochs that are newer than Spark's checkpoint.
 //!
-//! The local database does not suffice for this check: it may be new, or may have lost changes that
+//! The local database is not enough for this check: it may be new, or may have lost changes that
 //! were not flushed.
 
 use holdfast_core::Result;

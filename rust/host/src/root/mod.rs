@@ -6,7 +6,7 @@
 //! operators/<name>.<version>.json      its payload columns or its stores' serdes after a change
 //!                                      (`operator_catalog/`)
 //! runs/<run, 20 digits>                the run that claimed this number (`run_claims.rs`)
-//! runs/ids/<digest of the run id>      which claims come before that run's
+//! runs/ids/<digest of the run id>      the newest claim before that run's
 //! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>
 //!                                      which host serves a partition (`owners/`)
 //! readers/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>
@@ -35,8 +35,8 @@
 //! methods that need several of them.
 //!
 //! The log has a folder for each epoch. So one short listing shows what all operators have staged
-//! for the epoch, however long the log is. (To list a flat folder of 10,000 objects takes tens of
-//! milliseconds.) An old epoch is removed with its folder. The price is one more fsync per epoch.
+//! for the epoch, however long the log is. (A listing of a flat folder of 10,000 objects takes tens
+//! of milliseconds.) An old epoch is removed with its folder. The cost is one more fsync per epoch.
 //!
 //! All calls block. Objects of the protocol are never overwritten: put if absent, then read what
 //! exists. Only files of snapshots, whose names contain their digest, and files in `ahead/`, which

@@ -49,7 +49,7 @@ pub struct SnapshotId {
     pub epoch: Epoch,
     /// The chain's digest after that epoch.
     pub chain: Digest,
-    /// The term of the owner that took it. So no later owner's snapshot has the same name.
+    /// The term of the owner that took it, so no later owner's snapshot has the same name.
     pub term: Term,
 }
 
@@ -223,7 +223,7 @@ pub fn snapshot_removal(id: &SnapshotId) -> String {
     format!("{}{REMOVAL}", snapshot(id))
 }
 
-/// Parses the file name of a mark, as [`parse_snapshot`] does that of its snapshot.
+/// Parses epoch, chain and term of a removal mark's file name; none for any other file.
 pub fn parse_snapshot_removal(file: &str) -> Option<(Epoch, Digest, Term)> {
     parse_snapshot(file.strip_suffix(REMOVAL)?)
 }
@@ -243,7 +243,7 @@ pub fn snapshot_file(
     format!("{folder}/{digest}-{bytes}.{}.{}", term.run, term.generation)
 }
 
-/// Returns the name of the mark of a host of `run` that removes the log before an epoch.
+/// Returns the name of the mark of a host of `run` that is going to remove all epochs before one.
 pub fn trim(before: Epoch, run: RunNumber) -> String {
     format!("{TRIMS}/{:020}.{run}", before.0)
 }

@@ -46,9 +46,10 @@ impl RunClaims {
     /// Call it before any object is listed for the run.
     ///
     /// # Errors
-    /// `Fenced` if the run is not the newest, or begins with an epoch that Spark has committed.
+    /// `Fenced` if the run is not the newest, or begins with an epoch that Spark has committed;
+    /// `Restore` for a claim that cannot be read, `Io` if the disk fails.
     pub fn claim(&self, query_id: &str, run_id: &str, first_epoch: Epoch) -> Result<RunNumber> {
-        // Every session of every partition calls this: the lock is not held during requests.
+        // Every session of every partition calls this, so the lock is not held during requests.
         let known = self.known.lock().get(run_id).copied();
         if let Some(number) = known {
             self.fence(number)?;
@@ -87,10 +88,10 @@ impl RunClaims {
         }
     }
 
-    /// Returns whether the runs that this process knows have still claimed their numbers.
+    /// Returns whether the root still has the claims of the runs that this process knows.
     ///
     /// After a root is restored from a backup, the numbers of runs that the backup lacks are used
-    /// again. Only the newest run is checked, and only for a run that this process does not know.
+    /// again. Only the newest known run is checked, and only if `run_id` is not known.
     ///
     /// # Errors
     /// `Restore` for a claim that cannot be read, `Io` if the disk fails.
@@ -144,8 +145,8 @@ impl RunClaims {
     /// Checks that no newer run has claimed; called after every put or adoption, before it is
     /// acknowledged.
     ///
-    /// Numbers leave no gap, so a newer run exists exactly if the next number is taken. The check
-    /// takes one request, however many runs there were.
+    /// Numbers leave no gap, so a newer run exists if and only if the next number is claimed. The
+    /// check takes one request, however many runs there were.
     ///
     /// # Errors
     /// `Fenced` names the newest run.
@@ -170,7 +171,7 @@ impl RunClaims {
         numbers.max().map_or(Ok(None), |number| self.read(number))
     }
 
-    /// Returns the claims that may be the run's own, and the newest claim.
+    /// Returns all claims that may be this run's, and the newest claim.
     ///
     /// Older versions of Holdfast put no marks. A run that claimed with such a version is found
     /// only if it is the newest; then it gets a mark.
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_without_marks_are_known() {
+    fn claims_without_marks_are_found() {
         let store = Arc::new(FaultyStore::new(Fault::None));
         for (number, run_id) in [(1, "a"), (2, "b")] {
             let claim = Claim {

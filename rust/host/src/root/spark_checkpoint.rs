@@ -77,7 +77,7 @@ pub struct SparkCheckpoint {
 /// The files of Spark that were made durable.
 #[derive(Debug, Default)]
 struct Synced {
-    /// The last run and epoch whose offsets are durable.
+    /// The last run and epoch whose offsets were made durable.
     of: Option<(RunNumber, Epoch)>,
     /// The files of the sources' logs that are durable.
     sources: HashSet<String>,
@@ -129,7 +129,7 @@ impl SparkCheckpoint {
 
     /// Returns the batch time of an epoch in microseconds, from its file of the offset log.
     ///
-    /// It is the only wall clock that may change a result, because a replay reads the same value.
+    /// No other wall-clock time may change a result: only this one is the same in a replay.
     ///
     /// # Errors
     /// `Restore` if the file has no timestamp.
@@ -137,8 +137,8 @@ impl SparkCheckpoint {
         let timestamp = offsets.batch_timestamp.ok_or_else(|| {
             let place = self.objects.place(&offsets_name(epoch));
             let text = format!(
-                "Spark's checkpoint: {} has no batch timestamp, which max_ahead is measured from: \
-                 restore it from a backup",
+                "Spark's checkpoint: {} has no batch timestamp, which max_ahead and heartbeats \
+                 need: restore it from a backup",
                 place.display()
             );
             Error::new(ErrorKind::Restore, text)
@@ -194,9 +194,9 @@ impl SparkCheckpoint {
             .max())
     }
 
-    /// Makes the query's id durable. Call it before the root becomes the query's.
+    /// Makes the file with the query's id durable. Call this before the root becomes the query's.
     ///
-    /// Spark itself does not sync it. Without it Spark would start another query.
+    /// Spark does not sync the file. If the file is lost, Spark starts another query.
     ///
     /// # Errors
     /// `Io` if the file cannot be synced.
@@ -210,9 +210,9 @@ impl SparkCheckpoint {
     /// Makes the offsets of an epoch durable, and the sources' own logs, once for each run and
     /// epoch.
     ///
-    /// Spark itself does not sync them. Call it before a stage is acknowledged. A file source's
-    /// offsets only name a file of its log, which has the paths of the input. If that file is lost,
-    /// the source reads the input again, in a later epoch.
+    /// Spark does not sync these files. Call this before a stage is acknowledged. The offsets of a
+    /// file source only name a file of the source's log, which has the paths of the input. If that
+    /// file is lost, the source reads the input again, in a later epoch.
     ///
     /// # Errors
     /// `Io` if a file is missing or cannot be synced.
@@ -229,7 +229,8 @@ impl SparkCheckpoint {
         Ok(())
     }
 
-    /// Makes the files of the sources' logs durable, except those that already are. Returns all.
+    /// Makes the files of the sources' logs durable, except those that already are. Returns the
+    /// names of all of them.
     fn sync_sources(&self, durable: &HashSet<String>) -> Result<HashSet<String>> {
         let mut files = HashSet::new();
         for source in self.objects.folders(names::SPARK_SOURCES)? {

@@ -23,7 +23,7 @@ use super::spark_checkpoint::SparkCheckpoint;
 use crate::cancellation::Cancellation;
 use crate::protocol::{Digest, Epoch, OperatorName, PartitionId, RunNumber, Violation};
 
-/// An open root: one for each root and host process, shared by its threads.
+/// An open root. A host process has one for each root, and its threads share it.
 #[derive(Debug)]
 pub struct Root {
     pub(super) objects: Arc<Objects>,
@@ -47,7 +47,7 @@ pub struct Root {
     pub operators: Arc<OperatorCatalog>,
     /// `ahead/`: far-future rows.
     pub far_future: FarFutureRows,
-    /// `followers/`: the named followers, which hold the log back.
+    /// `followers/`: the named followers, for which the log remains.
     pub followers: Arc<Followers>,
     /// Removes old snapshots and epochs.
     pub garbage: GarbageCollection,
@@ -69,7 +69,7 @@ impl Root {
         )?))
     }
 
-    /// Opens a root as [`Root::open`] does, for a host: all requests end with the host.
+    /// Opens a root as [`Root::open`] does, for a host: all requests are cancelled when it ends.
     ///
     /// # Errors
     /// As [`Root::open`].
@@ -90,7 +90,7 @@ impl Root {
         self.objects.check_running()
     }
 
-    /// Opens a root that must exist, for commands whose user may have mistyped it.
+    /// Opens a root that must exist, for commands: the user may have mistyped the path.
     ///
     /// # Errors
     /// `StateMismatch` for a missing folder, and those of [`Root::open`].
@@ -179,7 +179,7 @@ impl Root {
         self.objects.violation(violation)
     }
 
-    /// Reads whether the state of a partition is further than a session of `epoch` expects.
+    /// Reads whether the root holds newer epochs of a partition than a session of `epoch` expects.
     ///
     /// # Errors
     /// As [`Lookahead::read`].
@@ -200,8 +200,8 @@ impl Root {
 
     /// Returns the default folder of this machine's databases.
     ///
-    /// It is `<root>/state`. For a root in an object store it is a folder beside this user's
-    /// sockets, which workers check to be private.
+    /// It is `<root>/state`. For a root in an object store it is below `holdfast-<uid>` in the
+    /// temporary folder. This user's sockets are there, too; workers check that it is private.
     #[must_use]
     pub fn local_dir(&self) -> PathBuf {
         if self.objects.is_local() {

@@ -24,7 +24,7 @@ impl BackgroundTask {
             .spawn(work)
         {
             Ok(running) => self.0 = Some(running),
-            Err(error) => log::warn!("unused partitions stay open for now: {error}"),
+            Err(error) => log::warn!("maintenance is skipped for now: {error}"),
         }
     }
 }
@@ -39,7 +39,7 @@ impl BackgroundTask {
 impl Drop for BackgroundTask {
     fn drop(&mut self) {
         if self.0.take().is_some_and(|running| running.join().is_err()) {
-            log::warn!("closing unused partitions panicked");
+            log::warn!("maintenance panicked");
         }
     }
 }

@@ -124,8 +124,8 @@ fn serve_peer(
     }
 }
 
-/// Receives the greeting, which gives the right to open a session or to read. A peer without one
-/// gets no information and can send only a few bytes.
+/// Receives the greeting, which gives the right to open a session or to read. A peer without a
+/// right gets only an error, and can send only a few bytes.
 fn receive_greeting(stream: &Stream, host: &Host, token: &str) -> Result<Right, SessionError> {
     let deadline = Instant::now() + GREETING;
     // The greeting is read without a buffer, because the bytes after it are for the connection's

@@ -164,8 +164,8 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
 
     /// Returns a view of a partition; none if this host cannot answer.
     ///
-    /// It cannot if a newer run has begun, or if the epoch cannot be applied. The reader then makes
-    /// a copy, which has the state or the error.
+    /// For example, the partition's database is not open, a newer run has begun, or the epoch
+    /// cannot be applied. The reader then makes a copy, and gets the state or the error from it.
     ///
     /// # Errors
     /// `InvalidValue` for a partition of a root that the reader may not read.
@@ -210,8 +210,8 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
         }
     }
 
-    /// Sends the rows of a read. It sends a batch when the next one is known, so that the last one
-    /// is marked as the last.
+    /// Sends the rows of a read. A batch is sent only after the next one is known, so that the last
+    /// one can be marked as the last.
     fn find_and_send(
         &mut self,
         open: &mut OpenView,

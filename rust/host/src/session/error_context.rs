@@ -21,8 +21,8 @@ pub fn with_context(error: Error, operator: &OperatorName, partition: PartitionI
         }
         ErrorKind::StoreCorrupted => {
             let text = format!(
-                "{about}: {error}. It is the executor's copy of the state, which the retry of the \
-                 task rebuilds: {NOTHING_LOST}"
+                "{about}: {error}. Only the executor's copy of the state is damaged, and the retry \
+                 of the task rebuilds it: {NOTHING_LOST}"
             );
             Error::new(ErrorKind::StoreCorrupted, text)
         }

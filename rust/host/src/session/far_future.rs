@@ -24,8 +24,8 @@ pub fn put_far_future_rows(
 
 /// Publishes the far-future rows of the valid head, and logs where they are.
 ///
-/// Call it once the session has staged. An attempt that adopts a head publishes its rows, because
-/// the attempt that put it may have ended before it could.
+/// Call it once the session has staged. An attempt that adopts a head publishes the head's rows,
+/// because the attempt that put the head may have ended before it published them.
 pub fn publish_far_future_rows(
     request: &Request,
     state: &PersistentState,

@@ -91,7 +91,7 @@ impl Session {
     }
 
     /// Opens a session here, or returns the owner. `writable` is the only root that the session may
-    /// have; none: any root.
+    /// use. If it is `None`, the session may use any root.
     fn open_request(
         host: &Arc<Host>,
         request: Request,
@@ -111,7 +111,7 @@ impl Session {
                 if writable
                     .is_some_and(|writable| WritableRoot::of(&root).as_ref() != Some(writable))
                 {
-                    let text = "another root is under the path of the session's root now";
+                    let text = "the path of the session's root now has another root";
                     return Err(Error::new(ErrorKind::StateMismatch, text).path(root.path()));
                 }
                 // The run is claimed before anything of the epoch is listed.
@@ -175,7 +175,7 @@ impl Session {
 
     /// Ends the input: runs the operator, sends its output, stages its changes.
     ///
-    /// `schema`: the input's columns. If the worker is gone, nothing is staged.
+    /// `schema` has the input's columns. If the worker is gone, nothing is staged.
     ///
     /// # Errors
     /// Those of the store, the worker and the protocol.

@@ -155,7 +155,7 @@ impl SessionPipeline {
         self.operator.push(batch, &self.intake)
     }
 
-    /// Returns the folder of what the session spills.
+    /// Returns the folder to which the session's rows spill.
     pub fn folder(&self) -> &Path {
         &self.intake.folder
     }
@@ -171,8 +171,8 @@ impl SessionPipeline {
 impl SessionDatabase {
     /// Discards the database if the error reports damage.
     ///
-    /// Opening a database checks only a few of its bytes. Without this a retry would open the
-    /// damaged one again.
+    /// Opening a database checks only a few of its bytes: a retry would open the damaged database
+    /// again.
     pub fn discard_if_damaged(&self, error: &Error) {
         let Self(partition, db) = self;
         if error.kind() == ErrorKind::StoreCorrupted {

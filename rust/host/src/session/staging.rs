@@ -17,7 +17,7 @@ use crate::session::state::PersistentState;
 
 /// Finds an earlier session's object with equal input and base.
 ///
-/// It is of this run, or of the newest earlier run that has such an object.
+/// The object is of this run or, if it has none, of the newest earlier run that has one.
 pub fn find_repeated(
     request: &Request,
     state: &PersistentState,

@@ -6,11 +6,11 @@ use crate::host::request::QueryEpoch;
 use crate::protocol::RunNumber;
 use crate::root::Root;
 
-/// The place of a session's state.
+/// Where a session's state is.
 pub enum SessionState {
     /// A database in a temporary folder, which is removed with the session.
     Scratch,
-    /// A root.
+    /// A partition of a query's operator. Its changes are staged in a root.
     Persistent(PersistentState),
 }
 

@@ -187,6 +187,6 @@ fn reader_that_waits_for_the_object_store_stops_no_session() {
         assert!(ended.is_ok(), "the session waits for the reader");
         reader.join().expect("no panic")
     });
-    // The session has applied epoch 0, and its own is not committed.
+    // The session has applied epoch 0. Its own epoch, 1, is not committed.
     assert_eq!(view.expect("readable"), Some(Epoch(0)));
 }

@@ -19,7 +19,7 @@ impl Model {
             let Some(record) = self.read_or_decide(state, before) else {
                 return Ok(None);
             };
-            // A host that holds the decision of another state would not apply it.
+            // A host does not apply a decision that was made on another state.
             if record.base != chain {
                 return Ok(None);
             }
@@ -61,7 +61,7 @@ impl Model {
         records.find(|record| record.rewind == rewind).cloned()
     }
 
-    /// What the objects of an epoch decide.
+    /// Decides an epoch by its objects; none for an error.
     pub(crate) fn decide(&self, state: &State, epoch: usize) -> Option<Record> {
         let in_force: Vec<&Object> = state.epochs[epoch]
             .objects
@@ -140,7 +140,7 @@ impl Model {
     }
 }
 
-/// The invariants when a session opens on a state that holds this decision of an epoch.
+/// Checks the invariants of a session that opens on a state with this decision of an epoch.
 fn check_open(state: &State, epoch: usize, record: &Record) -> Result<(), String> {
     let EpochState {
         offsets,

@@ -5,7 +5,7 @@ use holdfast_host::protocol::{
     PartitionId, RunNumber,
 };
 
-/// How many epochs are computed. The last one only opens.
+/// The number of epochs. The last one is never committed.
 pub(crate) const EPOCHS: usize = 3;
 pub(crate) const DRIVERS: usize = 2;
 pub(crate) const MAX_RUNS: u64 = 3;

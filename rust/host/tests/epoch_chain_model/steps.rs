@@ -49,14 +49,14 @@ impl Model {
                 next.drivers[d].phase = Phase::Planned;
             }),
             Phase::Planned => {
-                // The function returns early.
+                // `foreachBatch` returns early: no operator runs.
                 to(&|next| next.drivers[d].phase = Phase::Staged(None));
                 if let Some(next) = self.open(state, d)? {
                     out.push(next);
                 }
             }
             Phase::Open(base, file) => {
-                // It may read Spark's commit log before the commit, and put its object after it.
+                // It may read Spark's commit log before the commit, and put its object afterwards.
                 let committed = state.epochs[epoch].committed;
                 for (result, late) in [(1, false), (2, false), (1, true), (2, true)] {
                     let object = Object {
@@ -128,7 +128,7 @@ impl Model {
         Ok(Some(next))
     }
 
-    /// A session stages; returns the state that follows, if it is acknowledged or killed later.
+    /// Returns the state after a session has staged; none if the session may not stage.
     fn stage(&self, state: &State, d: usize, object: Object) -> Option<State> {
         let (epoch, mine) = (state.drivers[d].epoch, object.summary());
         if self.has(Rule::DecisionStands)
@@ -164,7 +164,7 @@ impl Model {
         let mut next = state.clone();
         next.epochs[epoch].objects.push(object.clone());
         next.epochs[epoch].objects.sort_unstable();
-        // Read after the put.
+        // The claims, Spark's commit and the decision are read after the put.
         next.drivers[d].phase = if self.fenced(state, d) || !self.is_in_epoch(&next, epoch, &object)
         {
             Phase::Dead
@@ -287,8 +287,8 @@ fn administrate(state: &State, out: &mut Vec<State>) {
     if is_intact && committed > 0 && all_dead {
         let mut next = state.clone();
         next.fault = Some(Fault::CommitLost);
-        // The host syncs the commit before it records: a loss of power that takes the commit takes
-        // what the host has not recorded, too.
+        // The host syncs the commit before it records a decision. So if a loss of power takes the
+        // commit, the host has not recorded its decision, which is lost, too.
         next.listed = None;
         next.epochs[committed - 1].committed = false;
         out.push(next);
@@ -311,7 +311,7 @@ fn administrate(state: &State, out: &mut Vec<State>) {
     }
     if is_intact && state.runs < MAX_RUNS {
         for epoch in 0..committed {
-            // The command checks that the state before it can be restored.
+            // The command checks that the state before the epoch can be restored.
             if state.epochs[..epoch].iter().any(|before| before.lost) {
                 continue;
             }

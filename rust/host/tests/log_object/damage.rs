@@ -1,4 +1,4 @@
-//! Objects that are cut, changed or in another one's place.
+//! Objects that are cut, changed or in the place of another object.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn another_format_version_is_named() {
 }
 
 #[test]
-fn a_chunk_is_not_a_head_nor_another_chunk() {
+fn a_chunk_is_refused_as_a_head_and_as_another_chunk() {
     let chunk = encode_chunk(
         &ChunkHeader {
             name: "log/7/a.0.1.5-aa.0".into(),

@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_in_time_give_the_same_for_any_epochs(
+    fn rows_in_time_give_the_same_result_for_any_epochs(
         (all, epochs) in rows(Just(true), 1, 60)
             .prop_flat_map(|rows| (Just(rows.clone()), cut(rows, 0))),
     ) {

@@ -346,7 +346,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_in_time_give_the_same_for_any_epochs(
+    fn rows_in_time_give_the_same_result_for_any_epochs(
         (all, epochs) in rows(any::<bool>(), 1, 60)
             .prop_map(|rows| {
                 // Rows of one key and time in two epochs would both go out.

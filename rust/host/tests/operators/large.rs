@@ -1,5 +1,5 @@
-//! Rows so large that ten thousand of them do not fit into a batch: output, and rows that come back
-//! from disk, are cut by bytes, too.
+//! Rows so large that ten thousand of them do not fit into a batch: output, and rows that are read
+//! back from disk, are also cut by bytes.
 
 use std::sync::Arc;
 

@@ -42,8 +42,8 @@ fn versioned() -> Value {
     json!({"form": "versioned", "history_retention": RETENTION})
 }
 
-/// A frame (k double, x, t): `k` is the key, and in the frame's order a payload column, too, whose
-/// bits differ between rows of one key.
+/// In a frame with the columns `k` (double), `x` and `t`, `k` is the key and also a payload column.
+/// The bits of `k` differ between the two rows, although their keys are equal.
 #[test]
 fn delete_comes_before_a_value_whatever_the_bits_of_its_key() {
     let mut request = request(&json!({"form": "timestamped"}));
@@ -72,7 +72,7 @@ fn delete_comes_before_a_value_whatever_the_bits_of_its_key() {
     }
 }
 
-/// How many versions of each key were current between two times.
+/// The times of the versions that were current between two times.
 fn versions(job: &Job, from: i64, to: i64) -> Vec<i64> {
     let mut tx = job.databases[0].begin().unwrap();
     let mut times = Vec::new();
@@ -219,7 +219,7 @@ fn the_last_row_by_order_by_wins_for_one_key_and_time() {
         let schema = Schema::new([fields, vec![Field::new("l1", DataType::Int64, true)]].concat());
         RecordBatch::try_new(Arc::new(schema), columns).unwrap()
     };
-    // By content the delete would come first, since nulls do.
+    // Without `order_by`, the delete comes first: nulls sort before values.
     let rows = columns(&[deleted(1, 5), row(1, 5, 7)], &[2, 1]);
     for table in [
         json!({"form": "key_value"}),

@@ -105,7 +105,7 @@ impl Model {
     }
 }
 
-/// Whether an attempt may have published rows of an older object, and is to replace them.
+/// Whether an attempt may have published rows of an older object, and must still replace them.
 fn is_unchecked(state: &State, slot: usize) -> bool {
     state.drivers.iter().any(|driver| {
         driver.sessions[slot].iter().any(|session| match session {

@@ -27,11 +27,11 @@
 //! - The recorded decision stays, and a task that is acknowledged is in it.
 //! - No object decides that was put after Spark's commit.
 //! - The published far-future rows are those of what is decided, unless an attempt has published
-//!   and is to list the heads again.
+//!   and must still list the heads again.
 //! - With repeatable results and whole evaluations, only the fence refuses a session.
 //!
 //! Under at-least-once the sink may have been given more than what is applied. All other invariants
-//! hold, and nothing is refused for any results.
+//! hold, and no session is refused because of its results.
 //!
 //! If only a `take` gave output to the sink and the deciding run has no object of an operator, the
 //! operator has not begun.

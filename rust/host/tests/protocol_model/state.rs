@@ -29,6 +29,7 @@ pub(crate) enum Broken {
     RecordIsOverwritten,
     /// Spark's commit is not read after a put.
     NoCommitCheck,
+    /// Spark's commit is not read before a put.
     NoCommitCheckBeforePut,
     /// An attempt publishes its own far-future rows, also if it adopts.
     PublishesOwn,
@@ -75,7 +76,7 @@ pub(crate) enum Session {
     Put(Content),
     /// As `Put`, if far-future rows are published and another attempt wrote the object.
     Adopted(Content),
-    /// Its object is valid, and it has found this run's to be the newest.
+    /// Its object is valid. The newest object that it has found is of this run.
     Publishing(Content, u8),
     /// It has published the far-future rows of this run's object.
     Published(Content, u8),
@@ -122,7 +123,7 @@ pub(crate) struct State {
     pub(crate) drivers: [Driver; RUNS],
     pub(crate) sink_has_epoch: bool,
     pub(crate) committed: bool,
-    /// A job over all partitions reached the sink.
+    /// The sink has the output of a job over all partitions.
     pub(crate) whole: bool,
     /// What whole jobs gave to the sink, by slot, as bits of contents.
     pub(crate) given: [u8; SLOTS],

@@ -23,7 +23,7 @@ fn a_root_belongs_to_one_query_with_one_partition_count() {
     refused(
         root.identity.check("q", 8, Epoch(9)),
         ErrorKind::StateMismatch,
-        &["has 4 partitions", "asks for 8", "another root"],
+        &["has 4 partitions", "asks for 8", "a new, empty root"],
     );
     fs::write(root.files().join("meta.json"), r#"{"format":9,"new":true}"#).expect("writes");
     refused(

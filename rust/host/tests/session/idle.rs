@@ -29,7 +29,7 @@ fn epoch(spark: &Spark, host: &Arc<HostState>, epoch: i64, minutes: i64) {
 #[test]
 fn host_waits_three_times_the_longest_of_the_last_pauses() {
     let limit = |minutes: &[i64]| {
-        // A new host each time: it reads the pauses again after ten minutes only.
+        // A new host each time: a host reads the pauses again only after ten minutes.
         let (spark, host) = (Spark::new(), Arc::new(HostState::new(None, None)));
         for (number, minutes) in (0..).zip(minutes) {
             epoch(&spark, &host, number, *minutes);

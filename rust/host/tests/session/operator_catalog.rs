@@ -66,7 +66,7 @@ fn operator_without_its_file_is_refused_while_its_state_exists() {
         assert!(!file.exists(), "the root stays as it is");
     };
     check(1);
-    // If the query continued without the operator, its snapshots prove that it had state.
+    // If the query continued without the operator, the operator's snapshots prove its state.
     let log = spark.path().join(format!("log/{:020}", 1));
     fs::rename(&log, spark.path().join("hidden")).unwrap();
     let snapshots = spark.path().join("snapshots/join/0");
@@ -168,7 +168,7 @@ fn column_with_an_unreadable_type_is_refused_without_changes() {
 }
 
 #[test]
-fn times_of_another_type_are_refused_by_the_users_name() {
+fn error_about_times_of_another_type_has_the_users_names() {
     let (spark, host) = (Spark::new(), Host::start());
     let task = |epoch: i64, times: &[&str]| {
         spark.begin(epoch);

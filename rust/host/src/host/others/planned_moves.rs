@@ -17,7 +17,7 @@ const RETRY_EPOCHS: i64 = 10;
 pub struct PlannedMove {
     /// The partition.
     pub key: PartitionKey,
-    /// A session that was sent to the owner.
+    /// The request of a session that was sent to the owner.
     pub request: Request,
     /// The session's root.
     pub root: Arc<Root>,
@@ -42,13 +42,13 @@ struct Moves {
 }
 
 impl PlannedMoves {
-    /// Whether a partition is being moved here.
+    /// Whether a move of a partition to this host is planned or being made.
     pub fn is_planned(&self, key: &PartitionKey) -> bool {
         self.0.lock().planned.contains(key)
     }
 
-    /// Adds a move, unless it is planned or has just failed. Returns whether the caller must start
-    /// the thread that makes the moves.
+    /// Adds a move, unless it is planned or failed in a recent epoch. Returns whether the caller
+    /// must start the thread that makes the moves.
     pub fn add(&self, planned: PlannedMove, epoch: Epoch) -> bool {
         let mut moves = self.0.lock();
         let failed = moves.failed.get(&planned.key);

@@ -15,10 +15,10 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 ///
 /// They are remembered for a while. Otherwise every task of a lost machine's partitions would wait
 /// for that machine. A host that refuses the workers of one root may serve those of another, so
-/// each root has its own.
+/// unreachable hosts are recorded for each root.
 #[derive(Default)]
 pub struct UnreachableHosts {
-    /// When each host was reported for a root, and how the failure showed.
+    /// When each host was reported for a root, and the reported reason.
     hosts: Mutex<HashMap<(PathBuf, HostId), (Instant, String)>>,
 }
 

@@ -9,8 +9,8 @@ use crate::net::tls::Channel;
 use crate::net::writer_key::{ProvingEnd, WriterKey, WriterSecret};
 use crate::protocol::RunNumber;
 
-/// The keys that give workers of other executors the right to open sessions. Tasks of this host's
-/// own executor bring their secrets.
+/// The keys that give workers of other executors the right to open sessions. Their secrets come
+/// with requests from tasks of this host's own executor.
 #[derive(Default)]
 pub struct Writers(Mutex<HashMap<WritableRoot, WritersOfRun>>);
 
@@ -53,8 +53,8 @@ impl Writers {
         }
     }
 
-    /// Returns the root that the other end of a connection may write; none if its proof is not
-    /// valid there.
+    /// Returns the root that the other end of a connection may write; none if the proof is not
+    /// valid for this connection.
     pub fn proven(&self, proof: &[u8], channel: &Channel) -> Option<ProvenWriter> {
         let roots = self.0.lock();
         roots.iter().find_map(|(root, writers)| {

@@ -1,10 +1,10 @@
-//! What distinguishes a connection from all others, at both of its ends.
+//! A value that distinguishes a connection from all others, the same at both ends.
 
 /// 32 bytes that both ends of a TLS connection derive from its handshake, and that only they know
 /// (RFC 8446, section 7.5).
 ///
-/// The handshake has fresh random values of both ends and the host's key. So every connection has
-/// other bytes, even if it is between the same two processes.
+/// The handshake has fresh random values of both ends and the host's key. So no two connections
+/// have the same bytes, even if they are between the same two processes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Channel(pub [u8; 32]);
 

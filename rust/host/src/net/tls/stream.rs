@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_a_connection_agree_on_its_channel_alone() {
+    fn only_the_two_ends_of_a_connection_share_its_channel() {
         let key = HostKey::generate().expect("a key");
         let channels = [(), ()].map(|()| {
             let ((client, host), _) = ends(&key, key.fingerprint());

@@ -7,7 +7,7 @@ use holdfast_core::{KeyValueStore, Result, Step, Transaction};
 use super::windows::Windows;
 use crate::operator::batch_size::{BATCH_BYTES, BATCH_ROWS};
 
-/// Deletes the items that nothing needs before the epoch, a batch of keys at a time.
+/// Deletes the items of windows that were over before the epoch, a batch of keys at a time.
 ///
 /// If a changed grace or retention closes or expires windows between two epochs, only this sweep
 /// deletes their items.
@@ -20,7 +20,7 @@ pub fn sweep_items(
     tx: &mut Transaction,
 ) -> Result<()> {
     let mut scan = items.range(tx, None, None, false)?;
-    // The window of the last key, and whether nothing needs its items.
+    // The window of the last key, and whether it was over.
     let (mut window, mut is_over) = (None, false);
     loop {
         let (mut keys, mut bytes) = (Vec::<Vec<u8>>::new(), 0);

@@ -44,8 +44,8 @@ pub struct StoredGroup<'a> {
 
 /// Returns the earliest time of the stored windows that exist for readers.
 ///
-/// A database that was restored with a longer retention may hold groups that had expired before,
-/// and their collected values were deleted.
+/// A database that was restored with a longer retention may hold groups that had expired before.
+/// The collected values of these groups no longer exist.
 ///
 /// # Errors
 /// Those of the store.

@@ -1,7 +1,7 @@
 //! Deduplication: the first row of each key within a time span goes out.
 //!
-//! `deduplication.rs` the work of a session · `newest_times.rs` the keys of an epoch with their
-//! newest times.
+//! `deduplication.rs` settings and the work of a session · `newest_times.rs` the keys of an epoch
+//! with their newest times.
 
 mod deduplication;
 mod newest_times;

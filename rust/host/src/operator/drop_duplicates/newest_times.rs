@@ -92,7 +92,6 @@ impl NewestTimes {
             start: Timestamp(start),
             timestamp: None,
         };
-        // Old times are deleted first: a new one may raise the stream time beyond them.
         let old = changed().filter_map(|(key, newest)| {
             let stored = newest.stored.filter(|time| *time >= oldest)?;
             Some(put(key, stored, None))

@@ -1,9 +1,9 @@
 //! Removes heartbeats and far-future rows from the input before an operator processes it.
 //!
-//! A heartbeat is a row whose `side` is null, with a time and nothing else. Once the epoch's rows
-//! are processed, the stream time of its partition is at least that time. A far-future row is dated
-//! more than `max_ahead` past its micro-batch. It is written to a file instead: otherwise it would
-//! raise the stream time so far that all history expires.
+//! A heartbeat is a row whose `side` is null, with a time and nothing else. It can advance the
+//! stream time of its partition (`session/idle_times.rs`). A far-future row is dated more than
+//! `max_ahead` past its micro-batch. It is written to a file instead: otherwise it would raise the
+//! stream time so far that all history expires.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn far_future_rows_are_set_aside_and_heartbeats_are_not_rows() {
+    fn operator_takes_neither_far_future_rows_nor_heartbeats() {
         let folder = tempfile::tempdir().expect("a folder");
         let renamed = |field: &Arc<Field>| {
             Field::clone(field).with_name(format!("{} of the user's", field.name()))

@@ -5,8 +5,9 @@
 //! `columns.rs` the columns · `layout.rs` how they are encoded · `admission.rs` heartbeats and
 //! far-future rows, which no operator processes (`far_future_file.rs`) · `batch.rs` one encoded
 //! batch · `order.rs` the order in which an epoch's rows are processed, independent of the
-//! shuffle's order · `rows.rs` the rows of a session, which spill to `sorted_run.rs` and are merged
-//! by `merge.rs` · `digest.rs` their digest.
+//! shuffle's order (`order_columns.rs` the columns that order rows of equal times) · `rows.rs` the
+//! rows of a session, which spill to `sorted_run.rs` and are merged by `merge.rs` · `digest.rs`
+//! their digest.
 
 mod admission;
 mod batch;

@@ -41,8 +41,8 @@ pub struct ForeignJoinSpec {
     pub history_retention: i64,
     /// The left payload column with the action.
     pub action: usize,
-    /// The right payload columns that are values. If all of them are null in a row, the row deletes
-    /// its key. If there are none, no row deletes.
+    /// The right payload columns that are values: a row in which all of them are null is a delete.
+    /// If there are none, no row is a delete.
     pub right_values: Vec<usize>,
     /// The result's columns.
     pub output: Vec<OutputColumn>,

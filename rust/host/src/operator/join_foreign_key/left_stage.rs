@@ -46,8 +46,8 @@ pub struct ForeignLeftSpec {
     pub how: JoinTableKind,
     /// How far back the table reaches, in microseconds.
     pub history_retention: i64,
-    /// The left payload columns that are values: a row in which all of them are null deletes. If
-    /// there are none, no row deletes.
+    /// The left payload columns that are values: a row in which all of them are null is a delete.
+    /// If there are none, no row is a delete.
     pub values: Vec<usize>,
     /// The left payload columns that are the foreign key.
     pub foreign: Vec<usize>,
@@ -173,7 +173,7 @@ impl ForeignLeft {
         changes
     }
 
-    /// Returns the row to store; none if the row of the input deletes.
+    /// Returns the row to store; none if the row of the input is a delete.
     fn value(&self, place: RowPlace) -> Option<StoredLeftRow<'_>> {
         let first = self.rows.layout.left.start;
         let deletes = self.rows.all_null(place, first, &self.spec.values);
@@ -231,8 +231,8 @@ impl ForeignLeft {
             (None, Some(ours)) => forward(Action::Join, ours),
             (Some(before), Some(ours)) => {
                 // The row with the new foreign key replaces the old result. In an inner join, a row
-                // without a foreign key has no result, so the old foreign key withdraws the old
-                // one.
+                // without a foreign key has no result, so the old result is withdrawn under the
+                // old foreign key.
                 let withdraws = ours.foreign.is_none() && self.spec.how == JoinTableKind::Inner;
                 let action = if withdraws {
                     Action::Withdraw

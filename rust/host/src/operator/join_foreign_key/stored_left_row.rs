@@ -52,9 +52,8 @@ impl<'a> StoredLeftRow<'a> {
 mod tests {
     use super::*;
 
-    /// The bytes on disk.
     #[test]
-    fn golden_bytes() {
+    fn stored_bytes_never_change() {
         let (with, without) = (
             StoredLeftRow {
                 foreign: Some(b"ab"),

@@ -24,8 +24,8 @@ pub struct JoinTableSpec {
     pub how: JoinTableKind,
     /// How far back both tables reach, in microseconds.
     pub history_retention: i64,
-    /// The left payload columns that are values: a row in which all of them are null deletes. If
-    /// there are none, no row deletes.
+    /// The left payload columns that are values: a row in which all of them are null is a delete.
+    /// If there are none, no row is a delete.
     pub left_values: Vec<usize>,
     /// The right payload columns that are values.
     pub right_values: Vec<usize>,

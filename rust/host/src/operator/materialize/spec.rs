@@ -17,8 +17,8 @@ pub struct MaterializeSpec {
     pub rows: RowsSpec,
     /// The form of the table.
     pub table: TableKind,
-    /// The left payload columns that are values: a row in which all of them are null deletes. If
-    /// there are none, no row deletes.
+    /// The left payload columns that are values: a row in which all of them are null is a delete.
+    /// If there are none, no row is a delete.
     pub values: Vec<usize>,
     /// The result's columns.
     pub output: Vec<OutputColumn>,

@@ -159,8 +159,8 @@ impl Operator for Process {
 }
 
 /// Whether an error is due to the arguments of a read. The code may catch such an error. A write
-/// that fails ends the session: it may be partly done, and a buffered write fails in a later call
-/// than its own.
+/// that fails ends the session: it may be partly done, and the worker sends buffered writes later
+/// than the code makes them.
 fn is_refused(call: &CallMessage, error: &Error) -> bool {
     let is_argument = matches!(
         error.kind(),

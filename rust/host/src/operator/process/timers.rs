@@ -33,9 +33,8 @@ fn moment(bytes: &[u8]) -> Option<i64> {
 mod tests {
     use super::*;
 
-    /// The bytes that the worker stores.
     #[test]
-    fn golden_bytes() {
+    fn time_is_decoded_from_the_bytes_that_the_worker_stores() {
         assert_eq!(moment(b"\x80\0\0\0\0\0\0\x05"), Some(5));
         assert_eq!(moment(b"\x7f\xff\xff\xff\xff\xff\xff\xff"), Some(-1));
         assert_eq!(moment(b"short"), None);

@@ -11,7 +11,7 @@ pub struct Counts {
     pub input_rows: u64,
     /// Rows of the output.
     pub output_rows: u64,
-    /// Rows of the result with both sides.
+    /// Rows of the result that have both sides.
     pub matched: u64,
     /// Rows that the operator cannot use because they have no key or no time.
     pub dropped: u64,

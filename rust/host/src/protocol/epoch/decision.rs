@@ -12,11 +12,11 @@ use crate::protocol::operator::OperatorName;
 pub enum Decision {
     /// This run decides, for all operators and partitions.
     Run(RunNumber),
-    /// The plan was evaluated in part: no run is whole, or a newer run contradicts the whole one.
+    /// The plan was evaluated in part: no run is whole, or a newer run contradicts the whole run.
     Partial {
-        /// The highest run that has objects, or the one that contradicts.
+        /// The highest run that has objects, or the one that contradicts the whole run.
         run: RunNumber,
-        /// The operators and partitions that it lacks; empty if it contradicts.
+        /// The operators and partitions that this run lacks; empty if it contradicts a whole run.
         missing: Vec<(OperatorName, PartitionId)>,
     },
     /// There are no objects: no operator was evaluated.
@@ -30,9 +30,9 @@ pub enum Decision {
 /// the epoch was evaluated in part.
 ///
 /// The reason: a run whose tasks all succeeded was whole before any newer run claimed, so every
-/// newer object reproduces it. If a newer object differs, the lower run became whole only when one
-/// of its tasks, already fenced, put the last object. No sink has that run's output. But the newer
-/// run, which was evaluated in part (`take`), may be committed.
+/// newer object reproduces it. If a newer object differs, the whole run became whole later, when
+/// one of its fenced tasks put the last object. So no sink has the output of the whole run. But the
+/// newer run may be committed, although it was evaluated only in part (`take`).
 ///
 /// `summary` reads the summary of an object; none if the object does not exist.
 ///

@@ -22,8 +22,8 @@ pub struct OpenFacts {
     /// The last epoch in the local database, if any, or a later one that the root proves to be
     /// committed.
     pub applied: Option<Epoch>,
-    /// The database's chain is that of the object that decided `applied`. True if it was not
-    /// compared.
+    /// The database's chain is that of the object that decided `applied`. True if the chains were
+    /// not compared.
     pub applied_decided: bool,
     /// Spark's commit log holds the epoch before; true for epoch 0.
     pub previous_committed: bool,
@@ -56,7 +56,7 @@ pub enum OpenStep {
     Apply {
         /// The first epoch to apply.
         from: Epoch,
-        /// The last one: the epoch before the session's.
+        /// The last epoch to apply, which is the one before the session's.
         to: Epoch,
     },
     /// Discard the local database, then start again with nothing applied. The discard is logged
@@ -107,7 +107,7 @@ pub fn open_step(facts: &OpenFacts) -> OpenStep {
             ),
         },
         Some(applied) if !facts.applied_decided => OpenStep::Rebuild {
-            reason: format!("the state holds an object of epoch {applied} that did not decide it"),
+            reason: format!("the state holds an object that did not decide its epoch, {applied}"),
         },
         Some(applied) => roll_forward(applied.next(), epoch),
     };
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_ahead_by_one_uncommitted_epoch_is_rebuilt_and_by_more_is_an_error() {
+    fn a_state_one_epoch_ahead_is_rebuilt_and_a_state_further_ahead_is_an_error() {
         assert!(matches!(
             open_step(&facts(7, Some(7))),
             OpenStep::Rebuild { .. }

@@ -32,9 +32,10 @@ pub enum StageStep {
     OffsetsChanged,
     /// Another session of the run was first, with other content.
     Mismatch {
-        /// Both started from the same state.
+        /// Whether both started from the same state.
         base_same: bool,
-        /// Both had the same input, so the operator is not repeatable; otherwise the input is not.
+        /// Whether both had the same input. If so, the operator is not repeatable; otherwise the
+        /// input is not.
         input_same: bool,
     },
 }
@@ -74,7 +75,7 @@ pub fn reproduces(older: &HeadSummary, mine: &HeadSummary) -> bool {
 pub enum ReplayStep {
     /// Its own object.
     Own,
-    /// A copy of the earlier object, so that the epoch's result does not depend on which of the two
+    /// A copy of the earlier object: then the epoch's result is the same whichever of the two
     /// decides.
     Copy,
     /// Nothing: Spark's offsets of the epoch are not those of the earlier evaluation.
@@ -86,7 +87,7 @@ pub enum ReplayStep {
 /// Compares a session's object with that of an older whole run.
 ///
 /// Under exactly-once the older run must be reproduced from the same offsets. Its records may
-/// already be in the state of some host, since its driver may have committed the epoch meanwhile.
+/// already be in a host's state, because its driver may have committed the epoch meanwhile.
 /// At-least-once copies the older object if it started from the same state and the same offsets.
 /// With other offsets the older evaluation is of other rows, so the session's own object counts.
 #[must_use]
@@ -143,11 +144,11 @@ fn counts_for(earlier: &HeadSummary, mine: &HeadSummary, guarantee: ProcessingGu
 
 /// Returns whether a session may put its object, or acknowledge it.
 ///
-/// Checked before the put and after it. Once Spark has committed an epoch, the objects that exist
-/// decide it. An object that is put later must not change the result, because another driver may
-/// have committed the epoch although its operators did not run. So the object is put only if it
-/// equals the decided result. `decided`: the epoch's decision, made without the object; read it
-/// only if Spark has committed the epoch.
+/// The caller checks this before the put and after it. Once Spark has committed an epoch, the
+/// objects that exist decide it. An object that is put later must not change the result, because
+/// another driver may have committed the epoch without running the operators. So the object is put
+/// only if it equals the decided result. `decided`: the epoch's decision, made without the object;
+/// it is needed only if Spark has committed the epoch.
 #[must_use]
 pub fn may_stage(committed: bool, decided: Option<&PartitionDecision>, staged: Digest) -> bool {
     !committed || decided.is_some_and(|decided| decided.digest == staged)
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_equal_object_is_adopted_and_another_is_not() {
+    fn an_equal_object_is_adopted_and_a_different_one_is_an_error() {
         assert_eq!(
             stage_step(None, &head("b", "d", "i"), ExactlyOnce),
             StageStep::Write
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_run_over_other_offsets_is_an_error_or_does_not_count() {
+    fn an_older_run_with_other_offsets_is_an_error_or_does_not_count() {
         let older = HeadSummary {
             offsets: Digest::of(b"other"),
             ..head("b", "d", "i")
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_stands() {
+    fn a_decided_epoch_must_be_reproduced_or_copied() {
         let mine = head("b", "d", "i");
         let decided = |base: &str, digest: &str| PartitionDecision {
             base: Digest::of(base.as_bytes()),

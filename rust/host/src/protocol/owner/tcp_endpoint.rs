@@ -1,10 +1,10 @@
-//! Where a host listens for other machines, and the key that it has.
+//! Where a host listens for other machines, and the fingerprint of its key.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The address of a host, and the key that the process there must prove to have.
+/// The address of a host, and the fingerprint of the key that the process there must have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TcpEndpoint {
     /// `name:port`.

@@ -1,11 +1,11 @@
-//! Each message names what it is about and a way out.
+//! Each message names the affected object or epoch, and what to do.
 
 use super::super::claim::Claim;
 use super::*;
 use crate::protocol::OffsetsDifference;
 
 #[test]
-fn every_message_names_the_thing_and_the_way_out() {
+fn every_message_names_what_is_affected_and_what_to_do() {
     let operator = OperatorName::new("rates").expect("a name");
     let (partition, epoch, run) = (PartitionId(3), Epoch(41), RunNumber(2));
     let object = ObjectId {

@@ -52,7 +52,7 @@ impl EpochLog {
         }
     }
 
-    /// The marks of rewinds, which the log respects.
+    /// The marks of rewinds. Objects that a rewind took back are not in force.
     pub(in crate::root) fn marks(&self) -> &RewindMarks {
         &self.marks
     }
@@ -163,7 +163,8 @@ impl EpochLog {
 
     /// Returns whether an epoch, or a later one, was in the log when a run began.
     ///
-    /// If not, no older run has a valid object of it: a run that stages it later is fenced.
+    /// If not, no older run has a valid object of the epoch: an older run that stages it later is
+    /// fenced.
     ///
     /// # Errors
     /// `Io` if the disk fails.
@@ -226,7 +227,7 @@ impl EpochLog {
         Ok(false)
     }
 
-    /// Returns whether a rewind took this epoch back and the log has nothing of it since.
+    /// Returns whether a rewind took this epoch back and the log has no newer object of it.
     ///
     /// # Errors
     /// `Restore` for a mark that cannot be read, `Io`.

@@ -17,9 +17,10 @@ impl LogTrims {
     /// Returns the mark under which a host removes an epoch; none if there is no such mark.
     /// `rewind`: the run of the newest rewind that took the epoch back, or 0.
     ///
-    /// All objects of an epoch that was taken back are of later runs than the rewind's. All other
-    /// objects of an epoch before a mark are of the mark's run or of earlier runs: the host has a
-    /// later snapshot, so the epoch was decided.
+    /// A mark of a run before the rewind's does not count: all objects in force of an epoch that
+    /// was taken back are of later runs than the rewind's. Under any other mark, all objects of the
+    /// epoch are of the mark's run or of earlier runs: the host has a later snapshot, so the epoch
+    /// was decided.
     pub fn find(&self, epoch: Epoch, rewind: RunNumber) -> Option<(Epoch, RunNumber)> {
         let mut marks = self.0.iter().copied();
         marks.find(|(before, run)| epoch < *before && rewind < *run)
@@ -43,9 +44,9 @@ impl EpochLog {
 
     /// Marks that a host of `run` is going to remove all epochs before `first`.
     ///
-    /// The caller then checks that no newer run has claimed, then removes the epochs. A rewind
-    /// claims its run, then reads the marks. So the caller is fenced, or the rewind does not use
-    /// the epochs.
+    /// After the mark, the caller checks that no newer run has claimed, then removes the epochs. A
+    /// rewind claims its run, then reads the marks. So either the caller is fenced, or the rewind
+    /// does not use the epochs.
     ///
     /// # Errors
     /// `Io` if the disk fails.
@@ -71,8 +72,8 @@ impl EpochLog {
         let is_old = move |file: &str| names::parse_run(file).is_none_or(|other| other <= run);
         old.iter()
             .try_for_each(|epoch| self.objects.remove_files(&names::epoch(*epoch), is_old))?;
-        // Nothing is left that these marks name, and no later run uses the names. So a host that
-        // put one of them and stalled removes nothing any more.
+        // Nothing that these marks name is left, and objects of later runs have other names. So a
+        // host that put one of these marks and stalled has nothing left to remove.
         let LogTrims(marks) = self.trims()?;
         let done = |(before, marked): &(Epoch, RunNumber)| *before <= first && *marked <= run;
         marks

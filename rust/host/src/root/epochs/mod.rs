@@ -1,4 +1,4 @@
-//! Work on an epoch that needs several folders of the root: it is staged, and its progress is read.
+//! Work on an epoch that uses several folders of the root: staging it, and reading its progress.
 
 mod progress;
 mod stage;

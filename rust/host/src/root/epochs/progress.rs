@@ -25,7 +25,7 @@ pub struct EpochProgress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EpochStatus {
-    /// Tasks have staged objects; no host has seen Spark's commit yet.
+    /// Tasks have staged objects; no decision is recorded yet.
     Staged,
     /// The decision is recorded.
     Decided,

@@ -28,9 +28,9 @@ impl Root {
     /// Stages a session's object, whose chunks are already put. Once this returns, the task may be
     /// acknowledged.
     ///
-    /// The run must have claimed. The order is the protocol's: compare with the epoch's decision or
-    /// with an older whole run, read Spark's commit log, put or adopt, then read the claims and
-    /// Spark's commit log again.
+    /// The run must have claimed its number. The protocol requires this order: compare with the
+    /// epoch's decision or with an older whole run, read Spark's commit log, put or adopt, then
+    /// read the claims and Spark's commit log again.
     ///
     /// # Errors
     /// - `StateMismatch` if Spark's offsets of the epoch have changed, or if an earlier evaluation
@@ -130,7 +130,8 @@ impl Root {
         }))
     }
 
-    /// Returns the decided object if it must be staged instead, under this run's name.
+    /// Returns the decided object, under this run's name, if it must be staged instead of the
+    /// session's.
     fn copy_of_decided(
         &self,
         header: &HeadHeader,
@@ -160,9 +161,10 @@ impl Root {
         }
     }
 
-    /// Returns the object of an older whole run that must be staged instead, under this run's name.
+    /// Returns the object of an older whole run, under this run's name, if it must be staged
+    /// instead of the session's.
     ///
-    /// None if there is no such run, or if this session's own object counts.
+    /// None if there is no such run, or if the session's object counts.
     fn copy_of_older(
         &self,
         header: &HeadHeader,
@@ -172,7 +174,7 @@ impl Root {
         let (epoch, object) = (header.epoch, header.id());
         let mut objects = self.log.list(None, epoch)?;
         if objects.iter().any(|other| other.run < header.run) {
-            // A rewind may have left objects that a stopped host put late.
+            // A host that was suspended during a rewind may have put objects late.
             objects = self.log.files_in_force(epoch)?.heads;
         }
         let Some(older) = protocol::older_whole(&objects, partitions, header.run) else {

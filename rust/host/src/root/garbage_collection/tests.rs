@@ -1,4 +1,4 @@
-//! Concurrent hosts, and the requests that a collection costs.
+//! Collections beside concurrent hosts, and the requests that a collection sends.
 
 use std::collections::HashMap;
 use std::fs;
@@ -81,7 +81,7 @@ fn put(root: &Root, partition: i32, epoch: i64) -> String {
 }
 
 #[test]
-fn a_host_that_stalls_during_collection_leaves_the_next_owners_snapshot_alone() {
+fn a_host_that_stalls_does_not_remove_files_of_the_next_owners_snapshot() {
     let (objects, root, run) = root();
     let term = acquire(&root, run);
     (1..4).for_each(|epoch| drop(put(&root, 0, epoch)));
@@ -167,7 +167,7 @@ fn a_later_snapshot_from_before_a_rewind_does_not_count() {
 }
 
 #[test]
-fn a_log_that_cannot_be_trimmed_costs_one_request() {
+fn the_check_of_a_log_that_cannot_be_trimmed_takes_one_request() {
     const PARTITIONS: i32 = 8;
     let (objects, root, run) = root();
     let stage = |epoch: i64| {
@@ -217,7 +217,7 @@ fn a_log_that_cannot_be_trimmed_costs_one_request() {
 }
 
 #[test]
-fn a_follower_holds_the_log_back_until_its_lag_is_too_long() {
+fn the_log_remains_for_a_follower_until_its_lag_is_too_long() {
     let (_, root, run) = root();
     for epoch in 0..20 {
         let name = format!("{}/join.0.{run}", names::epoch(Epoch(epoch)));
@@ -244,7 +244,7 @@ fn a_follower_holds_the_log_back_until_its_lag_is_too_long() {
     assert_eq!(trim(), Some(9));
     follower("slow", 12);
     assert_eq!(trim(), Some(12));
-    // It is ahead of what remains in any case, for example after a rewind.
+    // The follower's epoch is later than those that remain anyway, for example after a rewind.
     follower("slow", 30);
     assert_eq!(trim(), Some(14));
 }

@@ -27,7 +27,8 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// machine.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A value is a secret if the name of its option contains one of these words.
+/// A value is a secret if the name of its option contains one of these words and does not end with
+/// `_id`.
 const SECRET: [&str; 6] = ["key", "secret", "token", "password", "sas", "credential"];
 
 /// Options of an object store, by the names of the `object_store` crate (`region`, `endpoint`,
@@ -47,7 +48,7 @@ impl fmt::Debug for StorageOptions {
 impl StorageOptions {
     /// Replaces all secrets of these options in a text.
     pub fn hide(&self, text: String) -> String {
-        // The id of a key is not secret, and may well be a word of the message.
+        // The id of a key is not secret, and may also occur in the message for another reason.
         let is_secret = |name: &str| {
             let name = name.to_ascii_lowercase();
             !name.ends_with("_id") && SECRET.iter().any(|part| name.contains(part))

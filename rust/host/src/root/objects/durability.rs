@@ -1,4 +1,4 @@
-//! Syncs of files and names on a local disk that the object store client does not make.
+//! Syncs files and names on a local disk where the object store client does not.
 
 use holdfast_core::Result;
 
@@ -6,7 +6,7 @@ use super::durable_folders;
 use super::storage::Objects;
 
 impl Objects {
-    /// Makes another process's file durable, with its name.
+    /// Makes another process's file and its name durable.
     pub fn sync(&self, name: &str) -> Result<()> {
         if self.is_local() {
             durable_folders::sync(&self.place(name))?;

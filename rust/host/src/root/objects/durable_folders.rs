@@ -16,7 +16,7 @@ use super::errors;
 #[derive(Debug, Default)]
 pub struct DurableFolders(Mutex<HashMap<PathBuf, FolderIdentity>>);
 
-/// Inode and birth time: a folder that was removed and made again has others.
+/// Inode and birth time: they differ for a folder that was removed and made again.
 type FolderIdentity = (u64, Option<SystemTime>);
 
 impl DurableFolders {

@@ -14,7 +14,7 @@ pub fn remote(doing: &str, place: &Path, error: &object_store::Error) -> Error {
         StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => (
             ErrorKind::Io,
             "The credentials (storage_options, or the environment of driver and executors) must \
-             allow to read, write, list and delete below the root",
+             allow reads, writes, listings and deletions below the root",
         ),
         StoreError::NotFound { .. } => (
             ErrorKind::Io,
@@ -26,13 +26,14 @@ pub fn remote(doing: &str, place: &Path, error: &object_store::Error) -> Error {
         ),
         _ => (
             ErrorKind::Io,
-            "The store did not answer, or answered wrongly, also when the request was repeated. \
-             Check that driver and executors reach it (endpoint, region, network, its own state); \
-             the task may be retried then, and the query started again: nothing that was committed \
+            "The store did not answer, or its answer was wrong, even after retries. Check that \
+             driver and executors can connect to it (endpoint, region, network) and that it works; \
+             then the task may be retried, and the query started again: nothing that was committed \
              is lost",
         ),
     };
-    // The innermost cause says most: "error sending request" hides that the connection was refused.
+    // The innermost cause is the most precise: "error sending request" hides that the connection
+    // was refused.
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;
@@ -64,7 +65,7 @@ pub fn local(doing: &str, path: &Path, error: &object_store::Error) -> Error {
     )
 }
 
-/// Advice for a process that may open no more files; none for another error.
+/// Returns advice for a process that may open no more files; none for another error.
 pub fn open_files(error: &io::Error) -> Option<&'static str> {
     let errors = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     let is_limit = error
@@ -72,7 +73,7 @@ pub fn open_files(error: &io::Error) -> Option<&'static str> {
         .is_some_and(|error| errors.contains(&error));
     is_limit.then_some(
         "Raise the limit of open files for the executors (ulimit -n; containers and services have \
-         their own), or serve fewer partitions an executor",
+         their own limits), or serve fewer partitions per executor",
     )
 }
 
@@ -81,7 +82,7 @@ pub fn os(doing: &str, path: &Path, error: &io::Error) -> Error {
     use io::ErrorKind as Os;
     let advice = open_files(error).unwrap_or(match error.kind() {
         Os::StorageFull | Os::QuotaExceeded | Os::FileTooLarge => {
-            "Free space there (or raise the quota); the task may be retried then, and the query \
+            "Free space there (or raise the quota); then the task may be retried, and the query \
              started again: nothing that was committed is lost"
         }
         Os::PermissionDenied | Os::ReadOnlyFilesystem => {
@@ -148,7 +149,7 @@ mod tests {
                     source: source(),
                 },
                 ErrorKind::Io,
-                "must allow to read, write",
+                "must allow reads, writes",
             ),
             (
                 object_store::Error::NotFound {

@@ -59,8 +59,8 @@ impl RootLocation {
                     ("az", true) => Service::Azure,
                     _ => {
                         let text = format!(
-                            "root {root}: such an address is not supported. Give a path, s3://, \
-                             gs:// or az://"
+                            "root {root}: such an address is not supported. Give a path, or an \
+                             address with s3://, gs:// or az://"
                         );
                         return Err(Error::new(ErrorKind::UnsupportedOperation, text));
                     }
@@ -107,7 +107,7 @@ impl BucketAddress {
     }
 }
 
-/// Writes the address as the user gave it, without a trailing slash.
+/// Writes the address without a trailing slash, and always with `s3://` for `s3a://`.
 impl fmt::Display for BucketAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.service {

@@ -1,4 +1,4 @@
-//! Put if absent: the one write that the protocol is built on.
+//! Put if absent, the write on which the protocol is based.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -32,9 +32,9 @@ pub enum PutOutcome {
 impl Objects {
     /// Puts an object if it is absent.
     ///
-    /// "Already exists" proves nothing by itself: an earlier attempt of the same put may have made
-    /// the object. So the existing content is read and compared. The same is done after an answer
-    /// of the object store was lost.
+    /// "Already exists" does not prove that another process made the object: an earlier attempt of
+    /// the same put may have made it. So the existing content is read and compared. The same is
+    /// done if an answer of the object store was lost.
     ///
     /// # Errors
     /// `Io` if the disk or the store fails. The object may exist nevertheless, or appear later.
@@ -70,7 +70,7 @@ impl Objects {
             ErrorKind::Io,
             format!(
                 "cannot write {}: it exists when it is written and is missing when it is read, \
-                 {ATTEMPTS} times. Stop what removes files from the state's root",
+                 {ATTEMPTS} times. Stop the process that removes files from the state's root",
                 self.place(name).display()
             ),
         ))
@@ -88,7 +88,7 @@ impl Objects {
         }
         let place = self.place(name);
         let top = name.split('/').next().unwrap_or(name);
-        // Until its mode is set, the folder's mode protects the object.
+        // The folder's mode protects the object until the object's mode is set.
         self.make_private(&self.place(top))?;
         let put = self.put_absent(name, bytes)?;
         fs::set_permissions(&place, Permissions::from_mode(0o600))
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_put_that_exists_but_cannot_be_read_is_repeated() {
+    fn a_put_is_repeated_if_the_existing_object_cannot_be_read() {
         let objects = over(Fault::ExistsFalsely(2));
         assert_eq!(
             objects.put_absent("a", b"1").expect("puts at last"),

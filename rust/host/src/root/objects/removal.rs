@@ -99,7 +99,7 @@ impl Objects {
         let remove = async { objects.delete(&Name::from(name)).await };
         self.found("remove", name, self.wait(remove)?).map(|_| ())
     }
-    /// Like [`Objects::remove`], and a loss of power does not bring the object back.
+    /// As [`Objects::remove`]; the object does not reappear after a loss of power.
     pub fn remove_durably(&self, name: &str) -> Result<()> {
         self.remove(name)?;
         // The folder is synced even if the object was missing: its earlier removal may not have
@@ -122,8 +122,8 @@ fn remove_files(folder: &Path, wanted: &impl Fn(&str) -> bool) -> io::Result<()>
         }
         let file = entry.file_name();
         let file = file.to_string_lossy();
-        // The name of an unfinished put's part is that of its object, then `#` and a number. A
-        // listing of objects does not show it.
+        // A part of an unfinished put has the object's name, then `#` and a number. A listing of
+        // objects does not show it.
         if wanted(file.split('#').next().unwrap_or(&file)) {
             unless_missing(fs::remove_file(entry.path()))?;
         }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_removal_leaves_other_files_and_no_empty_folder() {
+    fn a_removal_keeps_other_files_and_leaves_no_empty_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = |name: &str| folder.path().join(name);
         let location = RootLocation::Local(folder.path().to_owned());

@@ -7,7 +7,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
-/// The runtime and the id of the process that made it: a forked child does not have its threads.
+/// The runtime and the id of the process that made it: a forked child lacks the runtime's threads.
 static RUNTIME: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
 
 /// Runs a future to its end on this thread.

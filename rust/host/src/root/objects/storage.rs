@@ -24,8 +24,8 @@ use crate::protocol::Violation;
 
 /// The objects in a folder, or below a prefix of a bucket.
 ///
-/// Calls fail with `Io` if the disk or the object store fails, and with
-/// `UnsupportedOperation` for an operation that the object store does not have.
+/// Calls fail with `Io` if the disk or the object store fails, with `UnsupportedOperation` for an
+/// operation that the object store does not have, and with `StoreClosed` if the host is ending.
 #[derive(Debug)]
 pub struct Objects {
     client: RwLock<StoreClient>,
@@ -33,11 +33,11 @@ pub struct Objects {
     path: PathBuf,
     /// None for a folder.
     address: Option<BucketAddress>,
-    /// In a folder this code must fsync; an object store's put is durable by itself.
+    /// In a folder this code must fsync; a put into an object store is durable without it.
     local: bool,
     /// Folders whose own names this process has synced, up to the root's.
     pub(super) durable_folders: DurableFolders,
-    /// Ends all requests of a host that must end.
+    /// Cancels all requests when the host ends.
     cancellation: Cancellation,
 }
 
@@ -51,8 +51,8 @@ struct StoreClient {
 impl Objects {
     /// Opens a folder, or a prefix of a bucket.
     ///
-    /// Creates a missing folder; sends no request to a bucket. All writes are durable; in a folder,
-    /// the folders above them are too.
+    /// Creates a missing folder; sends no request to a bucket. All writes are durable. On a local
+    /// disk, the names of the folders above them are durable, too.
     ///
     /// # Errors
     /// `InvalidValue` for options that the store does not have, `Io` for a folder that cannot be
@@ -118,7 +118,7 @@ impl Objects {
         }
     }
 
-    /// Lets all requests end with a host.
+    /// Makes the end of a host cancel all requests.
     pub fn under(self, cancellation: Cancellation) -> Self {
         Self {
             cancellation,
@@ -134,7 +134,7 @@ impl Objects {
         self.cancellation.check()
     }
 
-    /// Waits for a request on this thread, until the host ends at the latest.
+    /// Waits for a request on this thread, at most until the host ends.
     ///
     /// So a file that blocks its reader (a FIFO, a file system that hangs) does not block the end
     /// of the host.

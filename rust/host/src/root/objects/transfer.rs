@@ -17,7 +17,7 @@ const PART: u64 = 8 << 20;
 /// Parts that are uploaded at the same time, while the next one is read.
 const PARTS: usize = 3;
 
-/// Bytes that are read at once of a file on a local disk.
+/// Bytes that one read of a file on a local disk gets.
 const CHUNK: usize = 256 << 10;
 
 impl Objects {
@@ -77,7 +77,7 @@ impl Objects {
                 {
                     Ok(part) => part,
                     Err(error) => {
-                        // Parts that stay do no harm, but they are billed.
+                        // Parts that remain do no harm, but they are billed.
                         if let Err(left) = upload.abort().await {
                             log::warn!(
                                 "{}: the parts of an upload that failed were left behind: {left}",

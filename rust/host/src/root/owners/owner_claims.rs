@@ -26,13 +26,13 @@ pub struct OwnershipRequest<'a> {
     pub operator: &'a OperatorName,
     /// The partition.
     pub partition: PartitionId,
-    /// The run of the task; its claim is visible.
+    /// The run of the task; it has claimed its number.
     pub run: RunNumber,
     /// The requesting host as its claim would name it; its term is ignored.
     pub host: &'a Owner,
     /// Hosts that could not be reached, each with the reason.
     pub unreachable: &'a HashMap<HostId, String>,
-    /// The term of a live owner that the host relieves, after it has restored the partition.
+    /// The term of a live owner that the host relieves, because it has restored the partition.
     pub restored: Option<Term>,
 }
 
@@ -64,7 +64,8 @@ impl OwnerClaims {
         }
     }
 
-    /// Finds the owner of a partition; claims the partition if it has no reachable owner.
+    /// Finds the owner of a partition; claims the partition if it has no reachable owner, or if the
+    /// host relieves the owner.
     ///
     /// # Errors
     /// `Fenced` if a newer run owns it, `Restore` for a claim that cannot be read, `Io` if
@@ -132,8 +133,8 @@ impl OwnerClaims {
         Ok(newest.transpose()?.flatten())
     }
 
-    /// Returns the term in which this process owned a partition in a run when it last asked. Sends
-    /// no request.
+    /// Returns the term in which this process owned a partition in a run when it last checked.
+    /// Sends no request.
     pub fn last_held(
         &self,
         operator: &OperatorName,
@@ -232,9 +233,9 @@ impl OwnerClaims {
                      {owner:?}: {why}"
                 );
             }
-            None => log::info!("operator {operator}, partition {partition}: taken for {term}"),
+            None => log::info!("operator {operator}, partition {partition}: claimed for {term}"),
         }
-        // Earlier owners in this run check for later claims to detect that their terms have ended.
+        // Earlier owners in this run detect the end of their terms by later claims of the run.
         // Claims of earlier runs are no longer needed.
         let old = before
             .iter()

@@ -1,8 +1,8 @@
 //! `readers/<operator>/<partition>/<run>.<generation>`: where a reader finds the host of a
 //! partition.
 //!
-//! The host that owns a partition in a term puts the file once. Its token gives the right to read,
-//! and not to open a session.
+//! The host that owns a partition in a term puts the file once. The token in it permits reads, but
+//! no sessions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ impl ReaderAddresses {
 
     /// Puts the address of the host that owns a partition in a term, once, and removes older ones.
     ///
-    /// `now`: the present time. During the pause after a failure it does nothing and succeeds.
+    /// `now`: the current time. During the pause after a failure the call succeeds without a put.
     ///
     /// # Errors
     /// `Io` if the disk fails.
@@ -119,7 +119,7 @@ impl ReaderAddresses {
             let mut pause = self.pause.lock();
             match &mut *pause {
                 Some(pause) if now < pause.until => return Ok(()),
-                // One session tries, and the others wait for its result.
+                // One session tries. The others still pause, and do not wait for its result.
                 Some(pause) => pause.until = now + pause.length,
                 None => {}
             }
@@ -127,7 +127,7 @@ impl ReaderAddresses {
         };
         let tried = Instant::now();
         let put = self.put(operator, partition, term, address);
-        // The partitions of a host fail at the same time, which is one failure.
+        // Concurrent failures of several partitions count as one.
         let failed = put.is_err();
         *self.pause.lock() = failed.then(|| PublicationPause::after(before, now + tried.elapsed()));
         if !failed {
@@ -248,7 +248,7 @@ mod tests {
     use crate::root::testing::{Fault, FaultyStore};
 
     #[test]
-    fn all_addresses_cost_one_listing_once_they_are_known() {
+    fn known_addresses_are_found_with_one_listing() {
         let store = Arc::new(FaultyStore::new(Fault::None));
         let shared = Arc::clone(&store);
         let objects = Arc::new(Objects::over(shared, Path::new("memory")));
@@ -316,7 +316,7 @@ mod tests {
             token: "t".to_owned(),
         };
         let start = Instant::now();
-        // Returns the result, and whether the store was asked.
+        // Returns the result, and whether a request was sent.
         let publish = |partition: i32, seconds: u64| {
             let before = store.requests();
             let term = Term::first(RunNumber(1));

@@ -11,8 +11,8 @@ impl Root {
     /// Removes what was staged for an epoch that Spark has not committed, and the operators that
     /// began with it, so that other code can compute the epoch.
     ///
-    /// It leaves a mark as a rewind does. Spark works on no epoch after the one that is dropped, so
-    /// the mark covers nothing else.
+    /// The command puts a mark, as a rewind does. Spark has not begun any later epoch, so the mark
+    /// covers only the dropped epoch.
     ///
     /// None if there is nothing to remove: then no run is claimed, and a running query continues.
     ///
@@ -22,8 +22,8 @@ impl Root {
     pub fn drop_epoch(&self, epoch: Epoch) -> Result<Option<RemovedObjects>> {
         let (query, _) = self.identity.query()?;
         // Spark retains only the commits of its last epochs, so a later commit proves this one,
-        // too. If the commit log is lost, the log proves it. The mark below covers later epochs,
-        // too.
+        // too. If the commit log is lost, the log proves it. No later epoch may be committed,
+        // because the mark below also covers later epochs.
         if self
             .spark
             .latest_commit()?

@@ -1,7 +1,7 @@
 //! `holdfast epoch drop` and `holdfast rewind`: commands for a query that is stopped.
 //!
-//! Both claim a run of their own first, which fences a driver that is still running. Objects that
-//! they remove are moved to `removed/<that run>/` and keep their names.
+//! Before it changes anything, each command claims a run, which fences a driver that is still
+//! running. The objects that it removes are moved to `removed/<that run>/` and keep their names.
 
 mod drop_epoch;
 mod removal;

@@ -91,8 +91,8 @@ impl<'a> Removal<'a> {
 
     /// Moves these objects, whose names do not show a run.
     ///
-    /// A query that starts meanwhile may write objects of the same names. So the caller lists the
-    /// objects before this call, which moves them only if no query has started by then.
+    /// A query that starts meanwhile may write objects with the same names. So the caller lists the
+    /// objects before this call, and this call moves them only if no query has started.
     ///
     /// # Errors
     /// As [`Removal::fence`].

@@ -18,8 +18,8 @@ struct RestoreStart {
 impl Root {
     /// Checks that the state after `epoch` can be restored from snapshots and log.
     ///
-    /// What a host has marked for removal does not count: the host may have stalled, and remove it
-    /// later.
+    /// Objects that a host has marked for removal do not count: the host may have stalled, and may
+    /// remove them later.
     pub(super) fn check_restorable(&self, epoch: Epoch, partitions: u32) -> Result<()> {
         let cannot = |why: String| {
             let text = format!(

@@ -37,8 +37,8 @@ impl Root {
         let run = self.claim_by_hand("holdfast rewind", &query, epoch)?;
         if let Some(previous) = epoch.previous() {
             // Checked again: a host that was still running may have removed snapshots and log
-            // meanwhile, or may be about to. From now on it is fenced: it removes nothing that it
-            // has not marked by now.
+            // meanwhile, or may be about to. From now on that host is fenced: it removes only what
+            // it has marked already.
             self.check_restorable(previous, partitions)?;
         }
         self.log.marks().put(run, epoch)?;

@@ -43,8 +43,7 @@ impl SnapshotManifest {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Returns the text of an error, if this version of Holdfast does not read the manifest's
-    /// format.
+    /// Returns the text of an error if this version of Holdfast cannot read the manifest's format.
     pub fn other_format(&self) -> Option<String> {
         let format = self.format;
         (format != FORMAT)
@@ -59,7 +58,7 @@ impl SnapshotFile {
         names::snapshot_file(&id.operator, id.partition, content, self.term)
     }
 
-    /// Checks the length and the digest that were read at `place`; no length if there is nothing.
+    /// Checks the length and the digest that were read at `place`; no length if no object exists.
     ///
     /// # Errors
     /// `Restore` if the content is missing or is not that of this file.

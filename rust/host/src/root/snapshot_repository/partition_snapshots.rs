@@ -10,7 +10,7 @@ use crate::root::names::{self, SnapshotId};
 pub struct PartitionSnapshots {
     /// All of them, newest first.
     all: Vec<SnapshotId>,
-    /// Those that a host removes or has removed.
+    /// The snapshots that a host removes or has removed.
     marked: Vec<SnapshotId>,
 }
 
@@ -44,7 +44,7 @@ impl PartitionSnapshots {
         &self.all
     }
 
-    /// Returns the marked snapshots. Some may be gone.
+    /// Returns the marked snapshots. Some may already be removed.
     pub fn marked(&self) -> &[SnapshotId] {
         &self.marked
     }
@@ -54,14 +54,14 @@ impl PartitionSnapshots {
         self.marked.contains(id)
     }
 
-    /// Returns the snapshots until an epoch that no host removes, newest first.
+    /// Returns the lasting snapshots (those without a mark) up to an epoch, newest first.
     pub fn lasting(&self, until: Epoch) -> impl Iterator<Item = &SnapshotId> {
         self.all
             .iter()
             .filter(move |id| id.epoch <= until && !self.is_marked(id))
     }
 
-    /// Returns the oldest epoch of the `retained` newest lasting snapshots until an epoch; none if
+    /// Returns the oldest epoch of the `retained` newest lasting snapshots up to an epoch; none if
     /// there are fewer.
     ///
     /// Snapshots of the same epoch, by two owners, count once.

@@ -66,7 +66,7 @@ impl SnapshotRepository {
             .map(PartitionSnapshots::into_all)
     }
 
-    /// Lists a partition's snapshots, and shows which of them a host removes.
+    /// Lists a partition's snapshots, with the marks of those that a host removes.
     ///
     /// # Errors
     /// `Io` if the disk fails.
@@ -81,8 +81,9 @@ impl SnapshotRepository {
 
     /// Marks a snapshot that the caller is going to remove.
     ///
-    /// The caller marks it, then checks that it may remove it, then removes it. A rewind claims its
-    /// run, then reads the marks. So the caller is fenced, or the rewind does not use the snapshot.
+    /// After the mark, the caller checks that it may remove the snapshot, then removes it. A rewind
+    /// claims its run, then reads the marks. So either the caller is fenced, or the rewind does not
+    /// use the snapshot.
     ///
     /// # Errors
     /// `Io` if the disk fails.
@@ -169,7 +170,7 @@ impl SnapshotRepository {
             Error::new(ErrorKind::Serialization, format!("a manifest: {error}"))
         })?;
         self.objects.put_absent(&names::snapshot(id), &json)?;
-        // The upload may have taken long.
+        // The upload may have taken long, so the run may no longer be the newest.
         self.marks
             .fence_put(&names::snapshot(id), id.epoch, id.term.run)?;
         // If this host is not the owner any more, the owner may have removed files that no manifest
@@ -178,7 +179,7 @@ impl SnapshotRepository {
         if again > 0 {
             let place = self.objects.place(&names::snapshot(id));
             log::warn!(
-                "{}: {again} bytes of its files were removed meanwhile, and are put again",
+                "{}: {again} bytes of its files were removed meanwhile and were put again",
                 place.display()
             );
         }
@@ -237,8 +238,7 @@ impl SnapshotRepository {
 
     /// Fetches a snapshot into a new directory, several files at the same time.
     ///
-    /// All bytes are verified. `progress` is called with what was copied so far, first with
-    /// nothing.
+    /// All bytes are verified. `progress` is called with the bytes copied so far, first with zero.
     ///
     /// # Errors
     /// `Restore` if something is missing or damaged, `Io` if the disk fails.
@@ -300,7 +300,7 @@ impl SnapshotRepository {
         let object = file.object(id);
         let place = self.objects.place(&object);
         if file.name.contains('/') || file.name.starts_with('.') {
-            let text = format!("{} has a name that no database's file has", place.display());
+            let text = format!("{} has a name that no database file has", place.display());
             return Err(Error::new(ErrorKind::Restore, text));
         }
         let mut hasher = Xxh3Default::new();

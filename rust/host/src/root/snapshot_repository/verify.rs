@@ -10,10 +10,11 @@ use crate::protocol::Digest;
 use crate::root::names::SnapshotId;
 
 impl SnapshotRepository {
-    /// Reads all files of a snapshot but those in `known`, and returns the damage of each.
+    /// Reads all files of a snapshot except those in `known`. Returns the damaged ones, each with
+    /// its name in the root and the error.
     ///
     /// Files that are whole are added to `known`, since snapshots share files. `read` is called
-    /// after each object. An object is named by its name in the root.
+    /// after each object.
     ///
     /// # Errors
     /// `Restore` for a manifest that cannot be read, `Io` if the disk fails, and those of `read`.

@@ -87,7 +87,7 @@ impl Trial {
         }
     }
 
-    /// Writes a file as Spark does, with a client of its own.
+    /// Writes a file as Spark does, without Holdfast's client.
     fn spark(&self, name: &str, content: &str) {
         let name = Name::from(name);
         let put = || self.store.put(&name, content.to_owned().into());
@@ -180,7 +180,7 @@ pub(super) fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> 
                     if let Some(previous) = epoch.previous() {
                         assert!(
                             root.spark.is_committed(previous)?,
-                            "a failed request does not mean that Spark has not committed"
+                            "a failed request must be an error, not a missing commit"
                         );
                         decided(root, previous, partition)?;
                     }
@@ -188,7 +188,7 @@ pub(super) fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> 
                 })
                 .expect("succeeds at last");
         }
-        // The run "b" replays the last epoch of the run "a".
+        // The last epoch of the run "a" is not committed: the run "b" replays it.
         if id != "a" || epoch < Epoch(REPLAYED) {
             trial.spark(&format!("query/commits/{epoch}"), "v1");
         }

@@ -37,8 +37,8 @@ pub enum Fault {
     LosesLogWithClaim,
     /// Addresses for readers cannot be put.
     RefusesReaders,
-    /// One call in ten fails, chosen by this seed: it is refused, its answer is lost, it takes
-    /// effect after a later call, it is slow, or a read ends in the middle of an object.
+    /// One call in ten, chosen by this seed, has a fault: it is refused, its answer is lost, it
+    /// takes effect during a later call, it is slow, or a read ends in the middle of an object.
     OneInTen(u64),
 }
 
@@ -59,7 +59,7 @@ pub struct FaultyStore {
     puts: AtomicUsize,
     requests: AtomicUsize,
     calls: AtomicUsize,
-    /// How many calls failed.
+    /// How many calls had a fault of [`Fault::OneInTen`].
     injected: AtomicUsize,
     postponed: Mutex<Vec<(Path, PutPayload, PutOptions)>>,
     /// Changes by other processes right before a folder is listed or an object is put, once.
@@ -176,14 +176,14 @@ impl FaultyStore {
         }
     }
 
-    /// Ends the faults and applies what was postponed; returns how many calls failed.
+    /// Ends the faults and applies the postponed puts; returns how many faults there were.
     pub async fn repair(&self) -> usize {
         *self.fault.lock() = Fault::None;
         self.apply_postponed().await;
         self.injected.load(Ordering::Relaxed)
     }
 
-    /// Applies postponed puts, before the present call.
+    /// Applies the postponed puts.
     async fn apply_postponed(&self) {
         let postponed = mem::take(&mut *self.postponed.lock());
         for (location, payload, options) in postponed {
@@ -192,7 +192,7 @@ impl FaultyStore {
         }
     }
 
-    /// Returns how many calls there were, without removals.
+    /// Returns how many calls there were, without removals and copies.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
@@ -315,7 +315,7 @@ impl ObjectStore for FaultyStore {
         if let Some(stall) = stalled {
             stall.wait().await;
         }
-        // Postponed puts are applied after the read, so that the read may just miss them.
+        // Postponed puts are applied after the read, so the read does not find them.
         let injected = self.inject().await;
         let found = if injected == Some(InjectedFault::Refused) {
             Err(broken())

@@ -1,7 +1,7 @@
 //! A host stalls between the check and the removals of a garbage collection, while the query is
 //! rewound.
 //!
-//! Either the rewind is refused, or the rewound state outlives the removals.
+//! Either the rewind is refused, or the removals do not damage the rewound state.
 
 use std::fs;
 use std::thread;
@@ -149,7 +149,8 @@ fn stall<T>(
     })
 }
 
-/// Whether a rewind during the stall is refused; if it is not, the rewound state is whole.
+/// Returns whether a rewind during the stall is refused. If it is not, checks that the rewound
+/// state is whole.
 fn is_refused(
     epoch: i64,
     trial: &Trial,
@@ -221,7 +222,7 @@ fn a_rewind_does_not_use_a_log_that_a_stalled_host_removes() {
 }
 
 #[test]
-fn a_stalled_host_leaves_the_log_after_a_rewind_alone() {
+fn a_stalled_host_does_not_remove_the_log_of_the_run_after_a_rewind() {
     let trial = query();
     put_all(&trial.root, [6, 8], RUN);
     let trim = |root: &Root| {
@@ -237,7 +238,7 @@ fn a_stalled_host_leaves_the_log_after_a_rewind_alone() {
 }
 
 #[test]
-fn a_stalled_host_leaves_snapshots_after_a_rewind_alone() {
+fn a_stalled_host_does_not_remove_snapshots_of_the_run_after_a_rewind() {
     let trial = query();
     put_all(&trial.root, [1, 3, 6, 8], RUN);
     let (old, newest) = (id(PartitionId(0), 3, RUN), id(PartitionId(0), 8, RUN));
@@ -257,7 +258,7 @@ fn a_stalled_host_leaves_snapshots_after_a_rewind_alone() {
 }
 
 #[test]
-fn a_stalled_host_leaves_files_of_the_next_owners_snapshots_alone() {
+fn a_stalled_host_does_not_remove_files_of_the_next_owners_snapshots() {
     let (trial, partition) = (query(), PartitionId(0));
     put_all(&trial.root, [3, 6, 8], RUN);
     let (old, newest) = (id(partition, 3, RUN), id(partition, 8, RUN));

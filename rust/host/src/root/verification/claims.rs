@@ -24,12 +24,12 @@ impl VerificationWalk<'_> {
         }
     }
 
-    /// Checks runs, owners, addresses, and that Spark's checkpoint is of this query.
+    /// Checks runs, owners and addresses, and that Spark's checkpoint belongs to this query.
     pub(super) fn claims(&mut self, query: &str) -> Result<()> {
         let id = self.root.spark.query_id();
         match self.content(names::SPARK_METADATA, id)? {
             Some(Some(id)) if id != query => {
-                let problem = format!("it is of query {id}, and the state of query {query}");
+                let problem = format!("it is of query {id}, but the state is of query {query}");
                 self.found(names::SPARK_METADATA, problem);
             }
             Some(None) => self.found(
@@ -57,7 +57,7 @@ impl VerificationWalk<'_> {
         Ok(())
     }
 
-    /// Checks that claims of runs have no gap, are of this query, and have their marks.
+    /// Checks that the claims of runs have no gap, belong to this query, and have their marks.
     fn runs(&mut self, query: &str) -> Result<()> {
         let files = self.root.objects.list(names::RUNS)?;
         let numbers: BTreeSet<u64> = files.iter().filter_map(|file| file.parse().ok()).collect();
@@ -122,7 +122,7 @@ impl VerificationWalk<'_> {
         Ok(())
     }
 
-    /// Returns the rewinds, or none if the mark of one is damaged: then the log cannot be judged.
+    /// Returns the rewinds, or none if a mark is damaged: then the log cannot be verified.
     pub(super) fn rewinds(&mut self) -> Result<Option<Rewinds>> {
         let mut is_whole = true;
         for name in self.files(names::REWINDS)? {

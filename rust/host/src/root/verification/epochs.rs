@@ -13,9 +13,9 @@ use crate::root::rewind_marks::Rewinds;
 /// A verified epoch, with which the next one is compared.
 struct VerifiedEpoch {
     epoch: Epoch,
-    /// None if there is none, or if it is damaged.
+    /// None if the decision is missing or damaged.
     decision: Option<EpochDecision>,
-    /// Whether its decision is missing.
+    /// Whether the decision is missing.
     is_undecided: bool,
 }
 
@@ -79,7 +79,7 @@ impl VerificationWalk<'_> {
         }))
     }
 
-    /// Checks a head and what it names; returns the header if the head itself is whole.
+    /// Checks a head and the objects that it names; returns the header if the head itself is whole.
     fn head(&mut self, epoch: Epoch, object: &ObjectId) -> Result<Option<HeadHeader>> {
         let (log, name) = (&self.root.log, names::head(epoch, object));
         let read = log.head(epoch, object);
@@ -197,7 +197,7 @@ impl VerificationWalk<'_> {
         Ok(())
     }
 
-    /// Whether a host removes an epoch, or has removed it and all before it.
+    /// Whether a host removes an epoch, or has removed it and all earlier ones.
     fn is_removed_before(&self, epoch: Epoch) -> Result<bool> {
         let (trims, rewinds) = (self.root.log.trims()?, self.root.log.marks().read()?);
         if trims.find(epoch, rewinds.newest_of(epoch)).is_some() {

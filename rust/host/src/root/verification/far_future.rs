@@ -17,9 +17,9 @@ impl VerificationWalk<'_> {
         Ok(())
     }
 
-    /// Checks that an Arrow IPC file can be read, and that it has `rows` rows, if that is given.
+    /// Checks that an Arrow IPC file can be read, and that it has `rows` rows if `rows` is given.
     ///
-    /// `is_removed`: whether a host removes the file; a missing file is then not damage.
+    /// `is_removed`: whether a host removes the file; then no problem with it is damage.
     pub(super) fn arrow_file(
         &mut self,
         name: &str,

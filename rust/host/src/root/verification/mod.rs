@@ -5,7 +5,7 @@
 //! any more.
 //!
 //! Log objects and files of snapshots have digests, so any change of them is found. JSON objects
-//! have none: they are parsed and compared with what refers to them.
+//! have no digests: they are parsed and compared with the objects that refer to them.
 
 mod claims;
 mod epochs;
@@ -24,11 +24,12 @@ use walk::VerificationWalk;
 impl Root {
     /// Reads all objects of the root and checks digests and chains. Changes nothing.
     ///
-    /// `progress` is called after each object; its error ends the verification.
+    /// `progress` is called after each object and each step; its error ends the verification.
     ///
     /// # Errors
-    /// `StateMismatch` if the root holds no state, `InvalidState` if a rewind took epochs back
-    /// meanwhile, `Io` if the disk or the object store fails, and those of `progress`.
+    /// `StateMismatch` if the root holds no state, `InvalidState` if there is damage and a rewind
+    /// took epochs back meanwhile, `Io` if the disk or the object store fails, and those of
+    /// `progress`.
     pub fn verify(
         &self,
         progress: &mut dyn FnMut(VerificationProgress) -> Result<()>,

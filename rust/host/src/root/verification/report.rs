@@ -23,9 +23,9 @@ pub struct Damage {
 /// The progress of a verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerificationProgress {
-    /// Epochs of the log and partitions with snapshots that were read.
+    /// How many epochs of the log and partitions with snapshots were read.
     pub done: u64,
-    /// How many there are.
+    /// How many epochs and partitions there are.
     pub total: u64,
     /// How many objects were read.
     pub objects: u64,

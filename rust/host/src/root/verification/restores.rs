@@ -35,11 +35,11 @@ impl VerificationWalk<'_> {
             };
             for partition in (0..partitions.cast_signed()).map(PartitionId) {
                 let found = self.root.snapshots.of_partition(operator, partition)?;
-                let start = found
+                let needed = found
                     .lasting(newest.epoch)
                     .next()
-                    .map_or(first, |id| id.epoch);
-                if start < oldest {
+                    .map_or(first, |id| id.epoch.next());
+                if needed < oldest {
                     let folder = names::snapshots(operator, partition);
                     let problem = format!(
                         "the partition cannot be restored: there is no snapshot of an epoch that \
@@ -52,7 +52,7 @@ impl VerificationWalk<'_> {
         Ok(())
     }
 
-    /// Returns the oldest epoch of the log of which something is in force.
+    /// Returns the oldest epoch of the log that has an object in force.
     fn oldest_epoch(&self) -> Result<Option<Epoch>> {
         let rewinds = self.root.log.marks().read()?;
         for epoch in self.listed_epochs()? {

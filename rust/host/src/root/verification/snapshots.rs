@@ -1,4 +1,4 @@
-//! Verifies `snapshots/`: manifests, files, and that each has the state that was decided.
+//! Verifies `snapshots/`: manifests, files, and that each snapshot has the decided state.
 
 use std::collections::HashSet;
 
@@ -51,7 +51,7 @@ impl VerificationWalk<'_> {
             self.found(&name, problem);
         }
         let (root, mut damage) = (self.root, Vec::new());
-        // Once more after damage: the owner may put a file again that a former owner has removed.
+        // Read again after damage: the owner may put a file again that a former owner has removed.
         for _ in 0..2 {
             damage = match root.snapshots.verify(id, known, &mut || self.count()) {
                 Ok(found) => found,

@@ -1,5 +1,5 @@
-//! The state that the steps of a verification share: the report, and the conversion of an object's
-//! error for it.
+//! The state that the steps of a verification share: the report, and the conversion of errors into
+//! its entries.
 
 use std::collections::BTreeSet;
 
@@ -84,7 +84,7 @@ impl<'a> VerificationWalk<'a> {
         }
     }
 
-    /// Counts an object, and returns what was read of it, or none if it is damaged.
+    /// Counts an object, and returns the content that was read, or none if the object is damaged.
     pub(super) fn content<T>(&mut self, object: &str, read: Result<T>) -> Result<Option<T>> {
         self.count()?;
         match read {
@@ -93,9 +93,9 @@ impl<'a> VerificationWalk<'a> {
         }
     }
 
-    /// Whether nothing in force of an epoch is left, or a host is removing it.
+    /// Returns whether a host is removing an epoch, or no object in force of it is left.
     ///
-    /// The marks are read first: if one was removed before, so was everything that it names.
+    /// The marks are read first: a mark is removed only after everything that it names.
     pub(super) fn is_removed(&self, epoch: Epoch) -> Result<bool> {
         let (trims, rewinds) = (self.root.log.trims()?, self.root.log.marks().read()?);
         Ok(trims.find(epoch, rewinds.newest_of(epoch)).is_some()

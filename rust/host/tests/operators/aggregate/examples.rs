@@ -85,7 +85,7 @@ fn sliding_windows_are_those_of_kip_450() {
 }
 
 #[test]
-fn a_session_that_begins_where_one_was_closed_starts_empty() {
+fn a_session_with_the_same_start_as_a_closed_one_starts_empty() {
     let mut job = Settings {
         grace: None,
         ..Settings::new(Kind::Session, "update", 0)

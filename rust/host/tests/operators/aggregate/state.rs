@@ -116,9 +116,8 @@ fn a_jump_of_the_stream_time_deletes_all_items() {
     }
 }
 
-/// A new session takes the place of a closed one with the same key and start.
 #[test]
-fn a_late_session_replaces_a_closed_one_that_begins_with_it() {
+fn a_new_session_replaces_a_closed_one_with_the_same_key_and_start() {
     let mut request = Settings::new(Kind::Session, "update", 0).request();
     request["retention"] = json!(1_000);
     let job = Job::new(&request, 1, 1);

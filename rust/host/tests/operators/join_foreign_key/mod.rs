@@ -31,7 +31,7 @@ fn deleted(row: Row) -> Row {
 }
 
 #[test]
-fn changes_of_either_side_go_out_again() {
+fn a_change_of_either_side_emits_the_joined_row_again() {
     let mut both = Both::new("inner", 1_000, 2);
     // 5 names the right key 1.
     assert_eq!(both.epoch(&[row(1, 2, 5)], true), Vec::<Out>::new());
@@ -63,15 +63,15 @@ fn changes_of_either_side_go_out_again() {
 }
 
 #[test]
-fn a_row_with_a_changed_foreign_key_leaves_the_old_one() {
+fn a_row_with_a_changed_foreign_key_no_longer_joins_the_old_right_row() {
     let mut both = Both::new("inner", 1_000, 2);
     both.epoch(&[row(1, 2, 5), right(1, 1, 10), right(2, 1, 20)], true);
     assert_eq!(
         both.epoch(&[row(1, 3, 6)], true),
         [out((3, Some(6)), Some((1, Some(20))))]
     );
-    // The old right row has no more results, the new one has. A right key without a row, and a
-    // missing right key, withdraw the result.
+    // The old right row has no more results, the new one has. The result is withdrawn if the
+    // foreign key has no right row, and if it is null.
     assert_eq!(
         both.epoch(&[right(1, 4, 40), right(2, 5, 50)], true),
         [out((3, Some(6)), Some((5, Some(50))))]
@@ -85,7 +85,7 @@ fn a_row_with_a_changed_foreign_key_leaves_the_old_one() {
 }
 
 #[test]
-fn left_rows_without_a_right_row_or_a_foreign_key_go_out_with_left() {
+fn left_rows_without_a_right_row_or_a_foreign_key_go_out_in_a_left_join() {
     let mut both = Both::new("left", 1_000, 2);
     assert_eq!(both.epoch(&[row(1, 2, 5)], true), [out((2, Some(5)), None)]);
     assert_eq!(both.epoch(&[row(1, 3, 3)], true), [out((3, Some(3)), None)]);
@@ -110,8 +110,8 @@ fn a_late_left_row_never_gives_a_result() {
 #[test]
 fn a_row_is_never_late_for_the_partition_of_its_foreign_key() {
     let mut both = Both::new("inner", 10, 3);
-    // Left keys 0 and 1 are in two partitions of the first stage, their foreign key is in one of
-    // the second.
+    // Left keys 0 and 1 are in two partitions of the first stage. Their foreign key is in one
+    // partition of the second.
     both.epoch(&[row(0, 100, 1), right(1, 1, 9), right(1, 100, 10)], true);
     let rows = [
         out((50, Some(1)), Some((1, Some(9)))),

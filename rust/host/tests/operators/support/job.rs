@@ -83,7 +83,7 @@ impl Job {
         key.map_or(0, |key| 1 + usize::from(key)) % self.databases.len()
     }
 
-    /// Runs an epoch in all partitions. `replay`: apply its changes from the log's records instead.
+    /// Runs an epoch in all partitions. With `replay`, applies its changes from the log's records.
     pub fn epoch(&self, rows: &[Row], replay: bool) -> Done {
         let mut done = Done::default();
         for partition in 0..self.databases.len() {

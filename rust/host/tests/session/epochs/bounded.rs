@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::support::{HostProcess, Spark, TaskRequest, batch, left, right, schema};
 
-/// The number of epochs; `make ci-full` sets 10,000.
+/// The number of epochs; `make proof` sets 10,000.
 fn epochs() -> i64 {
     std::env::var("EPOCHS")
         .ok()

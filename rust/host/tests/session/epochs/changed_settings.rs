@@ -1,4 +1,4 @@
-//! A query that is started again with other settings, while the host lives on.
+//! A query that is started again with other settings, while the host keeps running.
 
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ fn stores_in_memory_are_restored_with_the_new_settings() {
 }
 
 #[test]
-fn longer_history_of_an_operator_that_took_no_part_is_kept() {
+fn operator_that_took_no_part_may_start_with_a_longer_history() {
     let (spark, host) = (Spark::new(), Host::start());
     let task = |run: &str, epoch, retention: i64| {
         TaskRequest::new(&spark, run, epoch).with("/operator/history_retention", retention)
@@ -89,14 +89,14 @@ fn longer_history_of_an_operator_that_took_no_part_is_kept() {
     assert_eq!(run(1, &late), [matched(7, 2, 50)]);
 }
 
-/// A database that is opened again has expired windows that a replay of the log restores.
+/// A replay of the log restores windows that have expired in a database that is opened again.
 #[test]
 fn closed_windows_are_deleted_in_the_same_way_after_a_replay() {
     let (spark, host) = (Spark::new(), Host::start());
     let at = (&spark, &host);
     assert_eq!(count(at, ("a", "update", 10), 0, 5), [(0, 1)]);
     assert_eq!(count(at, ("a", "update", 10), 1, 100), [(100, 1)]);
-    // The database has the epoch before, and has expired [0, 10).
+    // The database is at the epoch before, and the window [0, 10) has expired in it.
     assert_eq!(count(at, ("a", "update", 10), 2, 101), [(100, 2)]);
     spark.begin(3);
     let run = |run, host: &Host| {

@@ -50,7 +50,7 @@ fn nulls_match_nothing_and_right_rows_with_nulls_are_dropped() {
     );
     assert_eq!(
         inner.staged.counts.dropped, 4,
-        "J08: rows of the left side that nothing can match, too"
+        "left rows that nothing can match are counted, too"
     );
 }
 

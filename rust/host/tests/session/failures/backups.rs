@@ -8,7 +8,7 @@ use crate::support::{Host, Spark, TaskRequest, left, matched, right};
 fn run(spark: &Spark, host: &Host, run: &str, epoch: i64, rate: i64, before: i64) {
     // Task attempts are numbered anew in each application.
     let mut task = TaskRequest::new(spark, run, epoch).attempt(i64::from(run == "d") + 1);
-    // Hosts of another application do not keep their partitions.
+    // A partition does not stay with a host of another application.
     task.request["application"] = (if run == "a" { "first" } else { "second" }).into();
     let rows = [
         right("EUR", 10 * epoch, rate),

@@ -70,8 +70,8 @@ fn connection_that_cannot_be_served_ends_alone() {
         .run(host.connect(), &[right("EUR", 10, 100)])
         .unwrap();
     spark.commit(0);
-    // The host accepts the connection and has no file handle left for its second handle. A session
-    // that has just ended may release one meanwhile.
+    // The host accepts the connection and has no file handle left to duplicate it. A session that
+    // has just ended may release a handle meanwhile.
     let refused = (0..1_000).any(|_| {
         host.leave_one_handle();
         Client::connect(&host.socket, TOKEN, Duration::from_secs(5)).is_err()

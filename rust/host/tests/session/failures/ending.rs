@@ -1,4 +1,4 @@
-//! Hosts whose executor ends while a file does not answer.
+//! Hosts whose executor ends while a file blocks its readers.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -36,7 +36,7 @@ fn executor() -> Child {
     Command::new("sleep").arg("600").spawn().unwrap()
 }
 
-/// Runs two epochs; returns after the snapshot of the first, if one is asked for.
+/// Runs two epochs. With `snapshot`, waits until a snapshot has been taken.
 fn two_epochs(spark: &Spark, snapshot: bool) {
     let host = Host::start();
     for epoch in 0..2 {

@@ -9,7 +9,7 @@ use crate::support::{
 };
 
 #[test]
-fn killed_host_is_an_error_that_announces_the_retry() {
+fn error_of_a_killed_host_says_that_spark_retries_the_task() {
     let (spark, host) = (Spark::new(), HostProcess::start());
     spark.begin(0);
     let client = TaskRequest::new(&spark, "a", 0)
@@ -174,8 +174,8 @@ fn damaged_local_database_is_restored_from_the_log() {
 
 #[test]
 fn local_database_with_damaged_rows_is_restored_from_the_log() {
-    // If a view was alive when the file was written, RocksDB may compact it and find the damage
-    // first; the host then rebuilds the database.
+    // If a view was alive when the file was written, RocksDB may compact the file and find the
+    // damage first; the host then rebuilds the database.
     assert!(
         (0..5).any(|_| damage_is_found_by_a_read()),
         "the damage was found at once each time"
@@ -208,7 +208,7 @@ fn damage_is_found_by_a_read() -> bool {
         assert!(
             error
                 .to_string()
-                .ends_with("the retry of the task rebuilds: nothing that was committed is lost"),
+                .ends_with("the retry of the task rebuilds it: nothing that was committed is lost"),
             "{error}"
         );
         TaskRequest::new(&spark, "a", 2)

@@ -10,7 +10,7 @@ use holdfast_host::session::{Routed, Session};
 use crate::support::{Host, Spark, TaskRequest, batch, left, matched, right, schema, unmatched};
 
 #[test]
-fn root_made_anew_under_its_path_begins_empty() {
+fn root_that_is_created_again_at_its_path_begins_empty() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..2 {
         spark.epoch(epoch, || {
@@ -60,6 +60,6 @@ fn databases_of_a_deleted_root_are_closed() {
     spark.delete();
     host.close_gone_roots();
     assert_eq!(open_files(&folder), 0);
-    // The folder is the test's own again.
+    // The test's temporary folder exists again when it is removed.
     fs::create_dir_all(&folder).unwrap();
 }

@@ -8,7 +8,7 @@ use crate::support::{Host, SECRET, Spark, TaskRequest, left, matched};
 /// The secret of the driver that runs the copy.
 const OTHER_SECRET: &str = "5ec7e70fa11d71ve77";
 
-/// A root with two epochs of three runs, and a copy of its first epoch, all on one host.
+/// A root with three epochs of three runs, and a copy of its first epoch, all on one host.
 fn root_and_copy(host: &Host) -> (Spark, Spark) {
     let (spark, copy) = (Spark::new(), Spark::new());
     first_epoch(&spark, host.connect());

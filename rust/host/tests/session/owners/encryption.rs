@@ -42,7 +42,7 @@ fn recorder(endpoint: String) -> (String, Arc<Mutex<Vec<u8>>>) {
 }
 
 #[test]
-fn network_sees_neither_the_secret_nor_the_rows() {
+fn secret_and_rows_are_not_readable_on_the_network() {
     let spark = Spark::new();
     let (a, b) = (Host::on_a_cluster(), Host::on_a_cluster());
     first_epoch(&spark, a.connect());
@@ -95,7 +95,7 @@ fn peers_that_do_not_speak_tls_harm_no_session() {
     first_epoch(&spark, a.connect());
     let owner = endpoint(&spark, "owners");
     let connect = || TcpStream::connect(&owner.address).unwrap();
-    // One peer says nothing, one stops within the head of its first message.
+    // One peer sends nothing, one stops within the head of its first message.
     let silent = connect();
     let mut half = connect();
     half.write_all(&[0x16, 3, 1, 2]).unwrap();

@@ -1,4 +1,4 @@
-//! Claims below `owners/` of a process that has written them and knows no secret.
+//! Claims below `owners/` that a process without the driver's secret has written.
 
 use std::fs;
 use std::net::TcpListener;

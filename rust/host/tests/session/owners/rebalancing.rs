@@ -1,4 +1,4 @@
-//! Partitions that move between hosts that live.
+//! Partitions that move between live hosts.
 
 use std::collections::BTreeMap;
 use std::fs;

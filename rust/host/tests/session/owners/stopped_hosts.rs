@@ -29,7 +29,7 @@ fn resumed_host_closes_a_partition_that_moved() {
         ([matched(1, 200, 20)].as_slice(), false)
     );
     assert_eq!(terms(&spark), ["1.1", "1.2"]);
-    // It continues and finds its epoch already staged.
+    // The first host continues and finds its epoch already staged.
     a.wake();
     let mut late = asleep.finish().unwrap();
     assert_eq!(
@@ -41,8 +41,8 @@ fn resumed_host_closes_a_partition_that_moved() {
     assert!(late.staged().unwrap().contains(r#""adopted":true"#));
     spark.commit(1);
     assert!(!first_directory_is_free(&spark));
-    // A task of its own executor: another host owns the partition now, and the first one closes its
-    // copy.
+    // A task of the first host's executor: another host owns the partition now, and the first host
+    // closes its copy.
     spark.begin(2);
     let done = TaskRequest::new(&spark, "a", 2)
         .run(connect(&a), &[left("EUR", 99, 3)])

@@ -235,7 +235,7 @@ fn dropped_epoch_may_have_other_results() {
         run(&spark, &host, "c", 2, &[left("EUR", 15, 9)]).rows,
         [matched(9, 3, 10)]
     );
-    // Nothing of it is staged, so no run is fenced.
+    // Nothing of epoch 9 is staged, so no run is fenced.
     assert_eq!(spark.open_root().drop_epoch(Epoch(9)).unwrap(), None);
     assert_eq!(
         run(&spark, &host, "c", 3, &[left("EUR", 15, 9)]).rows,
@@ -332,7 +332,7 @@ fn partial_files_of_a_killed_host_are_ignored() {
     let part = |epoch: i64| spark.path().join(format!("log/{epoch:020}/join.0.1#1"));
     (0..5).for_each(|epoch| fs::write(part(epoch), "a part of it").unwrap());
     spark.open_root().drop_epoch(Epoch(4)).unwrap();
-    // It could be a running put of a query that was started meanwhile.
+    // The file could be of a running put of a query that was started meanwhile.
     assert_eq!(spark.objects(4), ["join.0.1#1"]);
     spark.open_root().rewind(Epoch(3)).unwrap();
     assert_eq!(

@@ -16,7 +16,7 @@ pub fn address(spark: &Spark) -> String {
         .to_owned()
 }
 
-/// A rate and a row that joins it. `rate` tells which version of the code computed the epoch.
+/// A rate and a row that joins it. `rate` shows which version of the code computed the epoch.
 pub fn rows(epoch: i64, rate: i64) -> Vec<Row> {
     vec![
         right("EUR", epoch * 10, rate),

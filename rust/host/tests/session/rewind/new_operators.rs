@@ -41,7 +41,7 @@ fn operator_added_after_the_rewind_point_starts_empty() {
             assert_eq!(done.rows, [matched(epoch, 100 + epoch, epoch * 10)]);
             spark.commit(epoch);
         }
-        // Its state has epoch 2, although it was first added in epoch 3.
+        // The operator's state has epoch 2, although it was first added in epoch 3.
         spark.begin(4);
         assert_eq!(
             other("new", 4, &[left("EUR", 27, 1)]).rows,
@@ -100,7 +100,8 @@ fn operator_that_never_staged_starts_with_a_later_epoch() {
     for epoch in 1..4 {
         run(&spark, &host, "c", epoch, &rows(epoch, epoch));
     }
-    // Added again with another setting, it starts with this epoch and no earlier one is missing.
+    // The operator is added again with another setting. It starts with this epoch, so no earlier
+    // epoch is missing.
     spark.begin(4);
     TaskRequest::new(&spark, "d", 4)
         .run(host.connect(), &rows(4, 4))

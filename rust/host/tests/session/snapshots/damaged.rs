@@ -145,8 +145,8 @@ fn damaged_snapshot_is_deleted_and_replaced_at_once() {
 fn snapshot_of_a_damaged_database_is_replaced() {
     // The host that took the snapshot knows of the damage; the next host has to find it.
     for refused_attempts in [1, 2] {
-        // If a view was alive when the file was written, RocksDB may compact it and find the damage
-        // first.
+        // If a view was alive when the file was written, RocksDB may compact the file and find the
+        // damage first.
         assert!(
             (0..5).any(|_| snapshot_has_the_damage(refused_attempts)),
             "the damage was found at once each time"

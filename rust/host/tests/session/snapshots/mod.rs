@@ -1,4 +1,4 @@
-//! Snapshots: a new disk restores them, and they keep the log short.
+//! Snapshots: hosts with new disks restore them, and they keep the log short.
 
 mod damaged;
 mod schedule;

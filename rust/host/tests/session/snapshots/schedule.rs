@@ -41,7 +41,7 @@ fn old_local_database_is_replaced_by_a_snapshot() {
     run(&spark, &host, 0, &rows(0));
     run(&spark, &host, 1, &rows(1));
     host.stop();
-    // Its database remains on its disk while another machine continues.
+    // The host's database remains on its disk while another machine continues.
     let (here, away) = (spark.path().join("state"), spark.path().join("away"));
     fs::rename(&here, &away).unwrap();
     let host = Host::start();
@@ -194,7 +194,8 @@ fn short_lived_hosts_on_new_disks_take_snapshots_at_their_end() {
         spark.delete_local();
         snapshots.push(manifests(&spark).last().map(|manifest| epoch_of(manifest)));
     }
-    // The first disk may last. Each host has all epochs but its last one.
+    // The first host takes none: its disk may last. A later host's snapshot has all epochs but the
+    // host's last one.
     assert_eq!(snapshots, [None, Some(4), Some(7)]);
 }
 

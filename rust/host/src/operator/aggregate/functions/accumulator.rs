@@ -44,7 +44,7 @@ pub trait Accumulator: Send {
     /// Adds rows, in order.
     ///
     /// # Errors
-    /// `InvalidValue` for a result that does not fit its type; those of the store.
+    /// `InvalidValue` for a result that does not fit its type; those of the store and the worker.
     fn update(
         &mut self,
         input: &InputRows,
@@ -112,7 +112,7 @@ pub fn column(input: &InputRows, column: usize) -> impl Iterator<Item = &ArrayRe
         .map(move |input| input.batch.column(column))
 }
 
-/// The error of a stored state that has another type.
+/// The error of a stored state that cannot be read.
 pub fn unreadable(function: &str) -> Error {
     Error::new(
         ErrorKind::Serialization,

@@ -26,7 +26,7 @@ use crate::operator::input::InputRows;
 pub enum ItemsFunction {
     /// The number of distinct values.
     CountDistinct,
-    /// All values, by time and then by value.
+    /// All values, by time and then by value; if rows have no time, in the order of the rows.
     List,
     /// The distinct values, in the order of their bytes.
     Set,

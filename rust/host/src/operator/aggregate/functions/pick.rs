@@ -84,8 +84,8 @@ impl Pick {
 
 impl Accumulator for Pick {
     fn state_types(&self) -> Vec<DataType> {
-        // Large binary, because the values of all groups of an epoch are in one column. A stored
-        // row has the same bytes as with binary.
+        // Large binary, because the values of all groups of an epoch are in one column. The stored
+        // bytes of a row are the same as with binary.
         vec![DataType::Boolean, DataType::Int64, DataType::LargeBinary]
     }
 
@@ -137,7 +137,7 @@ impl Accumulator for Pick {
                         (old.time, old.value.as_deref()),
                     );
                     match self.which {
-                        // Without times, rows come in the order of arrival.
+                        // Without times, the order in which rows are processed decides.
                         PickFunction::First if !self.timed => false,
                         PickFunction::Last if !self.timed => true,
                         PickFunction::Min | PickFunction::First => new < old,

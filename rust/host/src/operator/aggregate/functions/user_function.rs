@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, unreadable};
 use super::user_worker::ask;
+use crate::net::OTHER_VERSION;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::batch_size::{BatchSize, ranges};
 use crate::operator::input::{InputLayout, InputRows, RowPlace};
@@ -188,8 +189,7 @@ impl UserFunction {
 
     fn broken(&self, what: &str) -> Error {
         let text = format!(
-            "the worker sent {what} of {:?} that do not fit its task: worker and host are of \
-             different versions",
+            "the worker sent {what} of {:?} that do not fit its task: {OTHER_VERSION}",
             self.name
         );
         Error::new(ErrorKind::InvalidState, text)

@@ -178,13 +178,13 @@ impl WindowClock {
         (from <= to).then_some((from, to))
     }
 
-    /// As [`Self::closing`], if the closing groups are emitted, and then deleted with their items.
+    /// Like [`Self::closing`], but none unless closed groups are emitted and then deleted.
     pub fn closing_groups(&self) -> Option<(i64, i64)> {
         self.closing().filter(|_| self.emit == Emit::Close)
     }
 
     /// Returns the first and the last time of the stored groups that expire in the epoch; none if
-    /// closed groups are deleted instead. A group's time is the one under which the store has it.
+    /// closed groups are deleted instead. A group's time is the one under which it is stored.
     ///
     /// `time` is the stream time of the groups' store after the epoch. The store still has these
     /// groups before the epoch writes, and so does each copy of the state.
@@ -210,7 +210,7 @@ impl WindowClock {
         self.emit == Emit::Update && self.groups.from.is_some_and(|before| Some(before) < now)
     }
 
-    /// The earliest time of a group that the store has at this stream time of its own.
+    /// The earliest time of a group that the store still has when its stream time is `time`.
     pub fn retained_at(&self, time: i64) -> i64 {
         time.saturating_sub(self.groups.retention.saturating_sub(1))
     }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn sweep_begins_with_what_every_epoch_has_retained() {
+    fn sweep_begins_at_the_earliest_time_that_every_epoch_retained() {
         let progress = |before: &[u8], retained| {
             let progress = clock("update", 10, before, 100).progress(retained);
             progress.expect("a time").encode()

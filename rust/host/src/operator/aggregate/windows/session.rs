@@ -5,8 +5,8 @@
 //! last row; as in Spark, a row at this very moment is in the session. All rows of an epoch and all
 //! open sessions that they touch are merged at once. If a session consists of new rows only and its
 //! end was closed before the epoch, all its rows are late. A closed session is never opened again.
-//! Late rows may begin where a closed session begins, and end so late that they are a new session:
-//! it replaces the closed one.
+//! New rows may begin at the same time as a closed session and end late enough to be a new, open
+//! session. This session then replaces the closed one.
 
 use std::collections::HashMap;
 
@@ -82,7 +82,7 @@ impl SessionWindows {
         self.end(last).saturating_add(1)
     }
 
-    /// Returns the open sessions that row runs touch, each once. Notes the closed ones.
+    /// Returns the open sessions that row runs touch, each once. Sets `closed` to the closed ones.
     fn touched(
         &mut self,
         tx: &mut Transaction,
@@ -132,7 +132,7 @@ impl SessionWindows {
         let closed = self.closed.remove(&(*key, *first));
         let key = keys.key(*key as usize);
         let group = (!is_late).then(|| self.group(groups, key, *first, last));
-        // A group is known by its key and start, and so are its items.
+        // Items are stored by key and start, so those of the closed session must be deleted.
         if let (Some(group), Some(closed)) = (group, closed) {
             self.replaced.insert(group as usize, closed);
         }

@@ -8,7 +8,7 @@ use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::input::{InputRows, RowPlace};
 use crate::protocol::Counts;
 
-/// What is done with a batch of groups.
+/// A function that takes a batch of groups.
 pub type OfGroups<'a> = dyn FnMut(&Groups, &mut Transaction) -> Result<()> + 'a;
 
 /// The windows of one epoch.
@@ -27,8 +27,8 @@ pub trait Windows {
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>>;
 
-    /// Whether nothing needs the items of a key's window with this start before the epoch: the
-    /// window was closed, or it has expired if groups are emitted with each change.
+    /// Whether a key's window with this start was over before the epoch, so that its items can be
+    /// deleted: it was closed or, if groups are emitted with each change, it has expired.
     ///
     /// # Errors
     /// Those of the store.

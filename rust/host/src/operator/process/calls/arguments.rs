@@ -6,6 +6,8 @@ use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use arrow_schema::DataType;
 use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 
+use crate::net::OTHER_VERSION;
+
 /// The columns of a call's batch, by name.
 ///
 /// Bytes are binary, times int64 microseconds, flags booleans. The worker has converted them and
@@ -130,6 +132,6 @@ impl<'a> CallArguments<'a> {
 fn wrong(name: &str, what: &str) -> Error {
     Error::new(
         ErrorKind::InvalidState,
-        format!("a call's argument {name} {what}: worker and host are of different versions"),
+        format!("a call's argument {name} {what}: {OTHER_VERSION}"),
     )
 }

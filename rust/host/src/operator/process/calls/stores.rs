@@ -8,6 +8,7 @@ use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 use super::arguments::CallArguments;
 use super::reply::{Pages, Reply};
 use super::{key_value, session, timestamped, versioned, window};
+use crate::net::OTHER_VERSION;
 use crate::net::call::CallMessage;
 
 /// The processor's stores, and its open scans.
@@ -30,7 +31,8 @@ impl<'a> ProcessStores<'a> {
     /// Executes a call.
     ///
     /// # Errors
-    /// `InvalidState` for a call that only another version makes; those of the store.
+    /// `InvalidState` for a call that only another version of Holdfast makes, `StoreClosed` for a
+    /// scan that is closed; those of the store.
     pub fn call(&mut self, tx: &mut Transaction, call: &CallMessage) -> Result<CallMessage> {
         for cursor in call
             .attribute("close")
@@ -109,7 +111,7 @@ impl<'a> ProcessStores<'a> {
         };
         reply?.ok_or_else(|| {
             let words = format!(
-                "a {} store has no method {method:?}: worker and host are of different versions",
+                "a {} store has no method {method:?}: {OTHER_VERSION}",
                 spec.kind.name()
             );
             Error::new(ErrorKind::InvalidState, words).store(name)
