@@ -5,9 +5,9 @@
 
 Every reference rate that the European Central Bank has published since 1999 streams in as a table.
 A million orders dated across those years, some of them late, stream in beside it. Spark runs as a
-child process in local mode. Half way it is stopped, or with `--kill` killed with SIGKILL in the
-middle of a micro-batch, and started again. At the end every row is checked against an as-of join
-that polars computes from the input files.
+child process in local mode. Half way this process is stopped, or with `--kill` killed with SIGKILL
+in the middle of a micro-batch, and started again. At the end every row is checked against an as-of
+join that polars computes from the input files.
 """
 
 import argparse
@@ -35,18 +35,18 @@ RATES_SCHEMA = "currency string, valid_from timestamp, rate double"
 
 
 def main() -> int:
-    """Run the demo; 0 when every row is right."""
+    """Run the demo; return 0 if every row is right."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--rows", type=int, default=1_000_000, help="number of orders (default: a million)"
     )
     parser.add_argument(
-        "--seed", type=int, default=1, help="of the orders and of the moment to kill"
+        "--seed", type=int, default=1, help="seed of the orders and of the time of the kill"
     )
     parser.add_argument(
         "--kill",
         action="store_true",
-        help="kill the driver with SIGKILL in mid-batch, and start it again",
+        help="kill the driver with SIGKILL in a micro-batch, and start it again",
     )
     parser.add_argument(
         "--dir", type=Path, help="work here and keep everything (default: a temporary folder)"
@@ -164,7 +164,7 @@ def drive(folders: Folders, *, stop_after: int) -> None:
                 report = {"batch": reported, "millis": progress["durationMs"], **_rows(progress)}
                 print(json.dumps(report), flush=True)
         if ended:
-            query.awaitTermination()  # raises what ended it
+            query.awaitTermination()  # raises the query's error
             break
         time.sleep(0.05)
     query.stop()
@@ -177,7 +177,7 @@ def _rows(progress: Any) -> dict[str, int]:
 
 
 # --------------------------------------------------------------------------------------------------
-# The show: a child process that is stopped or killed, and a check.
+# The demo: the job in a child process that is stopped or killed, and a check of its output.
 
 
 class Driver:
@@ -223,7 +223,7 @@ class Driver:
         wait_for(members)
 
     def kill(self) -> int:
-        """SIGKILL the driver and all its processes; returns their number."""
+        """Kill the driver and all its processes with SIGKILL; return their number."""
         dead: set[int] = set()
         # Repeat until no process is left that was started meanwhile.
         while alive := family({self.process.pid} | dead) - dead:
@@ -445,7 +445,7 @@ class Killer:
         self.moment = moment
 
     def wait_and_kill(self, driver: Driver, show: Show) -> str:
-        """Let some micro-batches pass, and kill the driver; says what was done."""
+        """Let some micro-batches pass, and kill the driver; return a line that says so."""
         victim = self.random.randint(3, MICRO_BATCHES - 3)
         seconds = 1.0
         for report in driver.reports():
@@ -506,7 +506,7 @@ def compare(
 ) -> tuple[int, int, int]:
     """Compare every row with polars' own as-of join.
 
-    Returns the rows that differ, that are missing and that came twice.
+    Returns the numbers of rows that differ, that are missing and that occur twice.
     """
     expected = orders.sort("ordered_at").join_asof(
         rates.sort("valid_from"),

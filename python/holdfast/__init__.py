@@ -37,7 +37,7 @@ Another process, or the same one after a crash, reads the last commit:
 - `serde`: typed keys and values
 - `errors`, `metrics`
 - `holdfast.spark`: operators for PySpark jobs
-- `connect`, `StateReader` and `StateTable`: read the state of such a job from anywhere
+- `connect`, `StateReader` and `StateTable`: read the state of a PySpark job from anywhere
 """
 
 from holdfast._requirements import check_extension

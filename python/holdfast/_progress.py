@@ -29,7 +29,7 @@ class OperatorProgress:
     """Left rows of `join_asof` before the table's history: they match nothing, although an older
     version may have been valid."""
     ahead: int
-    """Far-future rows, more than `max_ahead` past the micro-batch. They are stored in `ahead/`."""
+    """Far-future rows, more than `max_ahead` past the micro-batch's time. They are in `ahead/`."""
     stream_times: Mapping[str, int]
     """The earliest stream time of each store over the partitions, in epoch microseconds."""
 
@@ -48,7 +48,7 @@ class EpochProgress:
     """`staged`: no state host has read Spark's commit yet. `decided`: final. `skipped`: no operator
     ran, so the state does not have the epoch's rows."""
     run: int | None
-    """The run that decided the epoch, or the newest one that has staged it."""
+    """The run that decided the epoch, or the newest one that has staged it; None if skipped."""
     operators: Mapping[str, OperatorProgress]
 
 

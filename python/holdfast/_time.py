@@ -6,8 +6,8 @@
 | `Duration`      | `timedelta`, `str`    | `holdfast.spark`   | `duration_micros`       |
 | `StoreDuration` | `timedelta`, `int`    | `holdfast.stores`  | `store_duration_micros` |
 
-All three functions take the value and the name of its argument for errors. A
-duration is zero or more, and everything fits a signed integer of 64 bits.
+All three functions take the value and, for errors, the name of its argument. A duration is zero or
+more. All results fit a signed integer of 64 bits.
 """
 
 import re

@@ -95,7 +95,10 @@ class StateMismatchError(HoldfastError):
 
 
 class RestoreError(HoldfastError):
-    """An object of the changelog or of a snapshot is missing or damaged."""
+    """An object of the changelog or of a snapshot is missing or damaged.
+
+    The message names the object: restore it from a backup, or read an epoch that the root holds.
+    """
 
 
 class ForkedProcessError(HoldfastError):

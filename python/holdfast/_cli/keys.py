@@ -57,7 +57,7 @@ def parse_value(text: str, kind: "pyarrow.DataType", what: str) -> Any:
 def _by_column(names: Sequence[str], texts: Sequence[str], argument: str) -> dict[str, str]:
     """Returns the texts by column.
 
-    A text before whose first `=` is the name of a key column is `column=value`.
+    If the part before the first `=` is the name of a key column, the text is `column=value`.
     """
     given: dict[str, str] = {}
     for position, text in enumerate(texts):

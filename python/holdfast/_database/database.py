@@ -131,9 +131,8 @@ class Database(AbstractContextManager["Database"]):
 
         The greatest offset of each partition is the database's `position`: it is committed and
         rolled back with the writes, and queries can require it (`PositionBound`). The position is
-        about the input. The offsets that `commit` takes are about the changelog. If a changelog is
-        to restore the position, too, it must have the position beside its records: `restore_batch`
-        takes it.
+        about the input; the offsets that `commit` takes are about the changelog. To restore the
+        position from a changelog, write it beside the records, and give it to `restore_batch`.
 
         Raises `HoldfastError` after a commit that failed, until `rollback`.
         """
@@ -153,30 +152,35 @@ class Database(AbstractContextManager["Database"]):
         """Makes all writes since the last commit permanent, atomically, with the offsets.
 
         Offsets of None keep the committed offsets, `{}` removes them all, `{partition: None}`
-        removes one. A failed commit leaves the stores as they were, and the open transaction then
-        only accepts `rollback`. Only the commit of a transaction that outgrew its memory can stop
-        half-way: the error says so, and `rollback` or `recover` completes or undoes it.
+        removes one. After a commit that failed, the open transaction only accepts `rollback`. The
+        stores are as they were, unless the error came after the write: `committed_offset` shows
+        whether the commit was written. Only the commit of a transaction that outgrew its memory can
+        stop half-way: the error says so, and `rollback` or `recover` completes or undoes it.
 
         Raises `ValueError` for invalid offsets, before anything is changed. If a user store does
         not manage its offsets, they are written to a text file, and a topic that is empty or
-        contains white space is invalid, too. Under exactly-once a database with a transactional
-        user store must move an offset in each commit, and the first commit of a partition raises
-        `StateMismatchError` if a user store without transactions has an offset of it and the
-        database has a smaller one or none. Raises `HoldfastError` after a write or a commit that
+        contains white space is invalid, too. Raises `HoldfastError` after a write or a commit that
         failed, until `rollback`.
+
+        Two rules hold for user stores under exactly-once. With a transactional user store, a commit
+        that moves no offset raises `ValueError`. The first commit of a partition raises
+        `StateMismatchError` if a user store without transactions has an offset of that partition,
+        and the database has a smaller one or none.
         """
         self._user_stores.commit(changelog_offsets, offset_rows(changelog_offsets))
 
     def rollback(self) -> None:
         """Drops all writes since the last commit.
 
-        An interrupted commit is ended as in `recover`. After a write that failed on a full disk,
-        the call waits up to 11 seconds until the database has detected free space. If the commit
-        cannot be ended, or if writes to the disk still fail, raises `HoldfastError` or
-        `StoreCorruptedError`; the call can be repeated. User stores are brought to the last commit,
-        too, with their `rollback` and `recover`. Their errors are raised unchanged, after all
-        stores were called. Under exactly-once raises `StateMismatchError` for a user store that has
-        committed more than the database and cannot return to its last commit.
+        An interrupted commit is completed or undone, as in `recover`. After a write that failed on
+        a full disk, the call waits up to 11 seconds until the database has detected free space. If
+        the commit can be neither completed nor undone, or if writes to the disk still fail, raises
+        `HoldfastError` or `StoreCorruptedError`; the call can be repeated.
+
+        User stores return to the last commit, too, with their `rollback` and `recover`. Their
+        errors are raised unchanged, after all stores were called. Under exactly-once raises
+        `StateMismatchError` for a user store that has committed more than the database and cannot
+        return to the database's last commit.
         """
         self._core.rollback()
         self._user_stores.roll_back()
@@ -186,10 +190,10 @@ class Database(AbstractContextManager["Database"]):
     ) -> dict[TopicPartition, int]:
         """Drops the open transaction and returns the committed offsets of the given partitions.
 
-        An interrupted commit is ended first: it is completed if its commit file was written
-        (transactions that outgrew their memory have one), else undone. So the returned offsets may
-        be older or newer than the given ones. `rollback` and the next `open` do the same. Raises as
-        `rollback` does.
+        If a commit was interrupted, it is first completed or undone: completed if its commit file
+        was written (transactions that outgrew their memory have one), else undone. So the returned
+        offsets may be older or newer than the given ones. `rollback` and the next `open` do the
+        same. Raises as `rollback` does.
         """
         wanted = {
             TopicPartition(topic, number)
@@ -310,10 +314,11 @@ class Database(AbstractContextManager["Database"]):
 
     @property
     def commit_requested(self) -> bool:
-        """Whether a commit is due: memory has reached `uncommitted_max_bytes` since the last one.
+        """Whether a commit is due: memory reached `uncommitted_max_bytes` since the last commit.
 
-        Also true if another record as large as the last one would reach it. All writes between two
-        reads of this property count as one record, so read it after each record or batch.
+        Also true if another record as large as the last one would reach that limit. All writes
+        between two reads of this property count as one record, so read it after each record or
+        batch.
         """
         return self._core.commit_requested(self._user_stores.uncommitted_bytes)
 
@@ -322,9 +327,9 @@ class Database(AbstractContextManager["Database"]):
 
         Rates are per second, times in seconds, sizes in bytes; `docs/metrics.md` describes each
         metric. Rates, means and maxima cover a window that ends now. If this method is called more
-        often than every 30 s, the window is 30 to 60 s long; otherwise it begins at the call before
-        the last one. Sizes and `-total` counts are exact. `holdfast.metrics.prometheus` returns the
-        metrics as text.
+        often than every 30 s, the window is 30 to 60 s long; otherwise it begins two calls ago.
+        Sizes and `-total` counts are exact. `holdfast.metrics.prometheus` returns the metrics as
+        text.
         """
         figures, stores = self._core.metrics()
         by_store = {

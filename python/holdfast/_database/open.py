@@ -66,11 +66,11 @@ def open(  # noqa: A001
     Raises
     ------
     - `StoreLockedError` if another process or database has it open,
-    - `FormatVersionError` if another version or another program wrote it, Kafka Streams for
-      example; nothing in it is changed then,
+    - `FormatVersionError` if another version of Holdfast wrote it, or another program, for example
+      Kafka Streams; nothing in a directory of another program is changed,
     - `StoreCorruptedError` if its files are damaged,
     - `StateMismatchError` under exactly-once for a state that an unclean stop left undefined,
-    - `SerializationError` if a value's columns do not fit those it was written with,
+    - `SerializationError` if the columns of a store's values do not fit those of the stored values,
     - `TypeError` or `ValueError` for invalid arguments; `ValueError` also for a store kind, a serde
       or a durability that differs from the one that the database was created with, and under
       exactly-once for a transactional user store that lacks a member of `TransactionalUserStore`,
@@ -136,8 +136,8 @@ def _sort_stores(
     """Returns the builders and the user stores, all of different names."""
     if not isinstance(stores, Iterable):
         raise TypeError(
-            f"stores is a {type(stores).__name__}; wanted: a sequence of what holdfast.stores "
-            "builds"
+            f"stores is a {type(stores).__name__}; wanted: a sequence of store builders from "
+            "holdfast.stores"
         )
     built: list[StoreBuilder] = []
     user_stores: list[UserStateStore] = []
@@ -149,8 +149,8 @@ def _sort_stores(
             user_stores.append(store)
         else:
             raise TypeError(
-                f"a store is a {type(store).__name__}; wanted: what holdfast.stores builds, or an "
-                "object with the members of holdfast.UserStateStore"
+                f"a store is a {type(store).__name__}; wanted: a store builder from "
+                "holdfast.stores, or an object with the members of holdfast.UserStateStore"
             )
     names = [store.name for store in built] + [store.name for store in user_stores]
     if len(set(names)) < len(names):

@@ -1,4 +1,4 @@
-"""What the machine must have, checked before it is used; the error says what to install."""
+"""Checks that the machine has what Holdfast needs; the errors say what to install."""
 
 from holdfast._requirements.extension import check_extension
 from holdfast._requirements.extras import how_to_install

@@ -38,7 +38,7 @@ class ReadOnlyKeyValueStore(StoreReads[K, V, "_core.KeyValueStore"]):
     ) -> StoreIterator[K, V]:
         """Returns the rows of the keys from `start` to `end`, both included.
 
-        An end of None is open. If `start` is above `end`, there are none.
+        An end of None is open. If `start` is above `end`, the result is empty.
         """
         return self._iterator(self._core.range(*key_bounds(self._serdes, start, end), reverse))
 
@@ -128,8 +128,8 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
     def delete_range(self, start: K | None = None, end: K | None = None) -> None:
         """Removes the keys from `start` to `end`, both included; an end of None is open.
 
-        If `start` is above `end`, nothing is removed. In files it takes the time of two seeks
-        for any number of keys. Reads that cross many removed ranges are slower until a
+        If `start` is above `end`, nothing is removed. For a store in files, the call takes the time
+        of two seeks for any number of keys. Reads that cross many removed ranges are slower until a
         compaction has removed their rows.
         """
         self._core.delete_range(*key_bounds(self._serdes, start, end))

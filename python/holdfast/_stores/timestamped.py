@@ -65,7 +65,7 @@ class ReadOnlyTimestampedKeyValueStore(StoreReads[K, V, "_core.TimestampedKeyVal
         return self._core.approximate_num_entries()
 
     def get_batch(self, keys: Any) -> _core.ArrowBatch:
-        """Returns one row per key: `value` and `timestamp`, null where it has none."""
+        """Returns one row per key: `value` and `timestamp`, both null where the key has none."""
         encoded = self._serdes.encode_keys(keys)
         return self._serdes.decode_batch(self._core.get_batch(encoded), encoded)
 
@@ -160,8 +160,8 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
     def delete_range(self, start: K | None = None, end: K | None = None) -> None:
         """Removes the keys from `start` to `end`, both included; an end of None is open.
 
-        If `start` is above `end`, nothing is removed. In files it takes the time of two seeks
-        for any number of keys. Reads that cross many removed ranges are slower until a
+        If `start` is above `end`, nothing is removed. For a store in files, the call takes the time
+        of two seeks for any number of keys. Reads that cross many removed ranges are slower until a
         compaction has removed their rows. Rows that were written when the store had no timestamps
         are removed one by one.
         """

@@ -25,8 +25,8 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     """The reads of a versioned store at one isolation level, from any thread.
 
     History reaches back to `stream_time - history_retention`. A read as of an earlier time finds
-    only the newest version of each key, and only if it was valid at that time. So does `versions`
-    with an earlier `end`. A read that leaves out a key for this reason is counted in
+    only the newest version of each key, and only if it was valid at that time. The same holds for
+    `versions` with an earlier `end`. A read that leaves out a key for this reason is counted in
     `expired-reads-total`. The log has a warning, at most one a minute for each store.
 
     Reads raise what `StateStore` lists.
@@ -74,7 +74,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
         )
 
     def scan(self, as_of: Timestamp | None = None) -> StoreIterator[K, VersionedRecord[V]]:
-        """Returns the whole table, now or as of a time, in key order.
+        """Returns the newest version of each key, or the one valid at `as_of`, in key order.
 
         For a time before the history, the result is only a part of the table.
         """

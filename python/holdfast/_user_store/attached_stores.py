@@ -1,4 +1,4 @@
-"""The user stores of a database: how they are opened, committed and brought back with it."""
+"""The user stores of a database, which are opened, committed and rolled back with it."""
 
 from __future__ import annotations
 
@@ -69,10 +69,13 @@ class AttachedStores:
     ) -> None:
         """Commits the stores, then the database.
 
-        Before any store commits, raises `HoldfastError` for a store that needs a rollback,
-        `ValueError` for a commit that moves no offset although a store needs it, what a commit of
-        the database would raise, and under exactly-once `StateMismatchError` for a store that is
-        ahead of the database in a partition of which the database has had no commit.
+        Before any store commits, raises
+
+        - `HoldfastError` for a store that needs a rollback,
+        - what a commit of the database would raise,
+        - `ValueError` for a commit that moves no offset although a store needs it,
+        - `StateMismatchError`, under exactly-once, for a store that is ahead of the database in a
+          partition of which the database has had no commit.
         """
         if not self._stores:
             self._core.commit(rows, None)
@@ -80,16 +83,16 @@ class AttachedStores:
         for name, attached in self._stores.items():
             if attached.needs_rollback:
                 raise HoldfastError(
-                    f"store {name}: it may have writes that its database has not, since a commit "
-                    "or a rollback failed; call rollback() to go on from the last commit"
+                    f"store {name}: it may have writes that its database does not have, because a "
+                    "commit or a rollback failed; call rollback() to go on from the last commit"
                 )
         self._core.check_commit(rows, self._topics_in_files)
         decided = _moved(self._decided, rows)
         if self._must_move and decided == self._decided:
             raise ValueError(
                 "changelog_offsets moves no offset, and the user stores "
-                f"{self._must_move} tell commits apart by their offsets; give the offsets that "
-                "the writes have reached"
+                f"{self._must_move} distinguish commits by their offsets; give the changelog "
+                "offsets of the last writes"
             )
         # A store that manages its offsets does not list its partitions, so `init` has not checked
         # those that the record does not have.
@@ -104,7 +107,7 @@ class AttachedStores:
             attached.decided(changelog_offsets)
 
     def roll_back(self) -> None:
-        """Brings the stores to the database's last commit, after its own rollback.
+        """Brings the stores to the database's last commit, after the database's rollback.
 
         Calls all stores, then raises the first error.
         """

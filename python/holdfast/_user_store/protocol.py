@@ -84,10 +84,10 @@ class TransactionalUserStore(UserStateStore, Protocol):
     `transactional` and `manages_offsets` are true. `commit` makes the writes durable but undecided.
     The database then commits, which decides them. The next `commit` follows only a database commit
     that succeeded. After any other outcome, and at each open, the database calls `recover` with the
-    offsets of its last commit. The store keeps the undecided writes if they reach exactly these
+    offsets of its last commit. The store keeps the undecided writes if they end at exactly these
     offsets, and drops them otherwise. So it must be able to do both until its next `commit`.
 
-    Offsets tell two commits apart. Under exactly-once `Database.commit` therefore raises
+    Only the offsets distinguish two commits. Under exactly-once `Database.commit` therefore raises
     `ValueError` if it moves no offset. A persistent store may have a commit that the database has
     lost. So `open` raises `ValueError` for a persistent store in a database in memory or with
     `Durability.CHANGELOG`.

@@ -28,13 +28,14 @@ class Gateway(AbstractContextManager["Gateway"]):
 
     A gateway only reads. By default only processes of this machine reach it. `listen` at another
     address needs `token_file`, a file with the secret that clients send, and encryption: `cert` and
-    `key` are PEM files. With `insecure=True` the gateway does not encrypt:
-    use it only behind a proxy that does.
+    `key` are PEM files. With `insecure=True` the gateway does not encrypt: use it only behind a
+    proxy that does.
 
-    State hosts answer the reads. With `offline="auto"` the gateway reads copies, which it makes in
-    `cache_dir`, if none answers. The copies of each root take at most `cache_bytes` of the disk, as
-    in `holdfast.connect`. At most `max_requests` reads run at the same time, each for at
-    most `timeout` seconds.
+    State hosts answer the reads. With `offline="auto"`, if no host answers, the gateway makes
+    copies in `cache_dir` and reads them. The copies of each root take at most `cache_bytes` of the
+    disk, as in `holdfast.connect`. At most `max_requests` reads run at the same time. A read waits
+    at most `timeout` seconds for its epoch or a host, and a response for a client that receives no
+    bytes.
 
     Raises `ValueError` for settings that would open the state to a network by accident,
     `StateMismatchError` if a root holds no state, `HoldfastError` if the address is in use.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Collector:
     """Collects the metrics of databases for a registry of `prometheus_client`.
 
-    `prometheus_client.REGISTRY.register(Collector({"orders": db}))`. The names are the values of
-    the label `database`. Databases that were closed are left out.
+    Register it with `prometheus_client.REGISTRY.register(Collector({"orders": db}))`. The names in
+    the dict are the values of the label `database`. Databases that were closed are left out.
     """
 
     def __init__(self, databases: Mapping[str, Database]) -> None:

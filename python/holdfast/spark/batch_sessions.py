@@ -15,8 +15,8 @@ class BatchSessions:
     frame of that micro-batch. The jobs of the frame must not read the setting of a later
     micro-batch.
 
-    Usually all frames of a micro-batch are gone when the next one begins. The next one then uses
-    the same session. As long as one of the frames is referenced, it gets a clone of the session.
+    Usually all frames of a micro-batch are gone when the next micro-batch begins. The next one then
+    uses the same session. If a frame is still referenced, the next one gets a clone of the session.
     """
 
     def __init__(self) -> None:

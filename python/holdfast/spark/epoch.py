@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 SETTING: Final = "spark.holdfast.epoch."
 """The prefix of the session settings of `hfs.foreach_batch`; a query's id follows.
 
-Spark passes a session's settings to the tasks of its jobs as local properties, also if another
+Spark passes a session's settings to the tasks of its jobs as local properties, even if another
 thread starts the jobs.
 """
 
@@ -59,7 +59,7 @@ class Epoch(NamedTuple):
         """Returns the epoch that Spark's thread-local properties name, None if they name none.
 
         The job group is the run id unless user code has set another one. A changed job group raises
-        `HoldfastError`: it would be taken for a new run, which would take over the state.
+        `HoldfastError`: otherwise the host would treat it as a new run that takes over the state.
         """
         batch, query, run = get(BATCH_ID), get(QUERY_ID), get(JOB_GROUP)
         if batch is None or query is None:

@@ -120,8 +120,8 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
     epoch, call at most one operator of each name. The result may be evaluated more than once.
 
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the
-    server. Holdfast must be installed there. If `fn` changes a variable, it is unchanged in the
-    client.
+    server. Holdfast must be installed there. If `fn` changes a variable, the variable of the client
+    does not change.
 
     Raises `TypeError` if `fn` cannot be called. The returned function raises `HoldfastError` if no
     streaming query calls it, or if `fn` has called an operator and adaptive execution is on when

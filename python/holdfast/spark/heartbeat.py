@@ -25,8 +25,8 @@ def heartbeat(
     events.unionByName(hfs.heartbeat(spark, "10 seconds"), allowMissingColumns=True)
     ```
 
-    A heartbeat is sent to every partition of the operator, and can advance the
-    partition's stream time:
+    A heartbeat is sent to every partition of the operator, and can advance the partition's stream
+    time:
 
     - A partition with rows in the micro-batch follows only these rows.
     - A partition that has had no rows for `idle_after` follows the slowest of the partitions that
@@ -34,8 +34,9 @@ def heartbeat(
     - If no other source of the query has had new offsets for `idle_after`, the stream time of a
       partition without rows follows the micro-batch's time minus `idle_after`.
 
-    For state that waits for newer rows (open windows, `grace`, timers), this has the effect of a
-    row with that time. The result has no row for a heartbeat and no column `holdfast_heartbeat`.
+    For state that waits for newer rows (open windows, `grace`, timers), the advance has the effect
+    of a row with that time. The result has no row for a heartbeat and no column
+    `holdfast_heartbeat`.
 
     Because of these rules, heartbeats do not overtake a backlog: a query that restarts after an
     outage loses no rows, unless a key's rows are missing for longer than `idle_after` while other
@@ -97,8 +98,8 @@ class _Clock(SimpleDataSourceStreamReader):
         self._started: Final = _now()
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        # Spark does not log it. A replay of the first micro-batch asks for it again, in another
-        # process. The offset must be the same, or the replay has other rows.
+        # Spark does not log this offset. A replay of the first micro-batch asks for it again, in
+        # another process. If the offset were not the same, the replay would have other rows.
         return {HEARTBEAT: 0, "idle_after": 0, "started": 0}
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:

@@ -11,8 +11,8 @@ class Materialized:
 
     `name` is the operator's name in the state, like the operator's own `name=`.
     `persistent=False` puts the stores into the memory of the state host: a new host rebuilds them
-    from the log. The log of all operators of the query is therefore kept in full, and there are no
-    snapshots. `history_retention` is how far back the history of a versioned table goes, for
+    from the log. The log of all operators of the query is therefore never trimmed, and the operator
+    has no snapshots. `history_retention` is how far back the history of a versioned table goes, for
     operators that have one.
 
     Raises `UnsupportedOperationError` for `transactional=False`, `ValueError` or `TypeError` for

@@ -1,4 +1,4 @@
-"""The names that the operators of a state have taken in this process."""
+"""The operator names of a state that are in use in this process."""
 
 import re
 import threading

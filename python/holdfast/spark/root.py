@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, UnsupportedOperationError
 _SPARK_SCHEMES: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "az": "abfss"}
 _REFUSED_SCHEMES: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss", "hdfs")
 _ADDRESS: Final = re.compile(r"[^/]*:/")
-"""Matches also `dbfs:/x`, which as a path would have a folder `dbfs:`."""
+"""Also matches `dbfs:/x`, which would otherwise be a path in a folder `dbfs:`."""
 
 _AZURE_ACCOUNT: Final = ("account_name", "azure_storage_account_name")
 

@@ -48,16 +48,16 @@ def aggregate(
 
     `on` is the rows' time. It decides `first` and `last` (at equal times, the least and the
     greatest value) and the order of lists. Without `on`, rows are ordered by micro-batch, then by
-    content. If a sum does not fit its type, its task raises `ValueError`.
+    content. A task fails with `ValueError` if a sum does not fit its type.
 
     `window` (from `hfs.window`, `hfs.sliding_window` or `hfs.session_window`) divides each group by
     time: columns `window_start` and `window_end` follow `by`. The stream time is the greatest time
     of a partition so far. A window closes when the stream time is `grace` past the window's end.
     Rows for a closed window are dropped and counted. `emit="update"` returns the groups that a
     micro-batch changed. `emit="close"` returns each window once, when it closes (`grace` is then 0
-    by default). The end of a static frame closes all windows. Without `grace`, `emit="update"`
-    accepts late rows as long as windows are stored: for `retention`, or forever. Without windows,
-    `grace` is how late a row may be. `name` is the operator's name in the state.
+    by default). With `State.scratch()`, the end of the frame closes all windows. Without `grace`,
+    `emit="update"` accepts late rows as long as windows are stored: for `retention`, or forever.
+    Without windows, `grace` is how late a row may be. `name` is the operator's name in the state.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
     not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.

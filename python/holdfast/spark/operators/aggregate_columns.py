@@ -94,17 +94,15 @@ class AggregateColumns:
         if function in _COMPARING and schema.contains(field.dataType, schema.is_collated):
             raise ValueError(
                 f"aggs[{result!r}]: {function} compares strings by their bytes, and column "
-                f"{field.name!r} is "
-                f"{field.dataType.simpleString()}: take collate({field.name}, 'UTF8_BINARY') of "
-                f"it, or lower({field.name})"
+                f"{field.name!r} is {field.dataType.simpleString()}: use "
+                f"collate({field.name}, 'UTF8_BINARY'), or lower() of that"
             )
         if function in ("count_distinct", "collect_set") and schema.contains(
             field.dataType, _is_map
         ):
             raise ValueError(
                 f"aggs[{result!r}]: {function} cannot take column {field.name!r}: equal maps may "
-                "list their entries in "
-                "another order; use the sorted map_entries of it"
+                "list their entries in another order; use its sorted map_entries"
             )
         call = getattr(F, function)(self._frame.column(field))
         try:
@@ -129,8 +127,7 @@ def _parsed(result: str, what: Any) -> tuple[str, str | None]:
     functions = ", ".join(_FUNCTIONS)
     raise ValueError(
         f"aggs[{result!r}]={what!r}: give 'count' or a pair of a function and a column, or an "
-        "Aggregator; "
-        f"functions: {functions}"
+        f"Aggregator; functions: {functions}"
     )
 
 

@@ -9,11 +9,12 @@ from holdfast.spark.plan.schema import arrow_type, parsed_ddl
 
 
 class Aggregator(Protocol):
-    """The interface of a user aggregation over Arrow batches: a class that can be pickled.
+    """The interface of a user aggregation over Arrow batches: an object that can be pickled.
 
-    Equal arguments must give equal results, since Spark may run a task twice. An exception in a
-    method fails the task. A result that is no batch or array fails it with a `TypeError`. Columns,
-    types or numbers of rows other than declared fail it with a `ValueError`.
+    Spark may run a task twice, so equal arguments must give equal results. An exception in a method
+    fails the task. A result that is no batch or array fails it with a `TypeError`. A result with
+    other columns or types than declared, or with another number of rows than the arguments, fails
+    it with a `ValueError`.
     """
 
     state_schema: str
@@ -36,7 +37,7 @@ class Aggregator(Protocol):
     def merge(self, states: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the states, each merged with the one in the same row of `others`.
 
-        The states in `others` were computed from later rows of the frame than those in `states`.
+        A state in `others` was computed from rows with later times than the state in `states`.
         """
         ...
 

@@ -26,17 +26,17 @@ def drop_duplicates(
     materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
-    """Returns each row that has no earlier row of the same key within `within` of its time.
+    """Returns each row that has no earlier row of the same key at most `within` from its time.
 
     Rows are ordered by micro-batch, then by event time (`on`), then by content. A row is earlier if
     it comes first in this order, so its time may be smaller or greater. A dropped row counts as an
     earlier row, too: a key that repeats at least every `within` is returned once. If times never
-    decrease, the result does not depend on how rows are divided into micro-batches. Rows up to
-    `within` behind the newest time of their partition are compared like all others; older ones are
-    dropped and counted.
+    decrease, the result does not depend on how rows are divided into micro-batches, except for
+    which row of equal key and time is returned. Rows up to `within` behind the newest time of their
+    partition are compared like all others; older ones are dropped and counted.
 
     Null keys are equal to each other; rows whose time is null are dropped. `name` is the operator's
-    name in the state. The state has one time per key, and keeps it for `2 * within`.
+    name in the state. The state has one time per key, and stores it for `2 * within`.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
     not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.

@@ -178,10 +178,7 @@ class _ForeignKeyJoin:
         )
 
     def _with_null_keys(self) -> InputFrame:
-        """Returns the right rows with two groups of key columns.
-
-        They are their own key, and nulls in place of the left keys.
-        """
+        """Returns the right rows with the right key, and with nulls in place of the left keys."""
         nulls = [
             sql.StructField(f"holdfast_k{index}", key.dataType)
             for index, key in enumerate(self.left.keys)

@@ -54,9 +54,10 @@ def join_asof(
     left row of its partition is `grace` younger. A right row that is late by less than `grace` is
     then still joined. `grace` is at most `history_retention`. Right rows may be ahead of the newest
     left row by up to `history_retention` less `grace`. The last left rows of a stream wait until
-    newer left rows arrive. `tolerance` is the greatest age that a match may have. `delete_when`
-    (SQL or a Column, over the right frame) marks right rows that end the value of their key: from
-    their time on, no row of the key is in force. `name` is the operator's name in the state.
+    newer left rows or a heartbeat arrive. `tolerance` is the greatest age that a match may have.
+    `delete_when` (SQL or a Column, over the right frame) marks right rows that end the value of
+    their key: from the time of such a row until the next right row of the key, no row is in force.
+    `name` is the operator's name in the state.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
     not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.

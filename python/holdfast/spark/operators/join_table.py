@@ -43,8 +43,9 @@ def join_table(
 
     A row that is the newest of its key changes the result: it is returned joined with the other
     side as of its own time, and again for each later change of the other side. A row older than the
-    newest of its key becomes an older version: it does not change the result and is counted. A row
-    older than `history_retention` is dropped.
+    newest of its key becomes an older version, and is counted. It returns no rows itself; rows of
+    the other side that arrive later are joined with it. A row older than `history_retention` is
+    dropped.
 
     The time of a result row is the greater of its two times. Of result rows with the same key and
     time, the last one is valid. A result row whose value columns are all null means that the key

@@ -31,7 +31,7 @@ _WIDENING: Final = (
     (sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType),
     (sql.FloatType, sql.DoubleType),
 )
-"""Types whose values are also values of the types after them."""
+"""In each group, the values of a type are also values of the types after it."""
 
 
 def lookup(
@@ -61,13 +61,13 @@ def lookup(
     For a join that gives the same rows again, read the other query's changes as a stream and join
     them with `join_asof`.
 
-    `offline` is as in `holdfast.connect`. State hosts have only the newest epoch. If it is newer
+    `offline` is as in `holdfast.connect`. State hosts have only the newest epoch. If that is newer
     than the epoch to read, a Python worker makes copies of the partitions that it reads, and
     updates them in each micro-batch. With `offline="never"` there are no copies, and each batch of
     about 25,000 rows reads the newest epoch. The driver chooses the epoch of a stream's
     micro-batch, so executors connect to the driver's host.
 
-    The columns must have the types of the table's key; a smaller integer, or a float for a
+    The columns `on` must have the types of the table's key; a smaller integer, or a float for a
     double, also fits. A column `as_of` has the type of the table's time. Spark's cast of a date or
     a `timestamp_ntz` to a timestamp uses the session's time zone.
 
@@ -166,7 +166,7 @@ class _LookUp:
         """Adds the table's columns to batches of the frame's rows."""
         leave_out_modules()
         pinned = self._epoch
-        # A call is a task, and all rows of a task are of one epoch.
+        # A call is a task, and all rows of a task read one epoch.
         epoch = cache(pinned.of_task) if isinstance(pinned, ChosenEpoch) else lambda: pinned
         return LargeBatches(partial(self._look_up, epoch)).results(batches)
 
@@ -221,10 +221,10 @@ def _check_key(column: sql.StructField, key: "pyarrow.Field") -> None:
 
 
 def _check_time(column: sql.StructField, table: StateTable) -> None:
-    """Raises `ValueError` for a column that has not the type of the versioned table's time.
+    """Raises `ValueError` for a column whose type differs from that of the versioned table's time.
 
     pyarrow would take a date or a time without a zone as a time in UTC, and an integer as
-    microseconds: the rows of another moment would be found.
+    microseconds. The look-up would then find the rows of another moment.
     """
     # A versioned table has its two times after the key.
     time = table.schema.field(len(table.key))

@@ -40,7 +40,7 @@ def materialize(
     A row whose columns except `by`, `on` and `order_by` are all null deletes its key (from its time
     on, in a versioned table), and is returned like any other. If there are no such columns, no row
     deletes. Rows whose key or time is null are dropped. A table without history does not store the
-    time of a deleted row, so it accepts an older row of the key that comes later.
+    time of a delete, so it accepts an older row of the key that arrives after the delete.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
     not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.

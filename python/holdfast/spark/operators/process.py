@@ -59,9 +59,9 @@ def process(
     All rows with the same `by` go to the same partition. A partition's rows are ordered by event
     time (`on`), then by content, in batches of at most 10,000 rows and 16 MiB.
     `processor.process(batch, ctx)` yields batches with the columns of `schema` (written as in SQL:
-    "key string, hits bigint"). `ctx["hits"]` is a store, with the methods that it has in
-    `holdfast`. `ctx.set_timer(key, at)` requests a call of `processor.on_timer(key, at, ctx)` after
-    the batch in which the greatest event time of the partition reaches `at`.
+    "key string, hits bigint"). `ctx["hits"]` is the store of that name, with the same methods as a
+    store of a database. `ctx.set_timer(key, at)` requests a call of `processor.on_timer(key, at,
+    ctx)` after the batch in which the greatest event time of the partition reaches `at`.
 
     This call pickles the processor, and each task gets a copy. Attributes that a copy sets are lost
     when its task ends. Spark may run a task twice, so the processor must do the same for the same
@@ -131,14 +131,15 @@ def _builders(processor: Any, *, timed: bool, deterministic: bool) -> list[Store
     stores = getattr(processor, "stores", ())
     if not isinstance(stores, Iterable):
         raise TypeError(
-            f"{kind}.stores is a {type(stores).__name__}; wanted: a sequence of what "
-            "holdfast.stores builds"
+            f"{kind}.stores is a {type(stores).__name__}; wanted: a sequence of store builders "
+            "from holdfast.stores"
         )
     builders: list[Any] = list(stores)
     for builder in builders:
         if not isinstance(builder, StoreBuilder):
             raise TypeError(
-                f"{kind}.stores has a {type(builder).__name__}; wanted: what holdfast.stores builds"
+                f"{kind}.stores has a {type(builder).__name__}; wanted: a store builder from "
+                "holdfast.stores"
             )
         if builder.name.startswith("holdfast."):
             raise ValueError(

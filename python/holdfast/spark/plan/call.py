@@ -34,7 +34,7 @@ class OperatorCall:
     is_persistent: bool
 
     def take_names(self, *names: str) -> None:
-        """Takes these operators' names in the state; called when nothing else can fail.
+        """Takes these operators' names in the state. Call it last, when nothing else can fail.
 
         Raises `ValueError` for a name that another call has taken.
         """
@@ -59,7 +59,7 @@ def checked_call(
     max_ahead: Duration | None,
     is_timed: bool = True,
 ) -> OperatorCall:
-    """Checks that these frames can use this state here, under this name.
+    """Checks the arguments that all operators have in common.
 
     `is_timed`: the rows have a time, which `max_ahead` needs. Raises `TypeError` or `ValueError`
     for invalid arguments and while adaptive execution is on, `UnsupportedOperationError` for a
@@ -100,7 +100,10 @@ def checked_history(
 
 
 def refuse_history(materialized: Materialized | None, why: str) -> None:
-    """Raises `UnsupportedOperationError` if a history is asked of an operator without one."""
+    """Raises `UnsupportedOperationError` if `materialized` sets a history retention.
+
+    `why` says in the message why the operator has no history.
+    """
     _check_materialized(materialized)
     if materialized is not None and materialized.history_retention is not None:
         raise UnsupportedOperationError(

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _CHOICES: Final = 1 << 16
-"""How many choices are stored for a root.
+"""The maximum number of choices that are stored for a root.
 
-The one that was requested least recently is dropped first.
+The least recently requested one is dropped first.
 """
 
 _SILENCE: Final = 10.0
@@ -35,10 +35,9 @@ def chosen_epoch(
 ) -> ChosenEpoch:
     """Returns an object by which a task asks the driver which epoch its micro-batch reads.
 
-    It is an epoch of the root of `reader`.
-
-    The driver chooses the newest final epoch when the first task of a micro-batch asks. All tasks
-    of the micro-batch get the same one, even those of a second evaluation.
+    The epochs are those of the root of `reader`. The driver chooses the newest final epoch when the
+    first task of a micro-batch asks. All tasks of the micro-batch get the same one, even those of a
+    second evaluation.
     """
     conf = context.getConf()
     # Executors connect to the driver at this host, so they can also reach the chooser there.

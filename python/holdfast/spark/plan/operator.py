@@ -44,8 +44,8 @@ def run_operator(
 ) -> "DataFrame":
     """Checks an operator's call, plans it and takes its name; returns its result.
 
-    `closes_at_end`: the end of a static frame ends every wait for newer rows. The other options
-    are those of `Operator`.
+    `closes_at_end`: with `State.scratch()`, no row or window waits for newer rows after the end of
+    the frame. The other options are those of `Operator`.
     """
     call = checked_call(
         [frame.df for frame in rows.frames],
@@ -151,8 +151,8 @@ class Operator:
             shuffled = shuffled.withColumn("planned_at", F.unix_millis(F.current_timestamp()))
         if not rows.isStreaming:
             return shuffled.mapInArrow(self._make_task(application), self._output)
-        # Each task has one more row, with the host's counts. A query's progress shows the metrics
-        # of its own plan only, so the tasks of a static frame have no such row.
+        # Each task returns one more row, with the host's counts. A query's progress shows the
+        # metrics of its own plan only, so the tasks of a static frame return no such row.
         counts = self._unused_name("holdfast_counts")
         task = self._make_task(application, has_timestamps=True, counts=counts)
         output = sql.StructType([*self._output, sql.StructField(counts, _COUNTS)])

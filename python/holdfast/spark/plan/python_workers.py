@@ -37,7 +37,7 @@ def check_workers(spark: "SparkSession") -> None:
 
 
 def _import_package(_: Any) -> str:
-    """Returns the error of the import with the interpreter, or an empty text."""
+    """Returns the interpreter and the error of the import; an empty text if it succeeds."""
     import sys
     from importlib import import_module
 

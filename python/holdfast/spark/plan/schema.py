@@ -128,7 +128,7 @@ def arrow_type(data_type: sql.DataType, column: str) -> pa.DataType:
     known = _ARROW.get(type(data_type))
     if known is None:
         raise UnsupportedOperationError(
-            f"column {column!r} is {data_type.simpleString()}, which the state cannot keep: cast "
+            f"column {column!r} is {data_type.simpleString()}, which the state cannot store: cast "
             "it or drop it"
         )
     return known

@@ -86,7 +86,7 @@ class StateBatchReader(DataSourceReader):
         )
 
     def _reads(self, epoch: int) -> RowReads:
-        """Returns the reads of the keys that the options name, or of what filters select."""
+        """Returns reads of the keys that the options name, or of the rows that filters select."""
         if self._options.key is not None:
             keys = parse_keys(self._options.key, fields(self._table.schema, list(self._table.key)))
             return RowReads(KeyReads(keys=keys if keys.num_rows < 2 else _distinct(keys)))

@@ -46,7 +46,7 @@ class TableChanges:
         if span.is_empty:
             return []
         if span.has_changes:
-            # Raises the error here: of an error in a task, Spark would pass on only the text.
+            # Raises the error here: Spark passes on only the text of an error in a task.
             self.table.changes(from_epoch=span.first, to_epoch=span.last, partition=0).close()
         return [ChangesPartition(number, span) for number in range(self.reader.partitions)]
 

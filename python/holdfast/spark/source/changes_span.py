@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 Offset = dict[str, Any]
-"""The position of a stream, as Spark stores it."""
+"""The position of a stream, as Spark stores it.
+
+It has `epoch`, the last epoch that was read, and `rewind`, the run of the newest rewind that took
+the epoch back (0 for none). The end of the first micro-batch also has `first` and `table`, the
+fields of `ChangesSpan`.
+"""
 
 BEGIN: Final[Offset] = {"epoch": None}
 """The offset before the first micro-batch.

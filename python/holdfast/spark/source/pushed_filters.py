@@ -29,7 +29,7 @@ _ROUNDED_DIGITS: Final = 28
 def pushed_domains(filters: Iterable[Filter], schema: "pyarrow.Schema") -> dict[str, Domain]:
     """Returns the values that columns may have in rows for which all filters are true.
 
-    A column that is absent in the result is not limited. A filter that is not understood limits no
+    A column that is absent in the result is not limited. A filter of an unsupported form limits no
     column.
     """
     found: dict[str, Domain] = {}

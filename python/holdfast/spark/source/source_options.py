@@ -59,7 +59,7 @@ class SourceOptions:
         unknown = given.keys() - {name.lower() for name in _NAMES}
         if unknown:
             raise ValueError(
-                f"{min(unknown)!r} is no option of the data source holdfast; they are "
+                f"{min(unknown)!r} is no option of the data source holdfast; its options are "
                 f"{', '.join(sorted(_NAMES))} and {_STORAGE}…"
             )
         if "path" not in given:
@@ -109,7 +109,7 @@ class SourceOptions:
             tables = list(reader.tables.values())
             if len(tables) != 1:
                 names = [f"{table.operator}.{table.store}" for table in tables]
-                raise ValueError(f"the option table names one of {names}")
+                raise ValueError(f"set the option table to one of {names}")
             found = tables[0]
         else:
             operator, _, store = self.table.partition(".")
@@ -118,7 +118,7 @@ class SourceOptions:
             option = "versions" if self.versions else "as_of"
             raise ValueError(
                 f"option {option}: {found.operator}.{found.store} is a {found.kind} table; only a "
-                "versioned one keeps versions"
+                "versioned one has versions"
             )
         if self.versions and self.as_of is not None:
             raise ValueError("give as_of or versions, not both")

@@ -23,7 +23,7 @@ def spark_schema(schema: "pyarrow.Schema") -> sql.StructType:
 def arrow_schema(schema: sql.StructType) -> "pyarrow.Schema":
     """Returns the Arrow columns that Spark expects of a Python data source."""
     convert: Any = conversions.to_arrow_schema
-    # By default PySpark 4.0 and 4.1 make columns of times in UTC.
+    # PySpark 4.0 and 4.1 have no parameter `timezone`: their columns of times are in UTC.
     by_zone = "timezone" in inspect.signature(convert).parameters
     return convert(schema, timezone="UTC") if by_zone else convert(schema)
 

@@ -1,6 +1,6 @@
 """Follows the changes of a table as a stream.
 
-An offset is the last epoch that was read, with the newest rewind that took it back.
+An offset has the last epoch that was read, and the newest rewind that took that epoch back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ except ImportError:
 _AvailableNow: Any = object if _limits is None else _limits.SupportsTriggerAvailableNow
 
 _NOTHING: Final = -1
-"""The target of a query that ends without reading, as no epoch was final at its start."""
+"""The target of a query that reads nothing, because no epoch was final at its start."""
 
 
 class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]

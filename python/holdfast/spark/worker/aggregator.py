@@ -95,10 +95,7 @@ class WorkerAggregator:
 
 
 class AggregatorTask(OperatorTask):
-    """The function under `mapInArrow` of an aggregation with user functions.
-
-    It calls them when the host requests it.
-    """
+    """The function under `mapInArrow` of an aggregation; calls user functions for the host."""
 
     def __init__(
         self,

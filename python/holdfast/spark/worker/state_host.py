@@ -91,7 +91,7 @@ class HostFiles(NamedTuple):
         return HostClient.connect(str(self.socket), self.token.read_text(), _CONNECT_SECONDS)
 
     def is_served(self) -> bool:
-        """Whether a host has the socket, even if it accepts no connection at the moment."""
+        """Whether a host serves the socket, even if it accepts no connection at the moment."""
         try:
             handle = os.open(self._holder, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""The work of a look-up join's tasks besides the reads."""
+"""Helpers of a look-up join's tasks: they choose the epoch and combine batches."""

@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.spark.epoch import BATCH_ID, DESCRIPTION, JOB_GROUP, QUERY_ID, run_id_in
 
 MAX_MESSAGE: Final = 1 << 16
-"""The most bytes of a request or of an answer."""
+"""The maximum size of a request or an answer, in bytes."""
 
 _EXECUTION: Final = "spark.sql.execution.id"
 _TIMEOUT: Final = 60.0

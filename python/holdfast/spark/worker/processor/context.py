@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class ProcessorContext:
     """A processor's stores, timers, epoch and partition, for one session.
 
-    `ctx[name]` is a store, with the methods that it has in `holdfast`. It raises `KeyError` for a
-    name that is not among the processor's `stores`; a store's `commit` and `read_only` raise
+    `ctx[name]` is a store, with the same methods as a store of a database. A name that is not among
+    the processor's `stores` raises `KeyError`. A store's `commit` and `read_only` raise
     `UnsupportedOperationError`. Scalar writes are buffered, mostly until the end of the batch. The
     error of a write may therefore be raised by a later call.
     """
@@ -56,14 +56,14 @@ class ProcessorContext:
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest event time of this partition so far, in epoch microseconds.
+        """The greatest event time of this partition, this batch included, in epoch microseconds.
 
-        It includes this batch. None before the first time, and if rows have no time.
+        None before the first time, and if rows have no time.
         """
         return None if self._timers is None else self._timers.stream_time
 
     def __getitem__(self, store: str) -> Any:
-        """Returns a store, with the methods that it has in `holdfast`."""
+        """Returns a store, with the same methods as a store of a database."""
         return self._stores[store]
 
     def set_timer(self, key: Any, at: "Timestamp") -> None:
@@ -88,8 +88,9 @@ class ProcessorContext:
     def commit(self) -> None:
         """Counts a request for a commit, and has no other effect.
 
-        An epoch commits as a whole, under both guarantees: Spark's checkpoint has the input offsets
-        of whole micro-batches only. Changes beyond the memory of an epoch go to files.
+        An epoch commits as a whole, under exactly-once and under at-least-once: Spark's checkpoint
+        has the input offsets of whole micro-batches only. Changes that exceed the memory of an
+        epoch spill to files.
         """
         self.commits += 1
 

@@ -15,7 +15,7 @@ OUTPUT_STORE: Final = "holdfast.output"
 
 
 class StoredOutput:
-    """The output of one session, in a store that the operator adds to the processor's."""
+    """The output of one session, in a store that the operator adds to the processor's stores."""
 
     def __init__(self, calls: "_core.HostCalls") -> None:
         """Opens the stored output of one partition."""

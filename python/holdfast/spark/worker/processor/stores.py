@@ -134,7 +134,7 @@ class _SessionOwner:
         )
 
     def store_offset(self, _store: str, partition: tuple[str, int], /) -> int | None:
-        """Returns the last committed epoch for the partition's changelog, None for another one.
+        """Returns the last committed epoch if `partition` is the partition's changelog, else None.
 
         All stores of a partition have the state of the epoch before this one.
         """

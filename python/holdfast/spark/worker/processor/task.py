@@ -94,7 +94,7 @@ class ProcessTask(OperatorTask):
     def _batches(self, given: Iterable[Any] | None) -> Iterator[pa.RecordBatch]:
         if given is None:
             return
-        # A returned batch is treated as a yielded one. Iterating over it would yield its columns.
+        # A returned batch is treated as a yielded one: iterating over it would yield its columns.
         for batches in given if isinstance(given, Iterable) and not _is_arrow(given) else [given]:
             yield from map(self._named, _batches(batches))
 

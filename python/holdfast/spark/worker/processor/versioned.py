@@ -84,7 +84,8 @@ class RemoteVersioned(RemoteStore):
     ) -> "_core.ArrowBatch":
         """Applies one put or get per row, in order.
 
-        After an error the task fails, and none of its writes are committed.
+        If the processor does not catch an error, the task fails and none of its writes are
+        committed.
         """
         rows: list[_core._Argument] = [
             ("keys", "key", keys),
