@@ -73,13 +73,13 @@ def test_k03_none_leaves_an_end_open(four):
     assert four.rows(None, None) == "a1 b2 c3 d4"
 
 
-def test_k04_reverse_ranges(four):
+def test_k04_a_reverse_range_is_in_reverse_order(four):
     assert four.rows("a", "c", reverse=True) == "c3 b2 a1"
     assert four.rows(None, "b", reverse=True) == "b2 a1"
     assert four.rows(reverse=True) == "d4 c3 b2 a1"
 
 
-def test_k05_a_range_from_above_to_below_is_empty_with_a_warning(four, caplog):
+def test_k05_a_range_whose_start_is_above_its_end_is_empty_with_a_warning(four, caplog):
     with caplog.at_level(logging.WARNING, logger="holdfast"):
         assert four.rows("c", "a") == ""
         assert four.rows("c", "a", reverse=True) == ""
@@ -126,7 +126,7 @@ def test_k11_a_scan_is_a_snapshot_of_the_moment_it_was_opened(store, finish):
     assert list(rows) == [(b"a", b"1"), (b"b", b"2"), (b"d", b"6"), (b"e", b"5")]
 
 
-def test_k12_prefix_scan(store):
+def test_k12_a_prefix_scan_returns_the_keys_with_the_prefix(store):
     store.fill("a1 aa2 ab3 b4")
     assert [key for key, _ in store.prefix_scan(b"a")] == ["a", "aa", "ab"]
     assert store.prefix_scan(b"q") == []
@@ -198,7 +198,7 @@ def test_k15_a_null_key_is_an_error(four, call):
         lambda b: b.db.restore_batch("kv", pa.array([b"a"]), pa.array([b"1"]), None, {}),
     ],
 )
-def test_k16_any_call_on_a_closed_store_says_so(bench, call):
+def test_k16_every_call_on_a_closed_store_raises_store_closed_error(bench, call):
     bench.kv.put(b"a", b"1")
     bench.db.commit()
     bench.db.close()
@@ -216,7 +216,7 @@ def test_k16_a_closed_store_stays_closed_when_its_files_are_opened_again(bench):
     assert bench.kv.get(b"a") == b"1"
 
 
-def test_k16_closing_twice_is_fine(bench):
+def test_k16_a_second_close_does_nothing(bench):
     bench.db.close()
     bench.db.close()
 

@@ -30,7 +30,7 @@ def session(key: bytes, start: int, end: int) -> hf.WindowedKey[bytes]:
     return hf.WindowedKey(key, start, end)
 
 
-def test_s01_the_sessions_of_a_key(four):
+def test_s01_find_sessions_returns_the_sessions_of_a_key(four):
     assert four.find_sessions(b"a", 0, 100) == ["a[0,0]=1", "a[10,20]=2"]
 
 
@@ -39,7 +39,7 @@ def test_s03_a_time_range_without_sessions_is_empty(four):
     assert four.find_sessions(b"a", 20, 9) == []
 
 
-def test_s04_backward(four):
+def test_s04_find_sessions_in_reverse(four):
     assert four.find_sessions(b"a", 0, 100, reverse=True) == ["a[10,20]=2", "a[0,0]=1"]
 
 
@@ -56,7 +56,7 @@ def test_s05_a_range_of_keys_is_ordered_by_end_then_key(four):
     ]
 
 
-def test_s06_open_ends_and_the_wrong_way_round(four, caplog):
+def test_s06_none_leaves_an_end_open_and_a_start_above_the_end_gives_nothing(four, caplog):
     all_rows = ["a[0,0]=1", "aa[5,15]=3", "a[10,20]=2", "b[30,40]=4"]
     assert four.find_sessions(None, 0, MAX, key_to=None) == all_rows
     assert four.find_sessions(b"aa", 0, MAX, key_to=None) == ["aa[5,15]=3", "b[30,40]=4"]
@@ -66,12 +66,12 @@ def test_s06_open_ends_and_the_wrong_way_round(four, caplog):
     assert "range" in caplog.text
 
 
-def test_s07_one_session(four):
+def test_s07_fetch_session_needs_the_exact_start_and_end(four):
     assert four.fetch_session(b"a", 10, 20) == b"2"
     assert four.fetch_session(b"a", 10, 21) is None
 
 
-def test_s08_all_sessions_of_keys(four):
+def test_s08_fetch_returns_all_sessions_of_a_range_of_keys(four):
     assert four.fetch(b"a") == ["a[0,0]=1", "a[10,20]=2"]
     assert four.fetch(b"a", b"b") == ["a[0,0]=1", "aa[5,15]=3", "a[10,20]=2", "b[30,40]=4"]
     assert four.fetch(b"a", reverse=True) == ["a[10,20]=2", "a[0,0]=1"]
@@ -84,7 +84,7 @@ def s09(four):
     return four
 
 
-def test_s09_removing(s09):
+def test_s09_remove_and_a_put_of_null_delete_a_session(s09):
     assert s09.fetch(b"a") == ["a[0,0]=1"]
     assert s09.fetch(b"b") == []
     s09.remove(session(b"a", 10, 20))
@@ -92,7 +92,7 @@ def test_s09_removing(s09):
     assert s09.fetch(b"a") == ["a[0,0]=1"]
 
 
-def test_s10_all_keys_by_time(s09):
+def test_s10_all_keys_of_a_time_range_are_found(s09):
     assert s09.find_sessions(None, 0, 20, key_to=None) == ["a[0,0]=1", "aa[5,15]=3"]
 
 
@@ -120,7 +120,7 @@ def test_s13_retention_is_counted_from_the_end(empty):
     assert empty.find_sessions(b"a", 0, MAX, key_to=b"b") == ["a[0,5]=2", "b[10,10000]=3"]
 
 
-def test_s15_negative_bounds(empty):
+def test_s15_negative_times_are_valid_bounds(empty):
     empty.puts("k[0,0]=1 k[1000,1000]=2")
     assert empty.find_sessions(b"k", -1, 1000) == ["k[0,0]=1", "k[1000,1000]=2"]
 

@@ -41,7 +41,7 @@ COMMITTED = "a1 b2 c3"
 STAGED = "a1 b20 d4"
 
 
-def test_t01_the_owner_reads_its_own_writes(base):
+def test_t01_the_writer_reads_its_own_writes(base):
     stage(base)
     assert [base.kv.get(key) for key in (b"a", b"b", b"c", b"d")] == [b"1", b"20", None, b"4"]
 
@@ -96,7 +96,7 @@ def test_t06_a_readers_iterator_outlives_commit_and_rollback(base, level, end):
     assert " ".join((key + value).decode() for key, value in [first, *iterator]) == expected
 
 
-def test_t07_the_owner_may_write_while_it_iterates(base):
+def test_t07_the_writer_may_put_while_it_iterates(base):
     seen = []
     for key, value in base.kv.range():
         seen.append((key + value).decode())
@@ -152,7 +152,7 @@ def test_t15_a_commit_removes_one_offset_or_all(base, maybe_reopen):
     assert base.db.committed_offset(("log", 0)) is None
 
 
-def test_t16_two_partitions_in_one_commit(base, maybe_reopen):
+def test_t16_one_commit_has_the_offsets_of_two_partitions(base, maybe_reopen):
     base.db.commit({("log", 0): 10, ("log", 1): 20})
     maybe_reopen()
     assert base.db.committed_offset(("log", 0)) == 10
@@ -184,7 +184,7 @@ def test_t21_overwrites_count_and_request_an_early_commit(open_bench):
     while not bench.db.commit_requested:
         bench.kv.put(b"same key", b"x" * 100)
         sizes.append(bench.db.approximate_num_uncommitted_bytes)
-        assert len(sizes) < 20_000, "the limit was never noticed"
+        assert len(sizes) < 20_000, "no commit was requested at the limit"
     assert all(before < after for before, after in itertools.pairwise(sizes))
     assert 990_000 <= sizes[-1] <= 1_000_000
     bench.kv.put(b"same key", b"one more is not an error")

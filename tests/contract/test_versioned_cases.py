@@ -54,7 +54,7 @@ def expected(operation: dict):
 
 @pytest.mark.parametrize("mode", ["one transaction", "commit after each", "reopen after each"])
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
-def test_case(open_bench, case, mode):
+def test_a_case_gives_its_results(open_bench, case, mode):
     bench = open_bench(
         history_retention=case["history_retention"], segment_interval=case["segment_interval"]
     )
@@ -79,7 +79,7 @@ ONLY_PUTS_AND_GETS = [
 @pytest.mark.parametrize(
     "case", ONLY_PUTS_AND_GETS, ids=[case["id"] for case in ONLY_PUTS_AND_GETS]
 )
-def test_case_as_one_mixed_batch(open_bench, case, committed_up_to):
+def test_a_case_as_one_mixed_batch_gives_its_results(open_bench, case, committed_up_to):
     bench = open_bench(
         history_retention=case["history_retention"], segment_interval=case["segment_interval"]
     )

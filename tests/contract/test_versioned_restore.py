@@ -169,7 +169,7 @@ def test_vx8_stream_time_survives_a_reopen(open_bench):
     assert not bench.rates.put(b"j", b"x", 5).accepted
 
 
-def test_vx9_the_end_that_a_put_returns_after_a_reopen(open_bench):
+def test_vx9_a_put_after_a_reopen_returns_the_right_end(open_bench):
     bench = open_bench(history_retention=300, segment_interval=10)
     for value, time in [(b"a", 160), (b"b", 200), (b"c", 220)]:
         bench.rates.put(b"k", value, time)

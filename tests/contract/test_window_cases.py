@@ -52,18 +52,18 @@ def w14(w13):
     return w13
 
 
-def test_w01_fetch_at_one_time(four):
+def test_w01_fetch_of_one_start_returns_its_value_or_none(four):
     assert four.fetch(b"a", 59998) == b"3"
     assert four.fetch(b"a", 59999) is None
 
 
-def test_w02_fetch_in_a_range_of_times(four):
+def test_w02_fetch_of_a_time_range_includes_both_ends(four):
     assert four.fetch(b"a", 59993, 59999) == ["a@59996=1", "a@59998=3"]
     assert four.fetch(b"a", 59997, 59997) == []
     assert four.fetch(b"a", 0, 70000, reverse=True) == ["a@59998=3", "a@59996=1"]
 
 
-def test_w03_fetch_in_ranges_of_keys_and_times(four):
+def test_w03_fetch_range_selects_keys_and_times(four):
     assert four.fetch_range(b"a", b"b", 59990, 59997) == ["a@59996=1", "b@59997=2"]
 
 
@@ -71,7 +71,7 @@ def test_w04_ranges_of_keys_are_ordered_by_start_then_key(four):
     assert four.fetch_range(None, b"b", 0, 70000) == ["a@59996=1", "b@59997=2", "a@59998=3"]
 
 
-def test_w05_none_leaves_an_end_open_and_the_wrong_way_round_is_empty(four, caplog):
+def test_w05_none_leaves_an_end_open_and_a_start_above_the_end_gives_nothing(four, caplog):
     assert four.fetch_range(b"b", None, 0, 70000) == ["b@59997=2", "c@60001=4"]
     with caplog.at_level(logging.WARNING, logger="holdfast"):
         assert four.fetch_range(b"b", b"a", 0, 70000) == []
@@ -79,11 +79,11 @@ def test_w05_none_leaves_an_end_open_and_the_wrong_way_round_is_empty(four, capl
     assert "range" in caplog.text
 
 
-def test_w06_all_keys_in_a_range_of_times(four):
+def test_w06_all_keys_in_a_time_range_are_found(four):
     assert four.fetch_range(None, None, 59997, 59998) == ["b@59997=2", "a@59998=3"]
 
 
-def test_w07_all_forward_and_backward(four):
+def test_w07_all_returns_every_window_in_both_directions(four):
     rows = ["a@59996=1", "b@59997=2", "a@59998=3", "c@60001=4"]
     assert four.all() == rows
     assert four.all(reverse=True) == rows[::-1]
@@ -97,17 +97,17 @@ def test_w08_a_null_value_deletes_and_an_equal_start_replaces(four):
     assert four.all() == ["a@59996=9", "b@59997=2", "c@60001=4"]
 
 
-def test_w09_times_the_wrong_way_round_are_empty(four):
+def test_w09_a_time_range_whose_start_is_above_its_end_is_empty(four):
     assert four.fetch(b"a", 5, 4) == []
     assert four.fetch_range(None, None, 5, 4) == []
 
 
-def test_w10_a_window_ends_its_size_later(four):
+def test_w10_a_window_ends_window_size_after_its_start(four):
     with four.store.fetch(b"a", 59996, 59996) as rows:
         assert next(rows) == (hf.WindowedKey(b"a", 59996, 59999), b"1")
 
 
-def test_w11_expired_windows_are_not_returned(w11):
+def test_w11_a_window_expires_retention_before_the_newest_start(w11):
     assert w11.fetch(b"a", 0) is None
     assert w11.all() == ["a@60=y", "a@119=z", "a@120=v"]
 
@@ -122,11 +122,11 @@ def test_w13_stream_time_expires_further_windows(w13):
     assert w13.all() == ["a@119=z", "a@120=v", "a@180=w"]
 
 
-def test_w14_the_border_of_retention(w14):
+def test_w14_the_limit_for_puts_moves_with_stream_time(w14):
     assert (w14.fetch(b"b", 61), w14.fetch(b"b", 60), w14.fetch(b"b", 59)) == (b"1", None, None)
 
 
-def test_w15_expired_times_are_empty(w14):
+def test_w15_fetch_does_not_return_expired_windows(w14):
     assert w14.fetch(b"a", 0, 60) == []
     assert w14.fetch(b"a", 60) is None
 
@@ -192,7 +192,7 @@ def test_the_numbering_of_duplicates_continues_after_a_reopen(open_case):
     assert case.all(reverse=True) == ["b@5=3", "b@5=3", "b@5=1", "a@5=2", "a@4=4"]
 
 
-def test_stream_time_survives(w11):
+def test_stream_time_survives_a_reopen(w11):
     assert w11.store.stream_time == 120
     w11.reopen()
     assert w11.store.stream_time == 120
@@ -211,7 +211,7 @@ def test_a_window_at_the_end_of_time_ends_there(open_case):
     assert case.fetch(b"a", MAX, MAX) == [f"a@{MAX}=2"]
 
 
-def test_a_window_at_the_beginning_of_time(open_case):
+def test_windows_at_the_least_time_are_stored_and_expire(open_case):
     case = open_case(window(10))
     case.puts(f"a@{MIN}=1 a@{MIN + 9}=2")
     assert case.all() == [f"a@{MIN}=1", f"a@{MIN + 9}=2"]

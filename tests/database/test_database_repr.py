@@ -43,7 +43,7 @@ def test_a_database_shows_its_path_its_stores_with_their_kinds_and_its_state(tmp
     assert str(db) == f"database '{path}'"
 
 
-def test_a_database_without_files_or_stores():
+def test_a_database_without_files_or_stores_shows_that():
     with hf.open(None, []) as db:
         assert repr(db) == "<Database in memory, open: no stores>"
 

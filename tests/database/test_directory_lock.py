@@ -1,4 +1,4 @@
-"""The lock of a database's directory: one process has it, whatever its children and copies do."""
+"""The lock of a database's directory, with forked children and with copies of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures: each raises an error that names it and the way out, and committed data stays."""
+"""Failures: each raises an error that names it and says what to do; committed data stays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from processes import run_script, running
 KV = [hf.stores.key_value("kv")]
 
 
-# Who has it open.
+# Directories that are open elsewhere.
 
 
 def test_a_second_open_in_this_process_names_the_holder(bench):
@@ -385,7 +385,7 @@ def test_a_write_ahead_log_cut_at_a_commit_is_an_error_too(tmp_path):
     state(path, hf.Durability.SYNC)
 
 
-def test_files_of_others_are_not_touched(tmp_path):
+def test_files_of_other_programs_are_not_changed(tmp_path):
     path = tmp_path / "db"
     path.mkdir()
     (path / "CURRENT").write_text("notes of mine\n")
@@ -394,7 +394,7 @@ def test_files_of_others_are_not_touched(tmp_path):
     assert (path / "CURRENT").read_text() == "notes of mine\n"
 
 
-# What does not fit.
+# Arguments that do not fit the database.
 
 
 def test_another_durability_is_refused(open_bench):
@@ -404,7 +404,7 @@ def test_another_durability_is_refused(open_bench):
         hf.open(bench.path, KV, durability=hf.Durability.CHANGELOG)
 
 
-def test_a_store_of_another_kind(open_bench):
+def test_a_store_of_another_kind_is_refused(open_bench):
     bench = open_bench()
     bench.db.close()
     with pytest.raises(ValueError, match="kv"):

@@ -331,7 +331,7 @@ def test_calls_for_one_record_are_timed_at_debug_only(tmp_path):
         assert 0 < figures["get-latency-avg"] <= figures["get-latency-max"] < 60
 
 
-def test_rocksdb_counts_at_debug(debug):
+def test_rocksdb_counts_bytes_and_hits_at_debug(debug):
     debug["kv"].put(b"a", bytes(100_000))
     debug.commit()
     debug["kv"].get(b"a")

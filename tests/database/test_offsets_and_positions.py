@@ -191,7 +191,7 @@ def test_a_store_meets_its_bound_when_its_restore_is_at_the_position(tmp_path):
         assert db.position(COMMITTED) == Position({"orders": {0: 41}, "rates": {0: 5}})
 
 
-def test_a_store_commits_its_database_and_answers_its_own_offset(bench):
+def test_a_store_commits_its_database_and_returns_its_own_offset(bench):
     bench.kv.put(b"k", b"v")
     bench.rates.put(b"EUR", b"1", 10)
     bench.kv.commit({LOG: 3})
@@ -206,7 +206,7 @@ def test_a_store_commits_its_database_and_answers_its_own_offset(bench):
     assert bench.rates.committed_offset(LOG) is None
 
 
-def test_flush_of_a_store_does_nothing_and_says_so_once(bench, caplog, monkeypatch):
+def test_flush_of_a_store_does_nothing_and_logs_that_once(bench, caplog, monkeypatch):
     monkeypatch.setattr(hf.StateStore, "_flush_has_warned", False)
     bench.kv.put(b"k", b"v")
     with caplog.at_level("WARNING"):
@@ -340,7 +340,7 @@ def test_an_invalid_offset_is_named(bench, call, named):
         call(bench.db, "7")
 
 
-def test_the_widest_partitions_and_offsets(bench):
+def test_the_least_and_greatest_partitions_and_offsets_are_stored(bench):
     widest = {("log", -(2**31)): -(2**63), ("log", 2**31 - 1): 2**63 - 1}
     bench.db.commit(widest)
     assert bench.db.committed_offsets() == widest

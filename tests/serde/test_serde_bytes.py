@@ -46,7 +46,7 @@ ZONE = dt.timezone(dt.timedelta(hours=2))
         (serde.JSON, "x", b'"x"'.hex()),
     ],
 )
-def test_golden_bytes(kind, value, golden):
+def test_simple_values_have_their_golden_bytes(kind, value, golden):
     data = kind.serialize(value)
     assert data.hex() == golden
     if isinstance(value, int) and kind is serde.TIMESTAMP:
@@ -57,7 +57,7 @@ def test_golden_bytes(kind, value, golden):
         assert kind.deserialize_value(data) == value
 
 
-def test_golden_bytes_of_floats_that_are_equal_as_keys():
+def test_equal_floats_have_equal_bytes_as_keys():
     assert serde.FLOAT64.serialize(-0.0) == serde.FLOAT64.serialize(0.0)
     nan = "fff8000000000000"
     assert (
@@ -162,7 +162,7 @@ def head(type_):
 @pytest.mark.parametrize(
     ("type_", "value", "key", "cell"), FIELDS, ids=[str(field[0]) for field in FIELDS]
 )
-def test_golden_bytes_of_every_field(type_, value, key, cell):
+def test_fields_of_every_type_have_their_golden_bytes(type_, value, key, cell):
     struct = serde.struct(pa.schema([("f", type_)]))
     data = struct.serialize((value,))
     assert data.hex() == "01" + key
@@ -175,7 +175,7 @@ def test_golden_bytes_of_every_field(type_, value, key, cell):
     assert struct.deserialize(b"\x00") == struct.deserialize_value(head(type_) + b"\x00") == (None,)
 
 
-def test_golden_bytes_of_lists_and_maps():
+def test_lists_and_maps_have_their_golden_bytes():
     struct = serde.struct(
         pa.schema([("l", pa.list_(pa.int16())), ("m", pa.map_(pa.string(), pa.bool_()))])
     )
@@ -199,7 +199,7 @@ def test_golden_bytes_of_lists_and_maps():
     assert struct.deserialize(data) == row
 
 
-def test_more_than_eight_columns_and_a_long_string():
+def test_more_than_eight_columns_and_a_long_string_are_read_back():
     struct = serde.struct(pa.schema([(f"c{n}", pa.string()) for n in range(10)]))
     row = (*[None] * 8, "x" * 200, "")
     data = struct.serialize_value(row)
@@ -208,7 +208,7 @@ def test_more_than_eight_columns_and_a_long_string():
     assert struct.deserialize(struct.serialize(row)) == row
 
 
-def test_a_struct_without_fields():
+def test_a_struct_without_fields_is_read_back():
     nothing = serde.struct(pa.schema([]))
     assert nothing.serialize(()) == b""
     assert nothing.serialize_value({}).hex() == "010100"
@@ -233,7 +233,7 @@ def test_serdes_can_be_pickled(kind):
     assert hf.stores.key_value("kv", value=copy) == hf.stores.key_value("kv", value=kind)
 
 
-def test_serdes_differ():
+def test_different_serdes_are_not_equal():
     structs = [serde.struct(pa.schema([("a", type_)])) for type_ in (pa.int8(), pa.string())]
     assert len({serde.INT64, serde.TIMESTAMP, serde.STRING, serde.JSON, serde.BYTES, *structs}) == 7
 

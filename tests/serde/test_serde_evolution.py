@@ -134,7 +134,7 @@ def test_a_column_cannot_become_not_null():
         strict.deserialize_value(serde.struct(OLD).serialize_value((1, None, None)))
 
 
-def test_rows_of_many_schemas_in_one_store(open_stores):
+def test_rows_of_many_schemas_are_read_with_the_newest(open_stores):
     schemas = [OLD, NEW, pa.schema([("id", pa.int64())]), OLD]
     for n, schema in enumerate(schemas):
         db = open_stores(key=serde.INT64, value=serde.struct(schema))

@@ -57,29 +57,29 @@ def check(kind, values):
 
 @settings(deadline=None)
 @given(st.lists(INT64, min_size=2, max_size=8))
-def test_int64(values):
+def test_integers_are_ordered(values):
     check(serde.INT64, values)
 
 
 @settings(deadline=None)
 @given(st.lists(FLOATS, min_size=2, max_size=8))
-def test_float64(values):
+def test_floats_are_ordered(values):
     check(serde.FLOAT64, values)
 
 
 @settings(deadline=None)
 @given(st.lists(TEXT, min_size=2, max_size=8))
-def test_string(values):
+def test_strings_are_ordered(values):
     check(serde.STRING, values)
 
 
 @settings(deadline=None)
 @given(st.lists(MOMENTS, min_size=2, max_size=8))
-def test_timestamp(values):
+def test_timestamps_are_ordered(values):
     check(serde.TIMESTAMP, values)
 
 
-def test_bool():
+def test_booleans_are_ordered():
     check(serde.BOOL, [False, True])
 
 
@@ -109,7 +109,7 @@ ROWS = st.tuples(
 
 @settings(deadline=None)
 @given(st.lists(ROWS, min_size=2, max_size=6))
-def test_struct(rows):
+def test_structs_are_ordered(rows):
     check(serde.struct(SCHEMA), rows)
 
 
@@ -135,7 +135,7 @@ def few(value):
         max_size=8,
     )
 )
-def test_structs_that_share_first_fields(rows):
+def test_structs_that_share_first_fields_are_ordered(rows):
     check(serde.struct(SCHEMA), rows)
 
 
@@ -188,7 +188,7 @@ def test_spark_sorts_in_the_same_order(spark):
         assert frame.groupBy(*columns).count().count() == len(set(keys.values())), columns
 
 
-def test_the_comparison_itself():
+def test_compare_sorts_nulls_first_and_nan_last():
     order = [None, -math.inf, -1.0, 0.0, 1.0, math.inf, math.nan]
     mixed = [0.0, None, math.nan, math.inf, -1.0, -math.inf, 1.0]
     assert sorted(mixed, key=functools.cmp_to_key(compare)) == order

@@ -47,7 +47,7 @@ def rows(batch):
 
 
 @pytest.mark.parametrize(("kind", "type_", "values"), KINDS, ids=IDS)
-def test_a_key_value_store_in_both_forms(open_stores, kind, type_, values):
+def test_both_forms_agree_in_a_key_value_store(open_stores, kind, type_, values):
     kv = open_stores(key=kind, value=kind)["kv"]
     column = pa.array(values[::-1], type_)
     kv.put_batch(column, column)
@@ -72,7 +72,7 @@ def test_a_key_value_store_in_both_forms(open_stores, kind, type_, values):
 
 
 @pytest.mark.parametrize(("kind", "type_", "values"), KINDS, ids=IDS)
-def test_a_versioned_store_in_both_forms(open_stores, kind, type_, values):
+def test_both_forms_agree_in_a_versioned_store(open_stores, kind, type_, values):
     rates = open_stores(key=kind, value=kind)["rates"]
     a, b = values[:2]
     keys, times = pa.array([a, a, b], type_), pa.array([10, 20, 10])
@@ -113,7 +113,7 @@ def test_a_versioned_store_in_both_forms(open_stores, kind, type_, values):
     assert [record.value for _, record in rates.versions(a, 0, 100)] == [a, b, a, a]
 
 
-def test_values_of_another_serde_than_the_keys(open_stores):
+def test_only_keys_or_only_values_may_have_a_serde(open_stores):
     kv = open_stores(key=serde.INT64)["kv"]
     kv.put_batch(pa.array([2, 1]), pa.array([b"b", None]))
     assert list(kv.range()) == [(2, b"b")]
@@ -144,7 +144,7 @@ def test_batches_of_a_custom_serde_are_bytes(open_stores):
     assert [key for key, _ in kv.prefix_scan("b")] == ["b"]
 
 
-def test_prefix_scans(open_stores):
+def test_a_prefix_of_a_string_selects_its_keys(open_stores):
     kv = open_stores(key=serde.STRING, value=serde.JSON)["kv"]
     for key in ["a", "ab", "abc", "b"]:
         kv.put(key, [key])
@@ -231,7 +231,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 @pytest.mark.parametrize(("kind", "type_", "values"), KINDS, ids=IDS)
-def test_forms_of_columns(open_stores, kind, type_, values, form):
+def test_equivalent_columns_are_accepted(open_stores, kind, type_, values, form):
     kv = open_stores(key=kind, value=kind)["kv"]
     kv.put_batch(form(values, type_), form([None, *values[1:]], type_))
     assert [value for _, value in kv.range()] == values[1:]
@@ -251,7 +251,7 @@ TEXT_TYPES = [
 
 
 @pytest.mark.parametrize("type_", TEXT_TYPES, ids=str)
-def test_strings_of_every_type(open_stores, type_):
+def test_strings_of_every_type_are_accepted(open_stores, type_):
     kv = open_stores(key=serde.STRING, value=serde.STRING)["kv"]
     column = pa.array(["junk", "a", "b", "a"], pa.string()).cast(type_)[1:]
     kv.put_batch(column, column)
@@ -260,7 +260,7 @@ def test_strings_of_every_type(open_stores, type_):
 
 
 @pytest.mark.parametrize("type_", TEXT_TYPES, ids=str)
-def test_strings_of_every_type_in_structs(open_stores, type_):
+def test_strings_of_every_type_are_accepted_in_structs(open_stores, type_):
     declared, came = serde.struct(PAIR), pa.struct([("number", pa.int32()), ("code", type_)])
     kv = open_stores(key=declared, value=declared)["kv"]
     # Fields are identified by their names, in any order.
@@ -276,7 +276,7 @@ def test_strings_of_every_type_in_structs(open_stores, type_):
     assert pa.array(other.core.decode(other.encode(column, as_key=True), as_key=True)).type == came
 
 
-def test_structs_from_batches_tables_and_frames(open_stores):
+def test_batches_tables_and_frames_are_structs(open_stores):
     kv = open_stores(key=serde.struct(PAIR), value=serde.INT64)["kv"]
     batch = pa.record_batch({"code": ["a", "b"], "number": pa.array([1, 2], pa.int32())})
     kv.put_batch(batch, pa.array([1, 2]))
@@ -301,7 +301,7 @@ def test_structs_from_batches_tables_and_frames(open_stores):
     ],
     ids=lambda column: str(column.type),
 )
-def test_moments_of_every_unit(open_stores, column):
+def test_times_of_every_unit_are_accepted(open_stores, column):
     kv = open_stores(key=serde.TIMESTAMP, value=serde.TIMESTAMP)["kv"]
     kv.put_batch(column, column)
     assert list(kv.range()) == [(DAY, DAY)]
@@ -427,7 +427,7 @@ def open_other(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "type_", "values"), KINDS, ids=IDS)
-def test_a_timestamped_store_in_both_forms(open_other, kind, type_, values):
+def test_both_forms_agree_in_a_timestamped_store(open_other, kind, type_, values):
     store = open_other("timestamped", kind)
     a, b = values[:2]
     keys = pa.array([b, a], type_)
@@ -449,7 +449,7 @@ def test_a_timestamped_store_in_both_forms(open_other, kind, type_, values):
 
 @pytest.mark.parametrize("stamped", [False, True])
 @pytest.mark.parametrize(("kind", "type_", "values"), KINDS, ids=IDS)
-def test_a_window_store_in_both_forms(open_other, kind, type_, values, stamped):
+def test_both_forms_agree_in_a_window_store(open_other, kind, type_, values, stamped):
     store = open_other("timestamped_window" if stamped else "window", kind)
     a, b = values[:2]
     keys, starts = pa.array([b, a], type_), pa.array([20, 10])
@@ -477,7 +477,7 @@ def test_a_window_store_in_both_forms(open_other, kind, type_, values, stamped):
 
 
 @pytest.mark.parametrize(("kind", "type_", "values"), KINDS, ids=IDS)
-def test_a_session_store_in_both_forms(open_other, kind, type_, values):
+def test_both_forms_agree_in_a_session_store(open_other, kind, type_, values):
     store = open_other("session", kind)
     a, b = values[:2]
     keys, starts, ends = pa.array([b, a], type_), pa.array([20, 10]), pa.array([25, 15])

@@ -296,7 +296,7 @@ def test_a_thread_that_outlives_its_micro_batch_gets_an_error(stream: Stream):
     got: dict[int, Any] = {}
 
     def fn(frame: DataFrame, batch: int) -> None:
-        # Batch 2 is later than the frames that are still there, batch 3 uses a session again.
+        # In batch 2 an earlier frame still exists. Batch 3 has none, and reuses a session.
         refusals.extend(refusal(lambda old=old: in_thread(old.collect)) for old in frames)
         frames[:] = [frame] if batch < 2 else []
         got[batch] = in_thread(lambda: rows_of(frame))
@@ -322,7 +322,7 @@ def test_an_operator_may_be_called_in_another_thread_of_the_wrapper(stream: Stre
 
 @pytest.mark.parametrize("group", ["mine", "0f0a8f2e-54f2-4d9a-9d9b-2f2b8a0f7a11"])
 def test_an_operator_may_be_called_in_a_thread_with_a_job_group(stream: Stream, group: str):
-    # InheritableThread hands the micro-batch's properties on; the group hid the run id in them.
+    # InheritableThread copies the micro-batch's properties; the group replaced the run id in them.
     expected = three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
@@ -341,7 +341,7 @@ def test_an_operator_may_be_called_in_a_thread_with_a_job_group(stream: Stream, 
     assert len(list((stream.root / "runs").glob("[0-9]*"))) == 1
 
 
-def test_the_job_group_of_a_run_is_back_after_each_micro_batch(stream: Stream):
+def test_the_job_group_of_a_run_is_restored_after_each_micro_batch(stream: Stream):
     # Spark stops a query by its job group, and sets it once per run.
     three_batches(stream)
     groups: list[str | None] = []

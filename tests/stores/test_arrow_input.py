@@ -149,7 +149,7 @@ def test_columns_may_have_different_chunks(bench):
     assert [version.timestamp for _, version in bench.rates.scan()] == [1, 2, 3]
 
 
-def test_fixed_size_keys(bench):
+def test_keys_of_a_fixed_size_are_accepted(bench):
     keys = pa.array([b"aa", b"bb"], pa.binary(2))
     bench.kv.put_batch(keys, pa.array([b"1", b"2"]))
     assert pa.array(bench.kv.get_batch(keys)).to_pylist() == [b"1", b"2"]
@@ -427,7 +427,7 @@ def test_streams_come_in_batches_of_the_asked_size(bench):
     ]
 
 
-def test_a_reverse_range_in_batches(bench):
+def test_a_reverse_range_comes_in_batches(bench):
     for key in b"abcd":
         bench.kv.put(bytes([key]), b"v")
     table = pa.RecordBatchReader.from_stream(
@@ -457,7 +457,7 @@ def test_a_stream_can_be_exported_once(bench):
         pa.RecordBatchReader.from_stream(reader)
 
 
-def test_results_are_for_every_library(bench):
+def test_results_are_read_by_pyarrow_and_polars(bench):
     bench.rates.put(b"k", b"v", 7)
     batch = bench.rates.get_batch(pa.array([b"k", b"x"]))
     assert len(batch) == 2
@@ -498,7 +498,7 @@ def test_a_column_without_rows_needs_no_type(empty):
             db["v"].apply_batch(null, key, key, pa.array([1]))
 
 
-def test_polars_columns_without_a_type(bench):
+def test_polars_columns_without_a_type_are_accepted(bench):
     bench.kv.put_all([(b"a", b"1"), (b"b", b"2")])
     bench.kv.put_batch(pl.Series([b"a", b"b"]), pl.Series([None, None]))
     assert list(bench.kv.range()) == []
@@ -509,14 +509,14 @@ def test_polars_columns_without_a_type(bench):
         bench.kv.get_batch(pl.Series([None]))
 
 
-def test_polars_fields_without_a_type():
+def test_polars_fields_without_a_type_are_accepted():
     value = hf.serde.struct(pa.schema([("x", pa.int64()), ("n", pa.string())]))
     with hf.open(None, [hf.stores.key_value("kv", value=value)]) as db:
         db["kv"].put_batch(pl.Series([b"a"]), pl.DataFrame({"x": [1], "n": [None]}))
         assert db["kv"].get(b"a") == (1, None)
 
 
-def test_a_column_without_a_type_that_only_pyarrow_reads(bench, monkeypatch):
+def test_without_pyarrow_a_column_without_a_type_is_refused(bench, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
         ValueError,

@@ -40,7 +40,7 @@ def upgraded(open_database):
     return open_database(hf.stores.timestamped_key_value("t"))
 
 
-def test_value_and_timestamp():
+def test_make_converts_times_and_a_null_value():
     moment = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     assert V.make(None, 5) is None
     assert V.make(b"1", moment) == (b"1", 1_000_000)
@@ -48,7 +48,7 @@ def test_value_and_timestamp():
 
 
 @pytest.mark.parametrize("between", ["nothing", "commit", "reopen"])
-def test_every_scalar_method(open_database, between):
+def test_scalar_methods_agree_before_and_after_a_commit_and_a_reopen(open_database, between):
     builder = hf.stores.timestamped_key_value("t")
     db = open_database(builder)
 
@@ -84,7 +84,7 @@ def test_every_scalar_method(open_database, between):
         assert next(rows) == (b"ab", V(b"", 15))
 
 
-def test_batches(db):
+def test_batches_put_get_scan_and_delete(db):
     store = db["t"]
     store.put(b"c", b"old", 1)
     store.put_batch(
@@ -133,7 +133,7 @@ def test_an_invalid_row_leaves_nothing_written(db, call, words):
     db.commit()
 
 
-def test_readers(db):
+def test_readers_see_their_isolation_level(db):
     store = db["t"]
     store.put(b"a", b"1", 1)
     db.commit()
@@ -148,7 +148,7 @@ def test_readers(db):
     assert store.get(b"a") == V(b"1", 1)
 
 
-def test_restore(db):
+def test_a_restore_ends_with_the_last_record_of_each_key(db):
     db.restore_batch(
         "t",
         pa.array([b"a", b"b", b"a"]),

@@ -126,7 +126,7 @@ def test_times_before_1970_are_times_like_others(open_bench):
     assert bench.rates.put(b"k", b"too late", -1_001) == (False, None)
 
 
-def test_the_ends_of_time(open_bench):
+def test_the_least_and_the_greatest_time_are_accepted(open_bench):
     bench = open_bench(history_retention=2**63 - 1)
     first, last = -(2**63), 2**63 - 1
     bench.rates.put(b"k", b"first", first)

@@ -56,7 +56,7 @@ STARTS = pa.array([2, 7, 1, -8, 1])
 VALUES = pa.array([b"1", b"", b"3", b"4", b"5"])
 
 
-def test_window_batches(db):
+def test_batches_of_windows_are_read_and_written(db):
     store = db["w"]
     store.put_batch(KEYS, VALUES, STARTS)
     in_order = [(b"c", -8, -3, b"4"), (b"a", 1, 6, b"5"), (b"b", 2, 7, b"1"), (b"a", 7, 12, b"")]
@@ -83,7 +83,7 @@ def test_window_batches(db):
     assert table(store.all_batches()) == [in_order[0], *in_order[2:]]
 
 
-def test_duplicate_batches(db):
+def test_batches_retain_duplicates(db):
     store = db["d"]
     store.put_batch(KEYS, pa.array([b"1", None, b"3", b"4", b"5"]), STARTS)
     assert table(store.all_batches()) == [
@@ -98,7 +98,7 @@ def test_duplicate_batches(db):
     ]
 
 
-def test_timestamped_window(db):
+def test_a_timestamped_window_has_value_and_timestamp(db):
     store = db["t"]
     store.put(b"a", b"1", datetime(1970, 1, 1, tzinfo=UTC), 44)
     store.put_batch(
@@ -164,7 +164,7 @@ def test_a_longer_retention_shows_no_part_of_a_row(open_database):
         assert [key.start for key, _ in by_time] == list(range(40, 50))
 
 
-def test_session_batches(db):
+def test_batches_of_sessions_are_read_and_written(db):
     store = db["s"]
     starts, ends = pa.array([2, 7, 1, -8, 1]), pa.array([3, 7, 9, -8, 9])
     store.put_batch(KEYS, starts, ends, VALUES)
@@ -187,7 +187,7 @@ def test_session_batches(db):
     assert table(store.find_batches(None, -100, 100, key_to=None)) == [in_order[0], in_order[3]]
 
 
-def test_scans_longer_than_a_chunk(db):
+def test_scans_longer_than_a_chunk_have_all_rows_in_order(db):
     n = 5_000
     keys = pa.array([b"%05d" % ((i * 7919) % n) for i in range(n)])
     times = pa.array([i % 90 for i in range(n)])
@@ -267,7 +267,7 @@ def test_a_timestamped_batch_without_timestamps_is_refused(db):
 
 
 @pytest.mark.parametrize("name", ["w", "t", "s"])
-def test_readers(db, name):
+def test_readers_see_their_isolation_level(db, name):
     store = db[name]
     rest = (7,) if name == "t" else ()
 
@@ -358,7 +358,7 @@ def test_a_restore_does_not_depend_on_its_batches(db, cut):
 
 
 def test_bad_records_of_a_restore_name_the_row(db):
-    with pytest.raises(ValueError, match="row 1: this is no session's record"):
+    with pytest.raises(ValueError, match="row 1: this is not a session's record"):
         db.restore_batch(
             "s", pa.array([b"a" + bytes(16), b"short"]), pa.array([b"1", b"2"]), None, {}
         )
@@ -373,7 +373,7 @@ def test_bad_records_of_a_restore_name_the_row(db):
     assert list(db["t"].all()) == []
 
 
-def test_serdes(open_database):
+def test_keys_and_values_pass_through_their_serdes(open_database):
     class Text:
         def serialize(self, value):
             return value.encode()

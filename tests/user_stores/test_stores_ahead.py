@@ -18,7 +18,7 @@ AT_LEAST_ONCE = ProcessingGuarantee.AT_LEAST_ONCE
 LOG, OTHER = ("log", 0), ("other", 0)
 
 
-def test_one_that_is_ahead_is_refused_under_exactly_once(tmp_path):
+def test_a_store_ahead_of_its_database_is_refused_under_exactly_once(tmp_path):
     db = opened(tmp_path / "db", OneStepStore())
     db.commit({LOG: 1})
     fail_next_commit(db)
@@ -38,7 +38,7 @@ def test_one_that_is_ahead_is_refused_under_exactly_once(tmp_path):
 
 
 @pytest.mark.parametrize("earlier", [[], [OTHER]], ids=["first", "first of its partition"])
-def test_one_that_is_ahead_after_a_first_commit_is_refused_under_exactly_once(tmp_path, earlier):
+def test_a_store_ahead_after_its_first_commit_is_refused_under_exactly_once(tmp_path, earlier):
     db = opened(tmp_path / "db", OneStepStore())
     for partition in earlier:
         db.commit({partition: 1})
@@ -63,7 +63,7 @@ def test_one_that_is_ahead_after_a_first_commit_is_refused_under_exactly_once(tm
         db.commit({LOG: 1})
 
 
-def test_one_at_the_offset_of_its_restored_database_is_accepted(tmp_path):
+def test_a_store_at_the_offset_of_its_restored_database_is_accepted(tmp_path):
     with opened(tmp_path / "db", OneStepStore()) as db:
         keys, values = pa.array([b"sum"]), pa.array([b"5"])
         db.restore_batch("kv", keys, values, None, {LOG: 7})

@@ -1,4 +1,4 @@
-"""Transactional user stores: they are at their database's last commit, whatever happens."""
+"""Transactional user stores are at the last commit of their database after any failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def states(db: hf.Database) -> tuple[int, int, int | None]:
     return built_in, db["totals"].sum, db.committed_offset(LOG)
 
 
-def test_it_commits_with_the_database_and_survives_a_clean_close(tmp_path):
+def test_a_store_commits_with_the_database_and_survives_a_clean_close(tmp_path):
     with opened(tmp_path / "db") as db:
         for offset in range(1, 4):
             apply(db, offset)
@@ -31,7 +31,7 @@ def test_it_commits_with_the_database_and_survives_a_clean_close(tmp_path):
         assert db.store_offset("totals", LOG) == 3
 
 
-def test_a_rollback_drops_its_writes(tmp_path):
+def test_a_rollback_drops_the_writes_of_the_store(tmp_path):
     with opened(tmp_path / "db") as db:
         apply(db, 1)
         db["totals"].add(41)
@@ -44,7 +44,7 @@ def test_a_rollback_drops_its_writes(tmp_path):
 
 @pytest.mark.parametrize("call", ["rollback", "recover"])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_failed_database_commit_takes_it_to_where_the_database_is(tmp_path, call, after):
+def test_after_a_failed_commit_the_store_is_at_the_commit_of_the_database(tmp_path, call, after):
     with opened(tmp_path / "db") as db:
         apply(db, 1)
         fail_next_commit(db, after=after)
@@ -171,7 +171,7 @@ def test_a_kill_between_any_two_steps_of_a_commit_loses_and_repeats_nothing(
     assert outcomes == {True, False}
 
 
-def test_a_kill_during_its_recovery_is_recovered_from(tmp_path):
+def test_a_kill_during_a_recovery_loses_and_repeats_nothing(tmp_path):
     for step in range(3):
         path = tmp_path / f"db{step}"
         with opened(path) as db:
@@ -193,7 +193,7 @@ def test_a_kill_during_its_recovery_is_recovered_from(tmp_path):
             assert states(db) == (1, 1, 1)
 
 
-def test_its_answer_to_recover_is_checked(tmp_path):
+def test_the_offsets_that_recover_returns_are_checked(tmp_path):
     class Elsewhere(TwoStepStore):
         def recover(self, changelog_offsets):
             super().recover(changelog_offsets)
@@ -240,7 +240,7 @@ def test_each_commit_must_move_an_offset_under_exactly_once(tmp_path):
         assert db["totals"].sum == 2
 
 
-def test_its_bytes_count_for_commit_requested(tmp_path):
+def test_the_bytes_of_the_store_count_for_commit_requested(tmp_path):
     store = TwoStepStore("totals")
     with opened(tmp_path / "db", store, uncommitted_max_bytes=1_000) as db:
         assert not db.commit_requested
@@ -256,7 +256,7 @@ def test_its_bytes_count_for_commit_requested(tmp_path):
 
 
 @pytest.mark.parametrize("lacking", ["recover", "rollback", "approximate_num_uncommitted_bytes"])
-def test_one_that_lacks_a_member_is_refused_under_exactly_once(tmp_path, lacking):
+def test_a_store_that_lacks_a_member_is_refused_under_exactly_once(tmp_path, lacking):
     unusable = {lacking, "__dict__", "__weakref__"}
     members = {name: it for name, it in vars(TwoStepStore).items() if name not in unusable}
     Hidden = type("Hidden", (), members)  # noqa: N806
@@ -267,7 +267,7 @@ def test_one_that_lacks_a_member_is_refused_under_exactly_once(tmp_path, lacking
     opened(tmp_path / "db", Hidden(), guarantee=AT_LEAST_ONCE).close()
 
 
-def test_a_database_that_can_lose_its_commit_refuses_one_under_exactly_once(tmp_path):
+def test_a_database_that_can_lose_a_commit_refuses_the_store_under_exactly_once(tmp_path):
     with pytest.raises(ValueError, match=r"store totals.*CHANGELOG"):
         opened(tmp_path / "db", durability=hf.Durability.CHANGELOG)
     with pytest.raises(ValueError, match=r"store totals.*in memory"):

@@ -1,4 +1,4 @@
-"""Jobs on clusters of several executors give the exact result, whatever is killed."""
+"""Jobs on clusters of several executors give the exact result after kills and restarts."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_restart_with_other_executors_continues(run, base: Path, cluster: Clus
 
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
-def test_a_speculative_twin_of_a_slow_task_leaves_the_result_exact(
+def test_a_speculative_copy_of_a_slow_task_leaves_the_result_exact(
     run, base: Path, cluster: Cluster
 ):
     expected = arrive(base, seed=6, batches=3)
@@ -143,13 +143,13 @@ def test_a_speculative_twin_of_a_slow_task_leaves_the_result_exact(
     }
     job = run(cluster.url, **speculation)
     slow = job.pause_in(1)
-    # Only the twin can end the epoch.
+    # Only the speculative copy can end the epoch.
     job.epoch(1)
-    twins = {
+    copies = {
         executor
         for epoch, partition, _, executor in job.tasks()
         if (epoch, partition) == (1, slow.partition)
     }
-    assert twins > {slow.executor}, f"no twin ran elsewhere: {job.tasks()}"
+    assert copies > {slow.executor}, f"no copy ran elsewhere: {job.tasks()}"
     job.go_on()
     assert job.finish() == expected

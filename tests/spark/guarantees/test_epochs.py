@@ -220,8 +220,8 @@ def test_a_missing_local_directory_is_restored(stream: Stream):
     assert values(stream.run()[2]) == EXPECTED_2
 
 
-def test_a_root_deleted_and_made_anew_begins_empty(stream: Stream):
-    """As in a notebook: the state host that has the first root's databases open lives on."""
+def test_a_root_deleted_and_created_again_begins_empty(stream: Stream):
+    """As in a notebook: the state host with the first root's databases continues to run."""
     scenario(stream)
     then(stream)
     first = dict(stream.run())

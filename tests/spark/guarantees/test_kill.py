@@ -44,7 +44,7 @@ def test_a_driver_killed_in_mid_batch_loses_nothing(tmp_path: Path, seed: int):
     [
         # The sink has the rows, Spark's commit log does not.
         "enriched/_spark_metadata/{victim}",
-        # The host does not know of the commit.
+        # Spark has committed, and no host has read the commit.
         "state/query/commits/{victim}",
         # One source is a file ahead of the other.
         "state/query/sources/0/{next}",

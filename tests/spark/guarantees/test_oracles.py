@@ -1,7 +1,7 @@
 """Operators on random streams against polars, and against the static frame of the same rows.
 
 Rows are drawn, delayed by less than the grace, and divided into micro-batches. The state host's
-own tests (`rust/host/tests/operators`) draw thousands of them, later rows too, against models.
+tests (`rust/host/tests/operators`) compare thousands of streams, also with later rows, with models.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ PASSING = {
 
 
 @pytest.mark.parametrize("operator", [*WAITING, *PASSING])
-def test_a_heartbeat_releases_waiting_rows_in_every_partition_and_is_no_row(
+def test_a_heartbeat_releases_waiting_rows_in_every_partition_and_is_not_emitted(
     spark, tmp_path: Path, operator: str
 ):
     stream = Stream(spark, tmp_path, left=BEAT)
@@ -243,7 +243,7 @@ def test_a_heartbeat_is_behind_the_clock_and_comes_once_after_a_pause(
         "idle_after": 1_000_000,
         "started": 3_710_000_000,
     }
-    # A replay of the first beat after the restart: what was planned counts.
+    # A replay of the first beat after the restart has the planned time.
     assert [*restarted.readBetweenOffsets(first, second)] == [(50_000_000,)]
     now = 0
     assert restarted.read(third)[1] == third, "a clock that is set back"

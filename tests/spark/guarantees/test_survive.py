@@ -351,7 +351,7 @@ def test_a_damaged_newest_snapshot_is_survived(query: Query, damage: Callable[[P
         ]
         assert tables
         for file in tables:
-            # The term of the owner that put it follows.
+            # The name ends with the term of the owner that put the file.
             (stored,) = (folder / "files").glob(f"{file['digest']}-{file['bytes']}.*")
             damage(stored)
     query.arrive(1)

@@ -76,10 +76,10 @@ def test_a_second_driver_leaves_the_result_exact(tmp_path: Path, drive, older: s
     if older != "lives":
         wait(lambda: committed(tmp_path) == 4 or second.ended, "the second driver did not go on")
         first.signal(signal.SIGCONT)
-    # A driver without work to do notices nothing.
+    # A driver without work does not detect the other one.
     end = time.monotonic() + 300
     while not (first.ended or second.ended):
-        assert time.monotonic() < end, "neither of the two noticed the other"
+        assert time.monotonic() < end, "neither driver detected the other"
         sequence.write(tmp_path / "in")
         time.sleep(1)
     ended, left = (first, second) if first.ended else (second, first)
@@ -96,7 +96,7 @@ def test_a_second_driver_leaves_the_result_exact(tmp_path: Path, drive, older: s
 
 
 def test_a_driver_that_slept_in_mid_batch_reports_the_run_that_superseded_it(tmp_path: Path, drive):
-    """Its tasks stage after another driver's commit of the batch: only hosts can refuse it."""
+    """Its tasks stage after another driver's commit of the batch: only hosts can refuse them."""
     sequence = Sequence(3)
     for _ in range(3):
         sequence.write(tmp_path / "in")

@@ -196,7 +196,7 @@ def _changed(**attributes: Any) -> Any:
         (_changed(state_schema="total doubel"), "is no list of columns and types"),
         (_changed(state_schema=""), "has no columns"),
         (_changed(state_schema="a int, a int"), "two columns of one name"),
-        (_changed(state_schema="a interval"), "which the state cannot keep"),
+        (_changed(state_schema="a interval"), "which the state cannot store"),
         (_changed(result_type="doubel"), "result_type='result doubel' is no list of columns"),
         (_changed(lock=__import__("threading").Lock()), "cannot be pickled"),
     ],

@@ -70,7 +70,7 @@ def test_inner_leaves_out_left_rows_without_a_match(stream: Stream):
     assert values(stream.run(how="inner")[0]) == {2: "a"}
 
 
-def test_columns_have_their_names(stream: Stream):
+def test_right_columns_whose_names_are_taken_get_the_suffix(stream: Stream):
     stream.batch(left=[("k", 5, 1)], right=[("k", 4, "a", 7)])
     frame = stream.joined(
         right=stream.source("right").withColumnRenamed("n", "x").withColumnRenamed("since", "t"),
@@ -414,7 +414,7 @@ def test_two_operators_run_in_one_query(stream: Stream):
     assert stream.log("first") == stream.log("second") == {0: 2, 1: 2}
 
 
-def test_a_watermark_of_the_left_side_lasts(stream: Stream):
+def test_a_watermark_of_the_left_side_is_passed_on(stream: Stream):
     for minute in range(4):
         stream.batch(
             left=[("k", 60 * minute, minute)], right=[("k", 0, "a")] if minute == 0 else []

@@ -282,7 +282,7 @@ class Offsets:
         yield pa.record_batch({"line": [line]})
 
 
-def test_a_processors_store_knows_its_offset_and_its_uncommitted_bytes(stream: Stream):
+def test_a_processors_store_has_its_offset_and_its_uncommitted_bytes(stream: Stream):
     for time in range(3):
         stream.batch(left=[("a", time, 1)])
     lines = hfs.process(
@@ -366,12 +366,12 @@ def _with_stores(stores) -> Keeping:
         (
             {"processor": Keeping("kv")},
             TypeError,
-            "Keeping.stores has a str; wanted: what holdfast.stores builds",
+            "Keeping.stores has a str; wanted: a store builder from holdfast.stores",
         ),
         (
             {"processor": _with_stores(None)},
             TypeError,
-            "Keeping.stores is a NoneType; wanted: a sequence of what",
+            "Keeping.stores is a NoneType; wanted: a sequence of store builders",
         ),
         (
             {"processor": _with_stores(hf.stores.key_value("a"))},

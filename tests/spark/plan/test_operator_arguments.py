@@ -216,7 +216,7 @@ def test_a_frame_with_two_columns_of_one_name_is_refused(frames):
 
 def test_a_column_that_the_state_cannot_store_is_refused(frames):
     with pytest.raises(
-        UnsupportedOperationError, match=r"column 'odd' is variant, which the state cannot keep"
+        UnsupportedOperationError, match=r"column 'odd' is variant, which the state cannot store"
     ):
         join(frames, right=frames[1].select("*", F.parse_json(F.lit("{}")).alias("odd")))
 

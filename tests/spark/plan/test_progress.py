@@ -129,7 +129,7 @@ def test_progress_needs_a_root(tmp_path):
 
 
 def metrics_of(stream: Stream, name: str) -> list[dict[str, int]]:
-    """What the query's progress says of each epoch with rows, by the driver alone."""
+    """Returns the metrics of each epoch with rows from the query's progress."""
     found = [
         json.loads(progress.json)["observedMetrics"].get(name)
         for progress in stream.last.recentProgress

@@ -1,4 +1,4 @@
-"""Arguments of State: refused ones, and how good ones reach the databases."""
+"""Arguments of State: invalid ones are refused, and valid ones reach the databases."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_root_of_another_scheme_is_refused(root: str):
         hfs.State(root)
 
 
-def test_a_root_of_no_local_folder_is_refused_as_local_dir():
+def test_an_address_of_an_object_store_is_refused_as_local_dir():
     with pytest.raises(
         UnsupportedOperationError, match=r"local_dir='s3://b/s': give a local folder$"
     ):
@@ -150,7 +150,9 @@ def test_uncommitted_bytes_are_capped_at_a_quarter_of_the_memory(tmp_path: Path)
     assert hfs.State(str(tmp_path), memory="512m").settings["uncommitted_max_bytes"] == 64 << 20
 
 
-def test_a_root_is_created_and_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_root_is_created_and_its_path_made_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     state = hfs.State("some/where")
     assert state.checkpoint_location == str(tmp_path / "some" / "where" / "query")

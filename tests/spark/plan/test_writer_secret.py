@@ -1,4 +1,4 @@
-"""Tasks get the secret of the driver, by which state hosts of other executors know them."""
+"""Tasks get the secret of the driver, by which state hosts of other executors recognise them."""
 
 from __future__ import annotations
 

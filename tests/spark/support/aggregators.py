@@ -1,4 +1,4 @@
-"""Aggregators of the user's for tests; a module, since Python workers import it."""
+"""User-defined aggregators for tests, in a module because Python workers import them."""
 
 from __future__ import annotations
 

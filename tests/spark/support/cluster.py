@@ -46,7 +46,7 @@ class Cluster:
         )
 
     def kill_worker(self, address: str) -> None:
-        """SIGKILL a worker; its executors end when they notice."""
+        """Kill a worker with SIGKILL; its executors end when they detect this."""
         worker = self.workers.pop(address)
         worker.kill()
         worker.wait()
@@ -143,7 +143,7 @@ class Job:
         self._until((self.base / "out" / f"{number}.json").exists, f"epoch {number} has not come")
 
     def finish(self) -> list[list[tuple[Any, ...]]]:
-        """Wait until all input is processed; returns what the job gave, by micro-batch."""
+        """Wait until all input is processed; return the job's results by micro-batch."""
         try:
             code = self.process.wait(PATIENCE * 2)
         except subprocess.TimeoutExpired:
@@ -199,7 +199,7 @@ def parent(pid: int) -> int:
 
 
 def spark_home(folder: Path) -> Path:
-    """A SPARK_HOME of a job's own: `local-cluster` keeps its executors' folders there."""
+    """A SPARK_HOME for one job: `local-cluster` puts its executors' folders there."""
     folder.mkdir(exist_ok=True)
     for file in Path(pyspark.__file__).parent.iterdir():
         link = folder / file.name

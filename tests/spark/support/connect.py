@@ -104,7 +104,7 @@ def two_queries(folder: Path) -> None:
 
 
 def above(folder: Path) -> None:
-    """The commonest shape of a job: an operator, and a function that writes its result."""
+    """The most common form of a job: an operator, and a function that writes its result."""
     spark = session(folder, connect=True)
     stream = counted(folder / "stream", spark, 2)
     stream.run(counted_in_the_plan(stream), each=hfs.foreach_batch(writing(stream)))

@@ -1,4 +1,4 @@
-"""Counts what leaves a reader."""
+"""Counts the rows that a reader returns, and records the columns and epochs that it reads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import holdfast as hf
 
 
 class CountedReads:
-    """The extension's reader, which counts rows and columns as they leave it."""
+    """The extension's reader, which counts the rows that it returns."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
         self.rows = 0
         self.columns: set[str] = set()
-        """Those of the last call."""
+        """The columns that the last call requested."""
         self.epochs: list[int] = []
 
     def get(self, table: Any, read: str, keys: Any, source: Any) -> Any:
@@ -63,7 +63,7 @@ class CountedRows:
 
 
 def count_rows(reader: hf.StateReader, monkeypatch: pytest.MonkeyPatch) -> CountedReads:
-    """Counts what leaves a reader and its tables from now on."""
+    """Counts what a reader and its tables return from now on."""
     counted = CountedReads(reader._connection.core)
     monkeypatch.setattr(reader._connection, "core", counted)
     return counted

@@ -50,7 +50,7 @@ class Driver:
         return self.process.poll() is not None
 
     def kill(self) -> None:
-        """Kills the driver and its JVM; its workers and its host have to notice."""
+        """Kills the driver and its JVM; its workers and its host end by themselves."""
         self.signal(signal.SIGKILL)
         self.process.wait()
 
@@ -138,7 +138,7 @@ def files_read(folder: Path) -> list[int]:
 
 
 def differences(sequence: Sequence, folder: Path) -> list[str]:
-    """What the job in the folder has lost, doubled or got wrong."""
+    """Describes what is lost, doubled or wrong in the results of the job in the folder."""
     files = files_read(folder)
     if sum(files) != len(sequence.batches):
         return [f"{sum(files)} of {len(sequence.batches)} files were read"]

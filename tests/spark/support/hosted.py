@@ -99,7 +99,7 @@ class Host:
                 time.sleep(0.01)
 
     def stop(self) -> None:
-        """End it."""
+        """Ends the host."""
         self.process.kill()
         self.process.wait()
 

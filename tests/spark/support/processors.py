@@ -1,4 +1,4 @@
-"""Processors for tests; a module, since Python workers import it."""
+"""Processors for tests, in a module because Python workers import them."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class EveryKind:
 
 
 class EveryChange(EveryKind):
-    """Puts rows as `EveryKind` does; a row of negative `x` deletes what that of `-x` has put."""
+    """Puts rows as `EveryKind` does; a negative `x` deletes what the row of `-x` has put."""
 
     def process(self, batch, ctx):
         rows_ = pa.table(batch)
@@ -182,7 +182,7 @@ class Latest:
 
 
 class LatestOfStruct:
-    """Keeps the versions of each key, stored in a struct within a struct; a negative deletes."""
+    """Keeps the versions of each key, stored in a nested struct; a negative value deletes."""
 
     key = hf.serde.struct(pa.schema([("of", pa.struct([("k", pa.string()), ("n", pa.float64())]))]))
     stores = (hf.stores.versioned("versions", key=key, value=INT64, history_retention=10**12),)

@@ -1,9 +1,9 @@
-"""Input of which every reader knows what the state is after each epoch: file n has the rows n.
+"""Input that determines the state after each epoch: the rows of file n have the number n.
 
-An epoch has one file. It has two after a driver that was killed when Spark's source had recorded
-its next file, and the epoch was not planned yet.
+An epoch has one file. It has two if a driver was killed after Spark's source had recorded its next
+file, and before the epoch was planned.
 
-Two tables are made of it: `newest` has each key's newest row, `history` all of them.
+Two tables are made of the input: `newest` has each key's newest row, `history` has all rows.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def has_row(key: int, file: int) -> bool:
 
 
 def newest(key: int, file: int) -> int | None:
-    """The number in a key's newest row after a file; None if it has none yet."""
+    """The number in a key's newest row of the files up to this one; None if it has no row."""
     rows = (before for before in range(file, max(file - 3, -1), -1) if has_row(key, before))
     return next(rows, None)
 
 
 def versions(key: int, file: int) -> list[int]:
-    """The numbers in all rows of a key after a file."""
+    """The numbers in all rows of a key in the files up to this one."""
     return [before for before in range(file + 1) if has_row(key, before)]
 
 

@@ -2,9 +2,9 @@
 
     python tests/spark/support/reader_process.py ROOT READERS SEED [GATEWAY]
 
-They ask the gateway at the address GATEWAY, or read the root. Prints a line of JSON a second, with
-the number of answers, those of old epochs, and errors by class, until its input ends. Ends with an
-error at the first answer that is not the state of the epoch that it names.
+They ask the gateway at the address GATEWAY, or read the root. The process prints a line of JSON a
+second, with the number of answers, of answers from old epochs, and of errors by class, until its
+input ends. It ends with an error at the first answer that is not the state of the named epoch.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def main() -> None:
         for thread in threads:
             thread.join()
     print(json.dumps(counts), flush=True)
-    # After a wrong answer the reads that are under way are not waited for.
+    # After a wrong answer the process does not wait for reads in progress.
     os._exit(int(wrong.is_set()))
 
 

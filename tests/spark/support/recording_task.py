@@ -1,4 +1,4 @@
-"""A task that records its request; a module, since Python workers import it."""
+"""A task that records its request, in a module because Python workers import it."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ DDL = "k string, t timestamp, x long"
 class Sequence:
     """Rows (key, seconds, x): those with x >= 0 are numbered without a gap, the others are rates.
 
-    A row's rate is the newest rate of its key up to its time, of those that arrived in its
-    micro-batch or before. Some rows and rates are late. Totals are the count of a key's rows and
-    the sum of their rates.
+    A row gets the newest rate of its key that is not later than the row and that arrived in the
+    row's micro-batch or before. Some rows and rates are late. Totals are the count of a key's rows
+    and the sum of their rates.
     """
 
     def __init__(self, seed: int, *, rows: int = 200, keys: int = 20) -> None:
@@ -102,7 +102,7 @@ class Sequence:
         return found
 
     def cut(self, files: list[int]) -> Sequence:
-        """Returns the same rows, where micro-batch n has read `files[n]` of the written files."""
+        """Returns the same rows in other micro-batches: number n reads `files[n]` more files."""
         other, batches = Sequence(0, keys=len(self._keys)), iter(self.batches)
         for count in files:
             batch = [row for written in itertools.islice(batches, count) for row in written]

@@ -218,7 +218,7 @@ def in_foreach_batch(stream: streams.Stream) -> list[Any]:
 
 
 def above_foreach_batch(stream: streams.Stream) -> list[Any]:
-    """Before a function that evaluates their result, also in another thread."""
+    """Runs the operators above a function that evaluates their result, also in a thread."""
     out = str(stream.base / "out")
 
     def write(frame: DataFrame, batch_id: int) -> None:

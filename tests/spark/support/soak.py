@@ -342,7 +342,7 @@ class Soak:
         return had_executors
 
     def _add_or_remove_a_worker(self) -> bool:
-        """The job gets an executor on an added worker: it takes all cores of the cluster."""
+        """The job takes all cores of the cluster, so it gets an executor on an added worker."""
         if THIRD in self._cluster.workers:
             worker = self._cluster.workers.pop(THIRD)
             worker.terminate()

@@ -1,4 +1,4 @@
-"""What a worker's garbage collector looks at."""
+"""Which objects a worker's garbage collector examines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def collector() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_modules_are_left_out_and_later_garbage_is_not(collector: None):
+def test_modules_are_left_out_and_later_garbage_is_collected(collector: None):
     leave_out_modules()
     left_out = gc.get_freeze_count()
     assert left_out > 10_000

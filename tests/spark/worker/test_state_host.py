@@ -32,7 +32,7 @@ def test_a_sweep_leaves_files_locked_in_another_container(tmp_path: Path, held: 
     with (tmp_path / f"{stem}.{held}").open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         _sweep(ours)
-        assert len(list(tmp_path.iterdir())) == 2 * len(ENDS), "its host lives"
+        assert len(list(tmp_path.iterdir())) == 2 * len(ENDS), "its host is alive"
     _sweep(ours)
     assert sorted(file.name.partition("-")[0] for file in tmp_path.iterdir()) == ["1"] * len(ENDS)
 

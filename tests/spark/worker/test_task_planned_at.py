@@ -34,7 +34,7 @@ class Output(list[pa.RecordBatch]):
 
 
 class Client:
-    """A connection that keeps what it gets."""
+    """A connection that stores what it gets."""
 
     def __init__(self) -> None:
         self.request: dict[str, Any] = {}
@@ -98,7 +98,9 @@ def test_the_timestamp_of_the_rows_goes_into_the_request_and_not_to_the_host(
 
 
 @pytest.mark.parametrize("of_wrapper", [None, 5])
-def test_without_rows_there_is_the_timestamp_of_the_wrapper(client: Client, of_wrapper: int | None):
+def test_a_task_without_rows_has_the_timestamp_of_the_wrapper(
+    client: Client, of_wrapper: int | None
+):
     run([rows(0, 9)], of_wrapper)
     assert client.request["planned_at"] == of_wrapper
 
