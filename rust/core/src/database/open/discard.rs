@@ -34,9 +34,9 @@ impl Opening {
         Ok(())
     }
 
-    /// Deletes the rows of these stores, then their stream times. The rows that mark their offsets as lost must be in files
-    /// before this call. Otherwise a crash could leave an empty store with valid offsets, and an
-    /// open under at-least-once would accept it.
+    /// Deletes the rows of these stores, then their stream times. The rows that mark their offsets
+    /// as lost must be in files before this call. Otherwise a crash could leave an empty store with
+    /// valid offsets, and an open under at-least-once would accept it.
     pub(super) fn clear(&self, discarded: &[&StoreSpec]) -> Result<()> {
         for spec in discarded {
             log::warn!(

@@ -301,9 +301,9 @@ mod tests {
         assert_eq!(followed_time(10, Some(10), &ahead, 70, 60), Some(40));
     }
 
-    /// Two partitions whose rows come slice by slice, one in each micro-batch; returns how many rows
-    /// were late. `batch_time` gives the time of each micro-batch, and of the one before the first
-    /// (-1).
+    /// Two partitions whose rows come slice by slice, one in each micro-batch; returns how many
+    /// rows were late. `batch_time` gives the time of each micro-batch, and of the one before the
+    /// first (-1).
     fn late_rows(slices: &[(usize, i64)], batch_time: impl Fn(i64) -> i64, started: i64) -> usize {
         let heartbeats = Heartbeats {
             idle_after: MINUTE,
