@@ -121,9 +121,11 @@ def resident() -> int:
 @pytest.mark.parametrize("path", ["scan", "changes", "versions/a"])
 def test_rows_whose_end_a_client_cannot_see_are_not_sent(serve, moving: str, path: str):
     """HTTP/1.0 has no chunks: a response that breaks off looks complete."""
-    host, port = serve(moving).address.split(":")
+    address = serve(moving).address
+    host, port = address.split(":")
+    request = f"GET /v1/tables/moving/{path} HTTP/1.0\r\nHost: {address}\r\n\r\n"
     with socket.create_connection((host, int(port)), timeout=60) as connection:
-        connection.sendall(f"GET /v1/tables/moving/{path} HTTP/1.0\r\n\r\n".encode())
+        connection.sendall(request.encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer.split(maxsplit=2)[1] == b"505"
     assert b"proxy_http_version 1.1" in answer
