@@ -22,6 +22,7 @@ VALUES = {
     "time_to": "2026-03-09T00:00:00Z",
     "limit": "1",
     "from_epoch": "0",
+    "rewind": "0",
     "to_epoch": "0",
     "partition": "0",
 }
