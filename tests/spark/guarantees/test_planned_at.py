@@ -70,8 +70,8 @@ def test_a_task_has_the_batch_timestamp_of_the_driver(
     assert sorted(found) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     got = {place: request["planned_at"] for place, request in found.items()}
     assert got[0, 0] == got[0, 1] == expected[0]
-    # In epoch 1 one partition has no rows, and so no timestamp in its rows. Inside `foreachBatch`
-    # the wrapper gives the timestamp to this partition, too.
+    # In epoch 1 one partition has no rows, and so no timestamp in its rows. With `foreachBatch`
+    # this partition gets the timestamp from the driver, too, even if the function is not wrapped.
     of_rows = expected[1]
     without_rows = None if way == "in the plan" else of_rows
     assert sorted(got[1, p] == of_rows for p in range(2)) == [without_rows == of_rows, True]

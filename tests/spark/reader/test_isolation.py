@@ -113,7 +113,7 @@ def test_a_dataset_at_read_uncommitted_is_of_one_epoch(stream: Stream, monkeypat
     scan, calls = TableCalls.scan, itertools.count()
 
     def moving(self: TableCalls, call: Any, bounds: Any, source: hf.ReadSource, *of: Any) -> Any:
-        """Scans beside micro-batches: every second scan has an older epoch than the one before."""
+        """Scans as if a micro-batch ran meanwhile: every second scan has an older epoch."""
         found, epoch = scan(self, call, bounds, source, *of)
         return found, epoch - (next(calls) % 2 if source.get("epoch") is None else 0)
 

@@ -67,11 +67,12 @@ impl RocksDb {
             add_families_on_disk(&mut specs, path, &db_options)?;
         } else if let Some(durable) = durable {
             // RocksDB would create a new database and delete the files of the old one.
-            return Err(commit_number::lost(
-                "unknown, since the file CURRENT is missing",
-                durable,
-                path,
-            ));
+            let words = format!(
+                "the file CURRENT is missing, so the last good commit in the files is unknown; \
+                 commit {durable} had been made durable: restore the directory from a checkpoint \
+                 or the changelog"
+            );
+            return Err(Error::new(ErrorKind::StoreCorrupted, words).path(path));
         }
         // The log is checked even without `sync`: an earlier open may have used `sync`, and then
         // RocksDB replays the log. If the number cannot be read, the open below fails too, and its

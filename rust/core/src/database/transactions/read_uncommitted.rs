@@ -91,8 +91,8 @@ impl Database {
         self.transactions.uncommitted.publish(|| Some(tx.reader()))
     }
 
-    /// Publishes a transaction whose rows for stores without transactions are already in a batch:
-    /// the view shows these stores as they are committed.
+    /// Publishes a view for a write to the stores without transactions. Their rows have already
+    /// left the transaction, so the view shows these stores as of the last commit.
     pub(in crate::database) fn publish_before_write_through(
         &self,
         tx: &mut Transaction,

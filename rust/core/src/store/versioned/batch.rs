@@ -1,8 +1,8 @@
 //! Mixed batches of puts and reads as of a time: the inner loop of the as-of join.
 //!
-//! Stored rows do not change while a batch runs, so all of its reads are done first, sorted by key:
-//! newest rows by MultiGet, history by one cursor. Then the rows are processed in order; a read
-//! also checks the versions that the transaction has staged so far.
+//! Stored rows do not change while a batch runs, so most reads of them are done first, sorted by
+//! key: newest rows by MultiGet, history by one cursor. Then the rows are processed in order; a
+//! read also checks the versions that the transaction has staged so far.
 
 use super::layout;
 use super::read::FoundVersion;
@@ -95,7 +95,7 @@ impl VersionedStore {
     /// newest, this also reads newer versions of its key.
     ///
     /// # Errors
-    /// Those of `put`. If a change is staged, the transaction is poisoned: it must be rolled back.
+    /// Those of `put`. If part of the batch was staged, the transaction is poisoned: roll it back.
     pub fn apply_batch(
         &self,
         tx: &mut Transaction,

@@ -8,6 +8,5 @@
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Channel(pub [u8; 32]);
 
-/// The label of this use of the bytes. Another use of the connection has another label and other
-/// bytes.
+/// The label from which TLS derives these bytes. Another label would give other bytes.
 pub const LABEL: &[u8] = b"EXPORTER-holdfast-writer";

@@ -101,7 +101,8 @@ impl ChangeStream {
             .unwrap_or_else(|| self.taken_back(epoch))
     }
 
-    /// The error for an epoch that was removed from the log; none if the log holds it.
+    /// The error for an epoch that was removed from the log; none if the log's oldest epoch is
+    /// `epoch` or an earlier one.
     fn removed(&self, epoch: Epoch) -> Option<Error> {
         let oldest = self.oldest();
         let there = match oldest {
@@ -111,8 +112,9 @@ impl ChangeStream {
             Ok(None) => "it holds no final epoch".to_owned(),
         };
         let text = format!(
-            "the log no longer holds the changes of epoch {epoch}: {there}. Read the table at that \
-             epoch and then its later changes, or keep more of the log (State(retain_epochs=))"
+            "the log no longer holds the changes of epoch {epoch}: {there}. Read the table at a \
+             final epoch and then its later changes, or keep more of the log \
+             (State(retain_epochs=))"
         );
         Some(Error::new(ErrorKind::ChangesLost, text).path(self.root.path()))
     }

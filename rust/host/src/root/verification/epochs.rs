@@ -27,7 +27,7 @@ impl VerificationWalk<'_> {
         Ok(epochs)
     }
 
-    /// Checks all objects in force of these epochs, and the chains over them.
+    /// Checks all objects of these epochs that are in force, and the chains over them.
     pub(super) fn epochs(&mut self, epochs: Vec<Epoch>, rewinds: &Rewinds) -> Result<()> {
         let mut previous: Option<VerifiedEpoch> = None;
         for epoch in epochs {
@@ -59,7 +59,7 @@ impl VerificationWalk<'_> {
         if let Some(other) =
             decision.take_if(|found| (found.epoch, found.rewind) != (epoch, rewind))
         {
-            let problem = format!("it is the decision of epoch {}", other.epoch);
+            let problem = format!("it holds another decision, of epoch {}", other.epoch);
             self.found(&name, problem);
         }
         let mut headers = HashMap::new();
@@ -197,7 +197,7 @@ impl VerificationWalk<'_> {
         Ok(())
     }
 
-    /// Whether a host removes an epoch, or has removed it and all earlier ones.
+    /// Whether a host is removing an epoch, or has removed it and all earlier ones.
     fn is_removed_before(&self, epoch: Epoch) -> Result<bool> {
         let (trims, rewinds) = (self.root.log.trims()?, self.root.log.marks().read()?);
         if trims.find(epoch, rewinds.newest_of(epoch)).is_some() {

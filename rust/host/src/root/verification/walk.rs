@@ -93,7 +93,7 @@ impl<'a> VerificationWalk<'a> {
         }
     }
 
-    /// Returns whether a host is removing an epoch, or no object in force of it is left.
+    /// Returns whether a host is removing an epoch, or none of its objects in force is left.
     ///
     /// The marks are read first: a mark is removed only after everything that it names.
     pub(super) fn is_removed(&self, epoch: Epoch) -> Result<bool> {
