@@ -9,7 +9,7 @@ use holdfast_core::{
 use std::sync::Arc;
 
 const RETENTION: i64 = 100;
-/// Rows of a commit; it moves stream time by as many microseconds.
+/// Rows of each store in a commit, one for each microsecond.
 const ROWS: i64 = 50;
 const COMMITS: i64 = 100;
 const STORES: [&str; 3] = ["versioned", "window", "session"];

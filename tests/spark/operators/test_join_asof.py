@@ -32,8 +32,8 @@ def test_the_contracts_case_holds_without_grace(stream: Stream):
 
 
 def test_the_contracts_case_holds_with_grace(stream: Stream):
-    # Case J04 of tests/contract/README.md, then J06: a left row that is already late is joined at
-    # once and releases no other row.
+    # Case J04 of tests/contract/README.md, then J06: a left row that is late by more than the grace
+    # is joined at once and releases no other row.
     stream.batch(right=[("k", n, f"y{n}") for n in range(4)])
     stream.batch(left=[("k", n, n) for n in range(4)])
     stream.run(grace="2 seconds")
@@ -182,7 +182,8 @@ def test_right_rows_older_than_history_retention_are_dropped(stream: Stream):
 
 
 def test_the_row_in_force_at_the_edge_of_the_history_is_found(stream: Stream):
-    # Stores that expire rows by the time of writing would find nothing here.
+    # "old" is 200 seconds older than the newest row, but in force until then. A store that expires
+    # rows by their own times would find nothing here.
     stream.batch(right=[("k", 0, "old")])
     stream.batch(right=[("k", 200, "new")])
     stream.batch(left=[("k", 170, 1), ("k", 199, 2)])
@@ -431,7 +432,10 @@ def test_a_watermark_of_the_left_side_is_passed_on(stream: Stream):
 
 
 def test_left_rows_that_wait_have_no_watermark_and_may_be_null(stream: Stream):
-    """Spark would drop them as late; rows of an earlier start may have nulls in new columns."""
+    """With a watermark, Spark would drop rows that have waited as late.
+
+    Rows that wait since an earlier start have nulls in columns that were added later.
+    """
     left = stream.source("left").withWatermark("t", "0 seconds").withColumn("always", F.lit(1))
     for joined, waits in (
         (stream.joined(left=left), False),

@@ -1,4 +1,7 @@
-"""An operator's result as the right frame of another operator, whose tasks stay its partitions."""
+"""An operator's result as the right frame of another operator.
+
+Task p of the first operator must still have the rows of its partition p.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def test_two_aggregations_may_be_joined_as_tables(stream: Stream):
     joined = hfs.join_table(
         sums, counts, by="k", left_on="t", right_on="since", state=state, name="table"
     )
-    # By key, then by time: the last row of a key is valid.
+    # The rows are sorted by key, then by time, so the dict keeps the last row of each key.
     batches = stream.run(joined)
     assert {
         batch: {k: (total, n) for k, _, total, _, n in rows} for batch, rows in batches.items()

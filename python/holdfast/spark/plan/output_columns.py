@@ -54,8 +54,8 @@ def joined_columns(
     """The left frame's columns, then the right frame's without its keys.
 
     A right column whose name is taken gets the `suffix`. `left_fields`: the left frame's columns,
-    if not all of them. `as_given`: each result row has a left row of the same micro-batch, so the
-    nullability and the metadata of left columns, which hold the watermark, are still right.
+    if not all of them. `as_given`: whether each result row has a left row of the same micro-batch.
+    Then the left columns keep their nullability and their metadata, which holds the watermark.
     """
     output = OutputColumns()
     left_fields = left.fields if left_fields is None else left_fields

@@ -1,4 +1,4 @@
-//! Range deletes: an interval that hides stored rows, and deletes over the staged ones.
+//! Range deletes: an interval hides the stored rows, and a staged delete hides each staged row.
 
 use super::spill::hidden_keys::HiddenKeys;
 use super::staged::cleared::Interval;

@@ -3,8 +3,8 @@
 //! A session may take any time, but a worker must not wait for a host that is stopped or whose
 //! machine is down. If nothing arrives within the session's patience, the worker sends a greeting
 //! over a second connection. A host that answers the greeting is working. A host on another machine
-//! works even if it no longer accepts the worker's key. A host that does not answer within the
-//! patience is unreachable.
+//! also counts as working if it answers that it rejects the worker's key. A host that does not
+//! answer within the patience is unreachable.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 
@@ -39,8 +39,8 @@ impl WatchedStream {
                     ) =>
                 {
                     self.peer.check_alive().map_err(|error| {
-                        // The error does not have the greeting's kind, because the caller retries
-                        // interruptions and timeouts.
+                        // The greeting's kind is replaced: callers retry `Interrupted`, and do not
+                        // count the host as unreachable for `InvalidData` or `InvalidInput`.
                         io::Error::new(
                             io::ErrorKind::ConnectionAborted,
                             format!("it keeps silent, and a second connection fails: {error}"),
@@ -85,11 +85,10 @@ pub struct ClientConnection {
 }
 
 impl ClientConnection {
-    /// Connects and sends the token.
+    /// Connects and waits for the answer to the greeting.
     ///
     /// # Errors
-    /// I/O errors, which the caller handles: `NotFound` and `ConnectionRefused` if no host listens,
-    /// `TimedOut` if the host does not answer, `PermissionDenied` if the token is wrong.
+    /// I/O errors, which the caller handles: those of [`Peer::connect`].
     pub fn connect(peer: Peer) -> io::Result<Self> {
         Self::over(peer.connect()?, peer)
     }

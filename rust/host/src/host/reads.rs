@@ -30,7 +30,8 @@ pub struct Reads {
     address: Option<ReaderAddress>,
     /// What the host counts.
     pub counters: HostCounters,
-    /// The tables of operators, by the id of their root. Another run may have others.
+    /// The tables of each operator, by root id and operator. They are valid for one run: another
+    /// run may have other tables.
     tables: Mutex<HashMap<(String, OperatorName), TablesOfRun>>,
 }
 

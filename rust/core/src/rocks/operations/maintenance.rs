@@ -19,13 +19,13 @@ impl RocksDb {
         Ok(())
     }
 
-    /// Deletes those files of a family, except in level 0, that have no key above `end`. No reader
-    /// may need those keys.
+    /// Deletes the files of a family that have no key above `end`, except files in level 0. No
+    /// reader may need a key up to `end`.
     pub fn drop_files_below(&self, family: Family, end: &[u8]) -> Result<()> {
         let guard = self.guard()?;
         self.opened(&guard)?
             .delete_file_in_range_cf(&family.handle, &[][..], end)
-            .map_err(|e| failure("dropping expired files", &self.path, e))
+            .map_err(|e| failure("deleting files of a store", &self.path, e))
     }
 
     /// Deletes all rows of a family, from its files too.

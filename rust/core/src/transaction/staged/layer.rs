@@ -94,8 +94,8 @@ impl Layer {
     }
 
     /// Ends the writes to this layer. An index or order that does not exist yet is made by the
-    /// first read that needs it: a reader takes its view under the writer's lock, and sorts after
-    /// it has released the lock.
+    /// first read that needs it. So a reader takes its view under the writer's lock, but sorts
+    /// after it has released the lock.
     pub(in crate::transaction) fn freeze(&mut self) {
         self.order.freeze(&self.log);
         self.index.freeze(&self.log);
@@ -103,7 +103,7 @@ impl Layer {
 
     /// Returns the last record of a key; in a versioned table, the record of its newest version.
     ///
-    /// The caller has called `catch_up`.
+    /// The caller has called `catch_up` or `freeze`.
     #[inline]
     pub(in crate::transaction) fn find(&self, part: &[u8]) -> Option<u32> {
         if self.log.is_empty() {

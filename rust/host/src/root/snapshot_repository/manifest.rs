@@ -58,7 +58,8 @@ impl SnapshotFile {
         names::snapshot_file(&id.operator, id.partition, content, self.term)
     }
 
-    /// Checks the length and the digest that were read at `place`; no length if no object exists.
+    /// Checks the length and the digest that were read at `place`. If there is no object, `length`
+    /// is `None`.
     ///
     /// # Errors
     /// `Restore` if the content is missing or is not that of this file.

@@ -19,7 +19,8 @@ impl VerificationWalk<'_> {
 
     /// Checks that an Arrow IPC file can be read, and that it has `rows` rows if `rows` is given.
     ///
-    /// `is_removed`: whether a host removes the file; then no problem with it is damage.
+    /// `is_removed`: whether a host removes the file. If so, a problem with it is not reported
+    /// as damage.
     pub(super) fn arrow_file(
         &mut self,
         name: &str,
