@@ -36,13 +36,13 @@ type Bounds = (ReadRows, RecordBatch);
 /// Sends the rows of a range.
 pub async fn scan(asked: Asked) -> std::result::Result<Response, Problem> {
     let [prefix, start, end] = [&PREFIX, &START, &END].map(|parameter| asked.params.all(parameter));
-    rows(asked, move |key| scan_bounds(key, prefix, start, end)).await
+    rows(asked, true, move |key| scan_bounds(key, prefix, start, end)).await
 }
 
 /// Sends the versions of a key.
 pub async fn versions(asked: Asked) -> std::result::Result<Response, Problem> {
     let key = asked.path.key.clone();
-    rows(asked, move |columns| {
+    rows(asked, false, move |columns| {
         Ok((ReadRows::VersionsOfKey, columns.parse_text(&key)?))
     })
     .await
@@ -62,7 +62,7 @@ pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
     let partition = asked.params.count(&PARTITION)?;
     // No state has so many partitions: the reader says how many there are.
     let partition = partition.map(|number| PartitionId(i32::try_from(number).unwrap_or(i32::MAX)));
-    send(asked, move |table| {
+    send(asked, true, move |table| {
         if let (Some(rewind), Some(before)) = (rewind, span.from.and_then(Epoch::previous)) {
             check_rewind(&table.reader, before, RunNumber(rewind))?;
         }
@@ -141,11 +141,12 @@ fn call(params: &Params) -> std::result::Result<ReadCall, Problem> {
 /// Sends rows of the state.
 async fn rows(
     asked: Asked,
+    shows_rewind: bool,
     bounds: impl FnOnce(&KeyColumns) -> std::result::Result<Bounds, Problem> + Send + 'static,
 ) -> std::result::Result<Response, Problem> {
     let from = asked.read_from()?;
     let call = call(&asked.params)?;
-    send(asked, move |table| {
+    send(asked, shows_rewind, move |table| {
         let (rows, keys) = bounds(&KeyColumns::of_key(&table.description))?;
         let call = ReadCall { rows, ..call };
         Ok(table.reader.scan(table.named(), call, keys, None, from)?)
@@ -153,9 +154,11 @@ async fn rows(
     .await
 }
 
-/// Sends what a read of a table returns.
+/// Sends what a read of a table returns. With `shows_rewind`, the response has the newest rewind
+/// that took its epoch back, so that a client that follows changes notices the next one.
 async fn send(
     asked: Asked,
+    shows_rewind: bool,
     read: impl FnOnce(&RootTable) -> std::result::Result<RowStream, Problem> + Send + 'static,
 ) -> std::result::Result<Response, Problem> {
     let root = asked.root()?;
@@ -163,16 +166,28 @@ async fn send(
     let (format, limits) = (asked.format, state.limits);
     let begin = move |permit| {
         let table = root.table(&asked.path.table)?;
-        let before = table.reader.newest_rewind_of(Epoch(i64::MAX))?;
+        let before = if shows_rewind {
+            let newest = table.reader.newest_rewind_of(Epoch(i64::MAX))?;
+            table.reader.look_again();
+            Some(newest)
+        } else {
+            None
+        };
         let mut rows = read(&table)?;
         // Most errors of a read show at its first batch. The status can still report them.
         let first = rows.next().transpose()?;
         let state = rows.state();
-        let rewind = table.reader.newest_rewind_of(state.epoch)?;
-        if rewind > before {
-            let text = format!("epoch {} was taken back meanwhile: ask again", state.epoch);
-            return Err(Error::new(ErrorKind::InvalidState, text).into());
-        }
+        let rewind = match before {
+            Some(before) => {
+                let rewind = table.reader.newest_rewind_of(state.epoch)?;
+                if rewind > before {
+                    let text = format!("epoch {} was taken back meanwhile: ask again", state.epoch);
+                    return Err(Error::new(ErrorKind::InvalidState, text).into());
+                }
+                Some(rewind)
+            }
+            None => None,
+        };
         let writer = RowWriter::new(format, rows.schema())?;
         Ok((
             Scan {
@@ -203,8 +218,10 @@ async fn send(
         }
     });
     let mut response = rows_response(Body::from_stream(body), format, answer);
-    let rewind = HeaderValue::from(rewind.0);
-    response.headers_mut().insert(problem::REWIND, rewind);
+    if let Some(rewind) = rewind {
+        let rewind = HeaderValue::from(rewind.0);
+        response.headers_mut().insert(problem::REWIND, rewind);
+    }
     Ok(response)
 }
 

@@ -16,6 +16,8 @@ use crate::root::Root;
 const CACHED: usize = 256;
 /// How long cached decisions are used before a read checks the root's id and the rewinds again.
 const BELIEVED: Duration = Duration::from_millis(500);
+/// How long the newest commit of Spark's log is used.
+const COMMIT_BELIEVED: Duration = Duration::from_secs(1);
 /// How long a read that waits for an epoch pauses between two reads of Spark's commit log.
 const POLL: Duration = Duration::from_millis(20);
 /// The same pause for an object store, where each check is a request.
@@ -29,8 +31,8 @@ pub struct FinalEpochs {
     partitions: u32,
     known: Mutex<KnownDecisions>,
     newest_run: AtomicU64,
-    /// When [`FinalEpochs::newest_at_times`] last read the commit log.
-    newest_checked: Mutex<Option<Instant>>,
+    /// The newest commit of Spark's log, and when it was read.
+    commit: Mutex<Option<(Instant, Option<Epoch>)>>,
     is_outdated: AtomicBool,
 }
 
@@ -55,7 +57,7 @@ impl FinalEpochs {
             partitions,
             known: Mutex::new(known),
             newest_run: AtomicU64::new(0),
-            newest_checked: Mutex::default(),
+            commit: Mutex::default(),
             is_outdated: AtomicBool::new(false),
         }
     }
@@ -109,19 +111,29 @@ impl FinalEpochs {
         Ok(None)
     }
 
-    /// As [`FinalEpochs::newest`], at most twice a second; none at other times.
+    /// Reads Spark's commit log at most once a second. Returns an epoch that every current host must
+    /// have, unless the epoch has no decision; none at other times.
+    ///
+    /// Hosts of a root in an object store find a commit up to half a second later. So the epoch is
+    /// one that was committed when the log was last read, if that is not long ago.
     ///
     /// # Errors
-    /// As [`FinalEpochs::newest`].
-    pub fn newest_at_times(&self) -> Result<Option<Epoch>> {
-        {
-            let mut checked = self.newest_checked.lock();
-            if checked.is_some_and(|checked| checked.elapsed() < BELIEVED) {
-                return Ok(None);
-            }
-            *checked = Some(Instant::now());
+    /// `Io` if the log cannot be read.
+    pub fn earlier_commit(&self) -> Result<Option<Epoch>> {
+        // Another read reads the log.
+        let Some(mut known) = self.commit.try_lock() else {
+            return Ok(None);
+        };
+        let age = known.map(|(read, _)| read.elapsed());
+        if age.is_some_and(|age| age < COMMIT_BELIEVED) {
+            return Ok(None);
         }
-        self.newest()
+        let newest = self.root.spark.latest_commit()?;
+        let before = known.replace((Instant::now(), newest));
+        match before {
+            Some((_, before)) if age.is_some_and(|age| age < 2 * COMMIT_BELIEVED) => Ok(before),
+            _ => Ok(newest),
+        }
     }
 
     /// Returns the newest final epoch. Waits until it is at least `bound`.

@@ -45,7 +45,7 @@ impl StateReader {
         // Without partitions, there is nothing to ask a host for.
         let asks_hosts = from.offline != Offline::Only && !partitions.is_empty();
         if asks_hosts {
-            self.note_newest()?;
+            self.note_commit();
         }
         let mut again = ASKED_AGAIN;
         loop {
@@ -78,7 +78,7 @@ impl StateReader {
                     return Err(Error::new(ErrorKind::InvalidValue, text));
                 }
                 // Spark may have committed an epoch after the hosts had checked.
-                if from.exactly.is_none() && again > 0 {
+                if from.exactly.is_none() && again > 0 && started.elapsed() < from.timeout {
                     again -= 1;
                     if !self.root.is_local() {
                         std::thread::sleep(REMOTE_PAUSE);

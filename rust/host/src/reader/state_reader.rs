@@ -237,12 +237,16 @@ impl StateReader {
         })
     }
 
-    /// Finds the newest final epoch, at most twice a second. It is called before hosts are asked.
-    pub(super) fn note_newest(&self) -> Result<()> {
-        if let Some(newest) = self.epochs.newest_at_times()? {
-            self.seen.fetch_max(newest.0, Ordering::Relaxed);
+    /// Finds out which epoch hosts must have, at most once a second. Called before hosts are asked.
+    pub(super) fn note_commit(&self) {
+        match self.epochs.earlier_commit() {
+            Ok(Some(commit)) => {
+                self.seen.fetch_max(commit.0, Ordering::Relaxed);
+            }
+            Ok(None) => {}
+            // The hosts may still answer.
+            Err(error) => log::debug!("Spark's commit log cannot be read: {error}"),
         }
-        Ok(())
     }
 
     /// Whether an answer of this epoch may be used: this reader has found no newer final epoch. So

@@ -5,7 +5,7 @@ use holdfast_core::Result;
 
 use crate::host::request::Request;
 use crate::operator::input::Admission;
-use crate::protocol::{self, BatchTimes, EpochDecision, IdleTimes, PartitionTimes};
+use crate::protocol::{self, BatchTimes, EpochDecision, Heartbeats, IdleTimes, PartitionTimes};
 use crate::root::OffsetsFile;
 use crate::session::state::PersistentState;
 
@@ -74,7 +74,7 @@ pub fn epoch_times(
         (Some(since), Some(_)) => protocol::followed_time(
             since,
             idle.sources,
-            &partition_times(request, before),
+            &partition_times(request, before, batch, heartbeats),
             batch_time,
             heartbeats.idle_after,
         ),
@@ -84,13 +84,19 @@ pub fn epoch_times(
 }
 
 /// The times of all partitions of the operator after the epoch before.
-fn partition_times(request: &Request, before: Option<&EpochDecision>) -> Vec<PartitionTimes> {
+fn partition_times(
+    request: &Request,
+    before: Option<&EpochDecision>,
+    batch: BatchTimes,
+    heartbeats: Heartbeats,
+) -> Vec<PartitionTimes> {
     let partitions = before.and_then(|before| before.operators.get(&request.operator.name));
     let times = partitions.into_iter().flatten();
+    let times = times.map(|partition| PartitionTimes {
+        stream_time: partition.stream_time,
+        idle_since: partition.idle_since,
+    });
     times
-        .map(|partition| PartitionTimes {
-            stream_time: partition.stream_time,
-            idle_since: partition.idle_since,
-        })
+        .map(|times| times.without_rows(batch, heartbeats))
         .collect()
 }

@@ -57,6 +57,9 @@ impl Opening {
                 self.rocks.clear(plain)?;
             }
         }
+        if discarded.is_empty() {
+            return Ok(());
+        }
         // Rows without their stream time would be read although they have expired.
         let mut batch = Batch::with_capacity(0);
         for spec in discarded {

@@ -107,6 +107,19 @@ pub struct BatchTimes {
     pub now: i64,
 }
 
+impl PartitionTimes {
+    /// Returns the times of a partition of the epoch before, as those of an epoch without rows: the
+    /// part of the time between the two epochs that does not count is left out for each partition.
+    #[must_use]
+    pub fn without_rows(self, batch: BatchTimes, heartbeats: Heartbeats) -> Self {
+        let since = |since| idle_since(Some(since), false, batch, heartbeats);
+        Self {
+            idle_since: self.idle_since.and_then(since),
+            ..self
+        }
+    }
+}
+
 /// Returns since when a partition, or all sources, are idle at the end of an epoch.
 ///
 /// `before`: the result for the epoch before. `moved`: the partition had rows, or a source moved.
@@ -135,7 +148,7 @@ pub fn idle_since(
 /// Returns the time that a partition without rows follows in an epoch; none if it follows none.
 ///
 /// `idle_since` and `sources_idle_since` are those of this epoch. `partitions` are the times of all
-/// partitions of the operator at the end of the epoch before. The partition's new stream time is
+/// partitions of the operator at the end of the epoch before ([`PartitionTimes::without_rows`]). The partition's new stream time is
 /// the later one of its current stream time and the returned time.
 #[must_use]
 pub fn followed_time(
@@ -313,11 +326,11 @@ mod tests {
         let mut partitions = [times(0, None), times(0, Some(batch_time(-1) - 30 * SECOND))];
         let mut late = 0;
         for (number, (partition, time)) in (0..).zip(slices) {
-            let before = partitions;
             let batch = BatchTimes {
                 previous: Some(batch_time(number - 1)),
                 now: batch_time(number),
             };
+            let before = partitions.map(|times| times.without_rows(batch, heartbeats));
             for (p, now) in partitions.iter_mut().enumerate() {
                 let had_rows = p == *partition;
                 now.idle_since = idle_since(now.idle_since, had_rows, batch, heartbeats);
@@ -341,6 +354,28 @@ mod tests {
             _ => (0, n * MINUTE),
         };
         (10..70).map(slice).collect()
+    }
+
+    #[test]
+    fn a_long_micro_batch_keeps_the_order_of_idle_partitions() {
+        let heartbeats = Heartbeats {
+            idle_after: MINUTE,
+            started: 0,
+        };
+        let batch = BatchTimes {
+            previous: Some(100 * SECOND),
+            now: 1_000 * SECOND,
+        };
+        let since = idle_since(Some(60 * SECOND), false, batch, heartbeats).expect("is idle");
+        // One partition became idle after this one, and is slower than the active one.
+        let partitions = [
+            times(500, None),
+            times(100, Some(80 * SECOND)),
+            times(50, Some(60 * SECOND)),
+        ];
+        let partitions = partitions.map(|times| times.without_rows(batch, heartbeats));
+        let followed = followed_time(since, None, &partitions, batch.now, MINUTE);
+        assert_eq!(followed, Some(100));
     }
 
     #[test]

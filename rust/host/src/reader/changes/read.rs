@@ -56,6 +56,12 @@ impl StateReader {
         self.root.log.newest_rewind_of(epoch)
     }
 
+    /// Makes the next read check for rewinds. Otherwise one that was just made may be missed for
+    /// half a second.
+    pub fn look_again(&self) {
+        self.epochs.look_again();
+    }
+
     /// Reads the changes of a table from the log. They are ordered by epoch, then by partition,
     /// then as in the log. `partition` limits them to one partition.
     ///

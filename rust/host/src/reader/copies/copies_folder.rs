@@ -1,8 +1,8 @@
 //! The folder of a reader's copies. It is locked while the reader lives.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct CopiesFolder {
     folder: TempDir,
     /// The folder itself. Its lock shows that the reader lives, also to processes of another
     /// container, where the ids of processes are different. Dropped after the folder.
-    _lock: File,
+    lock: File,
 }
 
 impl CopiesFolder {
@@ -45,7 +45,8 @@ impl CopiesFolder {
 
     /// Whether another program has removed it, as programs that clean `/tmp` do.
     pub fn is_removed(&self) -> bool {
-        !self.path().exists()
+        let inode = |metadata: io::Result<Metadata>| metadata.ok().map(|found| found.ino());
+        inode(fs::metadata(self.path())) != inode(self.lock.metadata())
     }
 }
 
@@ -55,11 +56,11 @@ fn made(parent: &Path) -> io::Result<CopiesFolder> {
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(parent)?;
     let lock = File::open(folder.path())?;
-    lock.try_lock()?;
-    Ok(CopiesFolder {
-        folder,
-        _lock: lock,
-    })
+    if let Err(error) = lock.try_lock() {
+        // NFS has no locks of folders. There, folders that are left behind are not removed.
+        log::debug!("{}: {error}", folder.path().display());
+    }
+    Ok(CopiesFolder { folder, lock })
 }
 
 fn remove_left_behind(parent: &Path) {

@@ -140,7 +140,7 @@ impl StateReader {
         if let Some(bound) = from.at_least {
             self.epochs.newest_at_least(bound, from.timeout)?;
         }
-        self.note_newest()?;
+        self.note_commit();
         let isolation_level = from.isolation_level(known.entry.isolation_level)?;
         let target = self
             .hosts

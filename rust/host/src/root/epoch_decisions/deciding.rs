@@ -282,7 +282,7 @@ impl<'a> Headers<'a> {
         }
     }
 
-    fn read(&mut self, objects: &[ObjectId]) -> Result<()> {
+    pub(super) fn read(&mut self, objects: &[ObjectId]) -> Result<()> {
         let mut unread = objects.to_vec();
         unread.retain(|object| !self.read.contains_key(object));
         let headers = self.decisions.log.headers(self.epoch, &unread)?;

@@ -24,6 +24,8 @@ impl EpochDecisions {
         }
         let objects = self.log.files_after(epoch, &rewinds)?.heads;
         let mut headers = Headers::new(self, epoch);
+        // All at once: one by one, each would be a request to an object store.
+        headers.read(&objects)?;
         let decision = protocol::decide(&objects, partitions, |object| {
             Ok::<_, Error>(headers.get(object)?.map(HeadHeader::summary))
         })?;
