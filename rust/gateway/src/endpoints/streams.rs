@@ -166,13 +166,8 @@ async fn send(
     let (format, limits) = (asked.format, state.limits);
     let begin = move |permit| {
         let table = root.table(&asked.path.table)?;
-        let before = if shows_rewind {
-            let newest = table.reader.newest_rewind_of(Epoch(i64::MAX))?;
-            table.reader.look_again();
-            Some(newest)
-        } else {
-            None
-        };
+        let newest_rewind = || table.reader.newest_rewind_of(Epoch(i64::MAX));
+        let before = shows_rewind.then(newest_rewind).transpose()?;
         let mut rows = read(&table)?;
         // Most errors of a read show at its first batch. The status can still report them.
         let first = rows.next().transpose()?;

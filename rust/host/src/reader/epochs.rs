@@ -111,11 +111,11 @@ impl FinalEpochs {
         Ok(None)
     }
 
-    /// Reads Spark's commit log at most once a second. Returns an epoch that every current host must
-    /// have, unless the epoch has no decision; none at other times.
+    /// Reads Spark's commit log at most once a second. Returns an epoch that every current host
+    /// must have, unless the epoch has no decision; none at other times.
     ///
-    /// Hosts of a root in an object store find a commit up to half a second later. So the epoch is
-    /// one that was committed when the log was last read, if that is not long ago.
+    /// Hosts of a root in an object store find a commit up to half a second later. There, the epoch
+    /// is one that was committed when the log was last read, if that is not long ago.
     ///
     /// # Errors
     /// `Io` if the log cannot be read.
@@ -130,8 +130,9 @@ impl FinalEpochs {
         }
         let newest = self.root.spark.latest_commit()?;
         let before = known.replace((Instant::now(), newest));
+        let is_recent = age.is_some_and(|age| age < 2 * COMMIT_BELIEVED);
         match before {
-            Some((_, before)) if age.is_some_and(|age| age < 2 * COMMIT_BELIEVED) => Ok(before),
+            Some((_, before)) if is_recent && !self.root.is_local() => Ok(before),
             _ => Ok(newest),
         }
     }

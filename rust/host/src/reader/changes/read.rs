@@ -53,13 +53,10 @@ impl StateReader {
     /// # Errors
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
     pub fn newest_rewind_of(&self, epoch: Epoch) -> Result<RunNumber> {
-        self.root.log.newest_rewind_of(epoch)
-    }
-
-    /// Makes the next read check for rewinds. Otherwise one that was just made may be missed for
-    /// half a second.
-    pub fn look_again(&self) {
+        let rewind = self.root.log.newest_rewind_of(epoch);
+        // Rows that are read after this call are not of an epoch that the rewind took back.
         self.epochs.look_again();
+        rewind
     }
 
     /// Reads the changes of a table from the log. They are ordered by epoch, then by partition,
