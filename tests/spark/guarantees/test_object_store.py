@@ -234,7 +234,7 @@ def test_a_store_without_conditional_puts_is_refused(port: int):
         (
             "s3://test/x",
             {"endpoint": "http://127.0.0.1:9"},
-            r"s3://test/x/probe.*Connection refused.*Check that driver and executors reach it",
+            r"s3://test/x/probe.*Connection refused.*driver and executors can connect to it",
         ),
         ("s3://test/x", {"allow_http": "false"}, r"s3://test/x/probe.*URL scheme is not allowed"),
     ],
