@@ -98,7 +98,7 @@ class Tickets:
 
 
 class Keeping:
-    """Has the stores and attributes that it is made with, and returns nothing."""
+    """Has the stores and other objects that it is made with, and returns nothing."""
 
     def __init__(self, *stores: Any, **others: Any) -> None:
         self.stores, self.others = stores, others
@@ -108,7 +108,7 @@ class Keeping:
 
 
 class EveryKind:
-    """Puts each row into a store of each kind, at its time in whole seconds, in microseconds."""
+    """Puts each row into a store of each kind, at a time of ten times `x` microseconds."""
 
     stores = tuple(BUILDERS)
 
@@ -182,7 +182,7 @@ class Latest:
 
 
 class LatestOfStruct:
-    """Keeps the versions of each key, stored in a nested struct; a negative value deletes."""
+    """Keeps the versions of each key. Keys are nested structs; a negative value deletes."""
 
     key = hf.serde.struct(pa.schema([("of", pa.struct([("k", pa.string()), ("n", pa.float64())]))]))
     stores = (hf.stores.versioned("versions", key=key, value=INT64, history_retention=10**12),)
@@ -227,9 +227,9 @@ class Fails(Hits):
 
 
 class Reminders:
-    """Returns a key `delay` seconds after each of its rows.
+    """Returns a key ten seconds after each of its rows.
 
-    For some keys it returns it again a second later.
+    A key that begins with `again` is returned once more, a second after its first return.
     """
 
     stores = (hf.stores.key_value("fired", key=STRING, value=INT64),)
@@ -251,7 +251,7 @@ class Reminders:
 
 
 class EveryMethod:
-    """Runs the script of all stores' methods once, on the first batch."""
+    """Runs the script of all stores' methods on each batch, and returns the results as text."""
 
     stores = BUILDERS
 
@@ -301,7 +301,10 @@ class Catches:
 
 
 class Columns:
-    """Counts in the column `n` of a struct, and by hundreds in each column that was added later."""
+    """Counts the rows of a key in each column of a struct.
+
+    Returns `n`, plus 100 times the earlier count of each column that was added later.
+    """
 
     def __init__(self, **columns: pa.DataType) -> None:
         value = hf.serde.struct(pa.schema([pa.field(name, of) for name, of in columns.items()]))

@@ -1,4 +1,4 @@
-"""Whether a task has all of its input, over the socket that it has from Spark."""
+"""Checks that a task has read all input that Spark sends over the task's socket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH = pa.record_batch({"x": pa.array(range(10_000))})
 
 
 def rows_of_a_task(send: Callable[[io.BufferedWriter, pa.RecordBatchStreamWriter], None]) -> int:
-    """Returns how many rows a task gets that checks the end of its input."""
+    """Returns how many rows a task reads. The task then checks that its input has ended."""
     ours, sparks = socket.socketpair()
     sparks.setblocking(True)
     with ours, ours.makefile("rb") as stream:

@@ -141,8 +141,8 @@ fn temporarily_shorter_retention_hides_versions() {
     );
 }
 
-/// After a crash a database without a log may lose the record of the shorter retention, but the
-/// files that were rewritten under it stay as they are.
+/// After a crash a database without a write-ahead log may lose the record of the shorter retention,
+/// but the files that were rewritten under it stay as they are.
 #[test]
 fn shorter_retention_is_known_after_a_crash() {
     let dir = tempfile::tempdir().unwrap();

@@ -54,7 +54,7 @@ def source(stream: Stream, reader: Any, **options: Any) -> DataFrame:
 
 
 class Follower:
-    """A query that follows the changes into lists, a list for each micro-batch."""
+    """A query that collects the changes in lists, one list for each micro-batch."""
 
     def __init__(self, stream: Stream, checkpoint: Path, **options: Any) -> None:
         self.stream, self.checkpoint, self.options = stream, str(checkpoint), options
@@ -353,7 +353,8 @@ def test_every_change_is_written_once_though_the_follower_is_killed(stream: Stre
     def feed() -> None:
         number = 3
         while not ended.wait(0.2):
-            # A follower starts slowly: Spark compiles PySpark for each of its Python processes.
+            # The feed waits for the follower, which starts slowly: each of its Python processes
+            # compiles PySpark again.
             if number > 2 * written() + 20:
                 continue
             rows = [(key, random_.randrange(-10, 100)) for key in random_.sample(KEYS, 3)]

@@ -51,10 +51,10 @@ struct SignalState {
     messages: VecDeque<(Level, String)>,
 }
 
-/// The size of the thread's stack. It is small because of forked children: the C library keeps up
-/// to 40 MiB of the stacks of the parent's threads, and a normal exit of the child joins RocksDB's
-/// threads. Joining a thread whose stack was freed crashes. A rewrite runs on this stack and needs
-/// little.
+/// The size of the thread's stack. It is small because of forked children: in a child, the C
+/// library keeps at most 40 MiB of the stacks of the parent's threads, and frees the others. A
+/// normal exit of the child joins RocksDB's threads, and crashes if the stack of one was freed. A
+/// rewrite runs on this stack and needs little.
 const STACK_BYTES: usize = 256 << 10;
 
 /// A table whose rows expire.

@@ -63,7 +63,7 @@ impl NewestTimes {
         })
     }
 
-    /// Raises a key's newest time to that of a row; returns the newest time before.
+    /// Raises a key's newest time to that of a row; returns the key's previous newest time.
     pub fn raise(&mut self, number: usize, time: i64) -> Option<i64> {
         self.last = self.last.max(Some(time));
         let key = &mut self.times[number];

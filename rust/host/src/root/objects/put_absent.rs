@@ -115,7 +115,7 @@ impl Objects {
     /// Returns whether a second create of an object fails, as the protocol requires.
     ///
     /// # Errors
-    /// `Io` if the disk or the store fails, and fails again at a second attempt.
+    /// `Io` if the disk or the object store fails.
     pub fn refuses_second(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         self.put_absent(name, bytes)?;
         // The object exists, so a create whose answer was lost can be repeated.
