@@ -1,6 +1,7 @@
 //! Copies whose files are damaged are made again.
 
 use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,18 @@ fn tables(cache: &Path) -> Vec<PathBuf> {
     files
         .filter(|file| file.extension().is_some_and(|end| end == "sst"))
         .collect()
+}
+
+/// Damages a file with rows; returns whether it exists.
+fn damage(file: &Path) -> bool {
+    let table = match OpenOptions::new().write(true).open(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return false,
+        table => table.unwrap(),
+    };
+    // The blocks of rows come first. The copy has only the block of the key in memory.
+    let most = table.metadata().unwrap().len() / 2;
+    table.write_all_at(&vec![0xAA; most as usize], 0).unwrap();
+    true
 }
 
 #[test]
@@ -63,14 +76,13 @@ fn damaged_copy_is_made_again() {
         .get(TABLE, &ReadCall::default(), &keys, from)
         .unwrap();
 
-    let files = tables(cache.path());
-    assert!(!files.is_empty(), "the copy is of a snapshot");
-    for file in files {
-        let table = OpenOptions::new().write(true).open(&file).unwrap();
-        // The blocks of rows come first. The copy has only the block of the key in memory.
-        let most = table.metadata().unwrap().len() / 2;
-        table.write_all_at(&vec![0xAA; most as usize], 0).unwrap();
-    }
+    let files = || {
+        let files = tables(cache.path());
+        assert!(!files.is_empty(), "the copy is of a snapshot");
+        files
+    };
+    // A compaction may delete a file meanwhile.
+    while !files().iter().all(|file| damage(file)) {}
     let none = RecordBatch::try_new_with_options(
         Schema::empty().into(),
         Vec::new(),
