@@ -80,9 +80,7 @@ impl EpochDecisions {
             }
             let objects = self.log.files_after(epoch, &rewinds)?.heads;
             let mut headers = Headers::new(self, epoch);
-            let run = match protocol::decide(&objects, partitions, |object| {
-                Ok::<_, Error>(headers.get(object)?.map(HeadHeader::summary))
-            })? {
+            let run = match headers.decide(&objects, partitions)? {
                 Decision::Nothing => return Ok(None),
                 Decision::Partial { run, missing } => {
                     // Another host may have decided before a stale task put its object.
@@ -293,6 +291,13 @@ impl<'a> Headers<'a> {
     pub(super) fn get(&mut self, object: &ObjectId) -> Result<Option<&HeadHeader>> {
         self.read(std::slice::from_ref(object))?;
         Ok(self.read.get(object).and_then(Option::as_ref))
+    }
+
+    /// Decides the epoch by its objects.
+    pub(super) fn decide(&mut self, objects: &[ObjectId], partitions: u32) -> Result<Decision> {
+        protocol::decide(objects, partitions, |object| {
+            Ok(self.get(object)?.map(HeadHeader::summary))
+        })
     }
 
     /// Returns what the headers of the deciding run's objects contain.

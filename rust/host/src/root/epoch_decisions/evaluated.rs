@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_core::{Error, Result};
+use holdfast_core::Result;
 
 use super::EpochDecisions;
 use super::deciding::Headers;
-use crate::log::HeadHeader;
-use crate::protocol::{
-    self, Decision, Epoch, ObjectId, OperatorName, PartitionId, RunNumber, Violation,
-};
+use crate::protocol::{Decision, Epoch, ObjectId, OperatorName, PartitionId, RunNumber, Violation};
 
 impl EpochDecisions {
     /// Checks that one run has staged all partitions of each of these operators in an epoch, and
@@ -27,10 +24,7 @@ impl EpochDecisions {
         partitions: u32,
     ) -> Result<()> {
         let heads = self.log.files_in_force(epoch)?.heads;
-        let mut headers = Headers::new(self, epoch);
-        let decision = protocol::decide(&heads, partitions, |object| {
-            Ok::<_, Error>(headers.get(object)?.map(HeadHeader::summary))
-        })?;
+        let decision = Headers::new(self, epoch).decide(&heads, partitions)?;
         // An operator that an older run has staged must be in the run that decides.
         let (run, others) = match decision {
             Decision::Run(run) => (run, &[][..]),

@@ -1,11 +1,11 @@
 //! The result of an epoch, for readers. Readers never record a decision.
 
-use holdfast_core::{Error, Result};
+use holdfast_core::Result;
 
 use super::EpochDecisions;
 use super::deciding::Headers;
 use crate::log::HeadHeader;
-use crate::protocol::{self, Decision, Epoch, EpochDecision, ObjectId, reproduces};
+use crate::protocol::{Decision, Epoch, EpochDecision, ObjectId, reproduces};
 
 impl EpochDecisions {
     /// Returns the decision of an epoch that Spark has committed, without recording one.
@@ -26,10 +26,7 @@ impl EpochDecisions {
         let mut headers = Headers::new(self, epoch);
         // All at once: one by one, each would be a request to an object store.
         headers.read(&objects)?;
-        let decision = protocol::decide(&objects, partitions, |object| {
-            Ok::<_, Error>(headers.get(object)?.map(HeadHeader::summary))
-        })?;
-        let Decision::Run(run) = decision else {
+        let Decision::Run(run) = headers.decide(&objects, partitions)? else {
             return Ok(None);
         };
         for object in &objects {
