@@ -55,6 +55,7 @@ async fn answered(
         return Err(Problem::http(StatusCode::HTTP_VERSION_NOT_SUPPORTED, text));
     }
     let asked = Asked {
+        endpoint: route.endpoint,
         path: PathValues::parse(template, head.uri.path())?,
         params: Params::parse(head.uri.query(), route.parameters)?,
         format: match route.endpoint {

@@ -11,13 +11,15 @@ use holdfast_host::reader::{AnswerState, ReadFrom};
 use crate::problem::{BEHIND, EPOCH, ISOLATION_LEVEL, Problem};
 use crate::request::Params;
 use crate::response::Format;
-use crate::routes::PathValues;
+use crate::routes::{Endpoint, PathValues};
 use crate::state::{GatewayState, ServedRoot};
 
 /// A request for rows or lists.
 pub struct Asked {
     /// What all requests share.
     pub state: Arc<GatewayState>,
+    /// What the route answers with.
+    pub endpoint: Endpoint,
     /// What the path names.
     pub path: PathValues,
     /// The parameters.

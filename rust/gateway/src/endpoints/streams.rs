@@ -36,13 +36,13 @@ type Bounds = (ReadRows, RecordBatch);
 /// Sends the rows of a range.
 pub async fn scan(asked: Asked) -> std::result::Result<Response, Problem> {
     let [prefix, start, end] = [&PREFIX, &START, &END].map(|parameter| asked.params.all(parameter));
-    rows(asked, true, move |key| scan_bounds(key, prefix, start, end)).await
+    rows(asked, move |key| scan_bounds(key, prefix, start, end)).await
 }
 
 /// Sends the versions of a key.
 pub async fn versions(asked: Asked) -> std::result::Result<Response, Problem> {
     let key = asked.path.key.clone();
-    rows(asked, false, move |columns| {
+    rows(asked, move |columns| {
         Ok((ReadRows::VersionsOfKey, columns.parse_text(&key)?))
     })
     .await
@@ -62,14 +62,14 @@ pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
     let partition = asked.params.count(&PARTITION)?;
     // No state has so many partitions: the reader says how many there are.
     let partition = partition.map(|number| PartitionId(i32::try_from(number).unwrap_or(i32::MAX)));
-    send(asked, true, move |table| {
+    send(asked, move |table| {
         if let (Some(rewind), Some(before)) = (rewind, span.from.and_then(Epoch::previous)) {
             check_rewind(&table.reader, before, RunNumber(rewind))?;
         }
         let span = EpochSpan {
             to: Some(match span.to {
                 Some(to) => to,
-                None => newest(&table.reader)?,
+                None => table.reader.final_epoch()?,
             }),
             ..span
         };
@@ -84,13 +84,6 @@ pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
         })
     })
     .await
-}
-
-fn newest(reader: &StateReader) -> Result<Epoch> {
-    reader.epoch()?.ok_or_else(|| {
-        let text = "no epoch is final yet: the query has not committed its first micro-batch";
-        Error::new(ErrorKind::NotUpToBound, text)
-    })
 }
 
 /// Checks that an epoch which a client has read was not taken back since.
@@ -141,12 +134,11 @@ fn call(params: &Params) -> std::result::Result<ReadCall, Problem> {
 /// Sends rows of the state.
 async fn rows(
     asked: Asked,
-    shows_rewind: bool,
     bounds: impl FnOnce(&KeyColumns) -> std::result::Result<Bounds, Problem> + Send + 'static,
 ) -> std::result::Result<Response, Problem> {
     let from = asked.read_from()?;
     let call = call(&asked.params)?;
-    send(asked, shows_rewind, move |table| {
+    send(asked, move |table| {
         let (rows, keys) = bounds(&KeyColumns::of_key(&table.description))?;
         let call = ReadCall { rows, ..call };
         Ok(table.reader.scan(table.named(), call, keys, None, from)?)
@@ -154,16 +146,15 @@ async fn rows(
     .await
 }
 
-/// Sends what a read of a table returns. With `shows_rewind`, the response has the newest rewind
-/// that took its epoch back, so that a client that follows changes notices the next one.
+/// Sends what a read of a table returns.
 async fn send(
     asked: Asked,
-    shows_rewind: bool,
     read: impl FnOnce(&RootTable) -> std::result::Result<RowStream, Problem> + Send + 'static,
 ) -> std::result::Result<Response, Problem> {
     let root = asked.root()?;
     let state = asked.state;
     let (format, limits) = (asked.format, state.limits);
+    let shows_rewind = asked.endpoint.shows_rewind();
     let begin = move |permit| {
         let table = root.table(&asked.path.table)?;
         let newest_rewind = || table.reader.newest_rewind_of(Epoch(i64::MAX));

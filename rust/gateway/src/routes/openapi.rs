@@ -186,7 +186,7 @@ fn answer(endpoint: Endpoint) -> Value {
     };
     let header = |name: &str| json!({"$ref": format!("#/components/headers/{name}")});
     let mut headers = json!({"Holdfast-Epoch": header("Holdfast-Epoch")});
-    if matches!(endpoint, Endpoint::Scan | Endpoint::Changes) {
+    if endpoint.shows_rewind() {
         headers["Holdfast-Rewind"] = header("Holdfast-Rewind");
     }
     json!({"description": about, "headers": headers, "content": content})

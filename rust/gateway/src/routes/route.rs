@@ -44,6 +44,12 @@ impl Endpoint {
         matches!(self, Self::Scan | Self::Versions | Self::Changes)
     }
 
+    /// Whether the response has the newest rewind that took its epoch back, so that a client that
+    /// follows changes notices the next one.
+    pub fn shows_rewind(self) -> bool {
+        matches!(self, Self::Scan | Self::Changes)
+    }
+
     /// The name among the figures of the gateway.
     pub fn name(self) -> &'static str {
         match self {

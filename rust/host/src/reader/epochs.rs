@@ -111,6 +111,17 @@ impl FinalEpochs {
         Ok(None)
     }
 
+    /// As [`FinalEpochs::newest`], but an error before the first epoch.
+    ///
+    /// # Errors
+    /// `NotUpToBound` if no epoch is final; as [`FinalEpochs::newest`].
+    pub fn newest_final(&self) -> Result<Epoch> {
+        self.newest()?.ok_or_else(|| {
+            let text = "no epoch is final yet: the query has not committed its first micro-batch";
+            Error::new(ErrorKind::NotUpToBound, text).path(self.root.path())
+        })
+    }
+
     /// Reads Spark's commit log at most once a second. Returns an epoch that every current host
     /// must have, unless the epoch has no decision; none at other times.
     ///

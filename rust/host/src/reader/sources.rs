@@ -1,8 +1,9 @@
-//! Finds where the rows of a read come from, and which state they are of.
+//! Finds where the rows of a read come from, and which state they are of; reads copies.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow_array::RecordBatch;
 use holdfast_core::{Database, Error, ErrorKind, Result, Transaction};
 
 use super::copies::{HeldCopy, ReplicaSource};
@@ -10,8 +11,10 @@ use super::read_from::{AnswerState, Offline, ReadFrom};
 use super::read_source::ReadSource;
 use super::state_reader::StateReader;
 use super::table_catalog::NamedTable;
+use crate::memory::budget::Budget;
 use crate::partition::{STAGE_IDLE, StagedEpoch, StagedSource};
 use crate::protocol::{Digest, Epoch, PartitionDecision, PartitionId};
+use crate::tables::{EmitRows, ReadCall};
 
 /// How long a reader that may not use copies waits before it asks the hosts again.
 const RETRY: Duration = Duration::from_millis(50);
@@ -112,11 +115,7 @@ impl StateReader {
             self.epochs.check_final(epoch)?;
             return of_copies(epoch, 0);
         }
-        let newest = self.epochs.newest()?.ok_or_else(|| {
-            let text = "no epoch is final yet: the query has not committed its first micro-batch";
-            Error::new(ErrorKind::NotUpToBound, text).path(self.root.path())
-        })?;
-        let newest = newest.max(least);
+        let newest = self.epochs.newest_final()?.max(least);
         let held = if from.stale_ok {
             self.replicas.held(&known.operator, partitions)?
         } else {
@@ -132,12 +131,63 @@ impl StateReader {
         }
     }
 
+    /// Reads rows of the reader's own copy of a partition. A copy that turns out to be damaged is
+    /// made again: a cleaner of temporary folders may have deleted its files. Other reads of the
+    /// copy then find its database closed, and are repeated.
+    pub(super) fn read_copy(
+        &self,
+        source: &ReadSource,
+        known: &NamedTable,
+        partition: PartitionId,
+        call: &ReadCall,
+        batch: &RecordBatch,
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
+        let mut has_rows = false;
+        let mut noted = |rows| {
+            has_rows = true;
+            emit(rows)
+        };
+        match self.read_copy_once(source, known, partition, (call, batch), &mut noted) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::StoreCorrupted | ErrorKind::StoreClosed
+                ) && !has_rows =>
+            {
+                log::warn!("the copy of partition {partition} is read again: {error}");
+                self.read_copy_once(source, known, partition, (call, batch), emit)
+            }
+            done => done,
+        }
+    }
+
+    fn read_copy_once(
+        &self,
+        source: &ReadSource,
+        known: &NamedTable,
+        partition: PartitionId,
+        (call, batch): (&ReadCall, &RecordBatch),
+        emit: &mut EmitRows<'_>,
+    ) -> Result<()> {
+        let mut view = self.copy(known, partition, source)?;
+        let database = (&*view.db, &mut view.transaction);
+        let mut memory = Budget::new(usize::MAX).share();
+        let read = known.table.read(database, call, batch, &mut memory, emit);
+        if let Err(error) = &read
+            && error.kind() == ErrorKind::StoreCorrupted
+        {
+            view.note_damage();
+        }
+        read
+    }
+
     /// Returns a view of the reader's own copy of a partition.
     ///
     /// # Errors
     /// As [`super::copies::Replicas::view`]; `Restore` if a rewind took the epoch back since the
     /// read began.
-    pub(super) fn copy(
+    fn copy(
         &self,
         known: &NamedTable,
         partition: PartitionId,

@@ -15,7 +15,6 @@ use super::read_source::ReadSource;
 use super::routing::Routing;
 use super::row_stream::RowStream;
 use super::table_catalog::{NamedTable, TableCatalog, TableDescription};
-use crate::memory::budget::Budget;
 use crate::net::metrics::HostMetrics;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 use crate::root::{Root, StorageOptions};
@@ -160,6 +159,14 @@ impl StateReader {
     /// As [`StateReader::tables`].
     pub fn epoch(&self) -> Result<Option<Epoch>> {
         self.epochs.newest()
+    }
+
+    /// As [`StateReader::epoch`], but an error before the first final epoch.
+    ///
+    /// # Errors
+    /// `NotUpToBound` if no epoch is final; as [`StateReader::tables`].
+    pub fn final_epoch(&self) -> Result<Epoch> {
+        self.epochs.newest_final()
     }
 
     /// Returns the partition of each row of keys; none if a table's keys do not choose it.
@@ -342,56 +349,5 @@ impl StateReader {
         };
         let all: Result<_> = partitions.iter().enumerate().map(read).collect();
         all.map_err(ReadFailure::Failed)
-    }
-
-    /// Reads rows of the reader's own copy of a partition. A copy that turns out to be damaged is
-    /// made again: a cleaner of temporary folders may have deleted its files. Other reads of the
-    /// copy then find its database closed, and are repeated.
-    fn read_copy(
-        &self,
-        source: &ReadSource,
-        known: &NamedTable,
-        partition: PartitionId,
-        call: &ReadCall,
-        batch: &RecordBatch,
-        emit: &mut EmitRows<'_>,
-    ) -> Result<()> {
-        let mut has_rows = false;
-        let mut noted = |rows| {
-            has_rows = true;
-            emit(rows)
-        };
-        match self.read_copy_once(source, known, partition, (call, batch), &mut noted) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::StoreCorrupted | ErrorKind::StoreClosed
-                ) && !has_rows =>
-            {
-                log::warn!("the copy of partition {partition} is read again: {error}");
-                self.read_copy_once(source, known, partition, (call, batch), emit)
-            }
-            done => done,
-        }
-    }
-
-    fn read_copy_once(
-        &self,
-        source: &ReadSource,
-        known: &NamedTable,
-        partition: PartitionId,
-        (call, batch): (&ReadCall, &RecordBatch),
-        emit: &mut EmitRows<'_>,
-    ) -> Result<()> {
-        let mut view = self.copy(known, partition, source)?;
-        let database = (&*view.db, &mut view.transaction);
-        let mut memory = Budget::new(usize::MAX).share();
-        let read = known.table.read(database, call, batch, &mut memory, emit);
-        if let Err(error) = &read
-            && error.kind() == ErrorKind::StoreCorrupted
-        {
-            view.note_damage();
-        }
-        read
     }
 }

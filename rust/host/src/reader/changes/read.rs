@@ -79,7 +79,7 @@ impl StateReader {
         if let Some(to) = span.to {
             self.epochs.check_final(to)?;
         }
-        let last = match span.to {
+        let newest = match span.to {
             Some(to) => Some(to),
             None => self.epochs.newest()?,
         };
@@ -89,7 +89,6 @@ impl StateReader {
         let changes = TableChanges::new(Arc::clone(&known.table))?;
         let schema = Arc::clone(changes.schema());
         let begun = known.entry.first_epoch;
-        let newest = last;
         let Some(last) = newest.filter(|newest| *newest >= begun) else {
             let state = AnswerState::of_final(newest.unwrap_or(begun));
             return RowStream::start(schema, state, |_| Ok(()));
