@@ -254,23 +254,24 @@ impl StateReader {
             Some(known) => known,
             None => self.with(py, |reader| reader.table(named))?,
         };
-        let key_fields = known.table.key().fields().to_vec();
-        let names_in = |schema: &Schema| {
+        let table = Arc::clone(&known.table);
+        let key_fields = table.key().fields();
+        let value_names = |schema: &Schema| -> Vec<String> {
             let names = schema.fields().iter().map(|field| field.name());
             let is_key = |name: &str| key_fields.iter().any(|field| field.name() == name);
             let is_value = |name: &&String| *name != FOUND && !is_key(name);
-            columns
-                .clone()
-                .unwrap_or_else(|| names.filter(is_value).cloned().collect())
+            names.filter(is_value).cloned().collect()
         };
+        let has_all = columns.is_none();
+        let mut columns = columns.unwrap_or_else(|| value_names(table.schema()));
         let is_plain = |name: &String| {
-            let column = known.table.schema().fields().find(name);
+            let column = table.schema().fields().find(name);
             column.is_some_and(|(_, field)| is_plain(field.data_type()))
         };
-        if !names_in(known.table.schema()).iter().all(is_plain) {
+        if !columns.iter().all(is_plain) {
             return Ok(None);
         }
-        let Some(key) = row_from_python(&key, &key_fields) else {
+        let Some(key) = row_from_python(&key, key_fields) else {
             return Ok(None);
         };
         let call = ReadCall {
@@ -285,8 +286,10 @@ impl StateReader {
         if !row[FOUND].as_boolean().value(0) {
             return Ok(Some((None,)));
         }
-        // The query may have been started with other columns since the table was last read.
-        let columns = names_in(&row.schema());
+        if has_all {
+            // The query may have been started with other columns since the table was last read.
+            columns = value_names(&row.schema());
+        }
         let row = row_to_python(py, row, columns.iter().map(String::as_str))?;
         Ok(row.map(|row| (Some(row),)))
     }
