@@ -23,7 +23,6 @@ from streams import KEYS, Stream, at, kill_hosts
 import holdfast as hf
 import holdfast.spark as hfs
 from holdfast._reader.connection import _connected
-from holdfast.cli import main
 from holdfast.errors import HoldfastError, NotUpToBoundError, StateMismatchError
 
 DAY = "1 day"
@@ -165,11 +164,7 @@ def test_epochs_that_were_taken_back_are_not_read(stream: Stream, offline: str):
     stream.run(stored(stream))
     table = connect(stream, offline=offline)["table"]
     assert table.get("a")["x"] == 2
-    options = [f"{k}={v}" for k, v in stream.options.get("storage_options", {}).items()]
-    arguments = ["rewind", stream.address, "--epoch", "2"]
-    for option in options:
-        arguments += ["--storage-option", option]
-    assert main(arguments) == 0
+    stream.rewind(2)
     # A reader checks for rewinds twice a second. The host still has the state of epoch 2.
     time.sleep(0.6)
     assert table.get("a")["x"] == 1

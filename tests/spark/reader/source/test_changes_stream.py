@@ -239,16 +239,11 @@ def test_a_named_follower_holds_the_log_back(
 
 
 def test_epochs_that_were_taken_back_end_the_stream(stream: Stream, tmp_path):
-    from holdfast.cli import main
-
     epochs(stream, *THREE)
     stream.run(latest(stream))
     follower = Follower(stream, tmp_path / "follower")
     assert follower.run()
-    arguments = ["rewind", stream.address, "--epoch", "2"]
-    for name, value in stream.options.get("storage_options", {}).items():
-        arguments += ["--storage-option", f"{name}={value}"]
-    assert main(arguments) == 0
+    stream.rewind(2)
     with pytest.raises(
         Exception, match="epoch 2 is in the stream.s checkpoint, and it was taken back"
     ):
