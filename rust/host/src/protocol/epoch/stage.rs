@@ -75,8 +75,8 @@ pub fn reproduces(older: &HeadSummary, mine: &HeadSummary) -> bool {
 pub enum ReplayStep {
     /// Its own object.
     Own,
-    /// A copy of the earlier object: then the epoch's result is the same whichever of the two
-    /// decides.
+    /// A copy of the earlier object. The epoch's result is the same if this run decides or the
+    /// earlier one.
     Copy,
     /// Nothing: Spark's offsets of the epoch are not those of the earlier evaluation.
     OffsetsChanged,
