@@ -28,7 +28,10 @@ class Window:
 
 @dataclass(frozen=True, repr=False)
 class SlidingWindow:
-    """Windows of `length` microseconds, both bounds included, that begin and end at rows."""
+    """Windows of `length` microseconds, both bounds included.
+
+    Each window ends at a row, or begins one microsecond after a row.
+    """
 
     length: int
 

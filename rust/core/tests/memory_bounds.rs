@@ -1,4 +1,5 @@
-//! The memory of batch reads and range deletes: it does not grow with the number of keys.
+//! The memory of batch reads and range deletes: a read holds few values at a time, and a range
+//! delete holds no list of keys beside its staged deletes.
 //!
 //! The tests measure the process, so they run one after another.
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -85,7 +86,8 @@ fn value(n: u32) -> Vec<u8> {
     value
 }
 
-/// Once, each value was copied 3,000 times before the limit of the column was checked.
+/// A regression test: the value was copied for each of the 3,000 requests before the limit of the
+/// column was checked.
 #[test]
 fn large_value_that_is_requested_often_is_read_and_held_once() {
     let _turn = turn();
@@ -127,7 +129,7 @@ fn large_value_that_is_requested_often_is_read_and_held_once() {
 fn batch_read_of_many_large_values_holds_few_of_them() {
     let _turn = turn();
     const KEYS: u32 = 200;
-    // One value of 1 MiB fits into the transaction's memory, so the rest is in spilled rows.
+    // Of 200 values of 1 MiB, few fit into 8 MiB of the transaction's memory. The others are spilled.
     for (place, limit) in [("in files", -1), ("spilled", 8 << 20)] {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path(), limit);

@@ -126,7 +126,7 @@ class SourceOptions:
 
     @property
     def first_epoch(self) -> int | None:
-        """The number of the first epoch whose changes are read; None: the oldest of the log."""
+        """The epoch number in the option startingEpoch; None if it is not set or is a word."""
         start = self.starting_epoch
         return int(start) if start is not None and start.isdecimal() else None
 

@@ -130,7 +130,7 @@ class HostFiles(NamedTuple):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the lock under which a host is started; it is released when the process ends."""
+        """Holds the lock under which a host is started. The end of the process releases it, too."""
         handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -266,7 +266,8 @@ def _private_folder(folder: Path, stem: str) -> Path:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise HoldfastError(
-            f"{folder} belongs to another user: remove it, or set TMPDIR to a folder of your own"
+            f"{folder} is not a folder, or belongs to another user: remove it, or set TMPDIR to a "
+            "folder of your own"
         )
     if stat.S_IMODE(status.st_mode) != 0o700:
         folder.chmod(0o700)

@@ -139,8 +139,8 @@ proptest! {
                     let expected: BTreeMap<_, _> = puts.iter()
                         .map(|(n, value)| (key(*n), bytes(*value))).collect();
                     prop_assert_eq!(changes, expected);
-                    // Commits only if nothing is staged: the open transaction would be based on an
-                    // older state.
+                    // Commits only if nothing is staged. Otherwise the database's own transaction
+                    // would be based on an older state than this commit.
                     if staged == committed {
                         db.rollback().unwrap();
                         db.commit_transaction(tx, Commit::default()).unwrap();

@@ -20,8 +20,8 @@ use crate::root::RanSince;
 const LANES: usize = 4;
 
 impl PartitionState {
-    /// Applies the deciding objects of the epochs `from` to `to`, both included, each as one
-    /// commit. Then flushes the database if that is due.
+    /// Applies the changes of the epochs `from` to `to`, both included, as the deciding runs staged
+    /// them, each epoch as one commit. Then flushes the database if that is due.
     pub(super) fn roll_forward(
         &self,
         inner: &mut PartitionInner,

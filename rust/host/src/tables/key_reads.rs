@@ -29,7 +29,7 @@ pub const FEW_KEYS: usize = FIRST_KEYS;
 /// Keys as they are stored, and the times beside them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredKeys {
-    /// The keys; none: nothing is found.
+    /// The keys. For an entry that is `None`, nothing is found.
     pub keys: Vec<Option<ByteBuf>>,
     /// Their times.
     pub moments: Moments,
@@ -149,7 +149,8 @@ impl StateTable {
     /// Decodes the rows of keys that [`StateTable::read_stored`] has found. `batch`: the keys.
     ///
     /// # Errors
-    /// `Serialization` if they are no such rows: the table may have other columns by now.
+    /// `Serialization` if the rows cannot be decoded with the table's columns, which may have changed
+    /// since the read.
     pub fn decode_stored(
         &self,
         call: &ReadCall,
@@ -287,7 +288,7 @@ mod tests {
         (!n.is_multiple_of(3)).then(|| vec![b'v'; 1 << 20])
     }
 
-    /// Reads 30 keys of 1 MiB each; returns how many rows each batch has.
+    /// Reads 30 keys, 20 of which have a value of 1 MiB; returns how many rows each batch has.
     fn read_large(kind: StoreKind, times: &[i64]) -> Vec<usize> {
         let store = StoreSpec::new("t", kind.clone());
         let db = Database::open_in_memory(&[store], DatabaseOptions::default()).expect("open");
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn large_values_come_in_several_batches_from_every_kind_of_store() {
+    fn large_values_come_in_several_batches() {
         let versioned = StoreKind::Versioned {
             history_retention: 100,
             segment_interval: 100,
@@ -393,7 +394,7 @@ mod tests {
         assert_eq!(count.0, 1, "each value fills a batch");
         count.learn(1, usize::MAX, BATCH_BYTES);
         assert_eq!(count.0, 1);
-        // By the average size, all fit. In fact they do not.
+        // The read was too large for two batches, so the next one is of one key.
         count.learn(3, KeyCount::most_bytes(BATCH_BYTES) + 1, BATCH_BYTES);
         assert_eq!(count.0, 1);
     }

@@ -1,1 +1,1 @@
-"""Helpers of a look-up join's tasks: they choose the epoch and combine batches."""
+"""Helpers of a look-up join's tasks: one asks the driver for the epoch, one combines batches."""

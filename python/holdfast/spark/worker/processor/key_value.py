@@ -178,7 +178,7 @@ class RemoteKeyValue(_ByKey):
             self._write(key, value)
 
     def put_batch(self, keys: Any, values: Any) -> None:
-        """Sets one value per key, all or none."""
+        """Sets one value per key, in order."""
         self._ask("put", ("keys", "key", keys), ("values", "bytes", values))
         self._clear_cache()
 
@@ -223,7 +223,7 @@ class RemoteTimestampedKeyValue(_ByKey):
             self.put(*entry)
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
-        """Sets one value and timestamp per key, all or none."""
+        """Sets one value and timestamp per key, in order."""
         self._ask(
             "put",
             ("keys", "key", keys),

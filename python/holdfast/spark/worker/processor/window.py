@@ -49,7 +49,7 @@ class RemoteWindow(RemoteStore):
         return RemoteRows(self._scan("range", *selection(wanted, ("start", "end"))), _rows)
 
     def put_batch(self, keys: Any, values: Any, window_starts: Any, timestamps: Any | None) -> None:
-        """Puts one value per row, all or none; `timestamps` are for a store that has them."""
+        """Puts one value per row, in order; `timestamps` are for a store that has them."""
         self._ask("put", *_put(keys, values, window_starts, timestamps))
 
     def fetch_batch(self, keys: Any, window_starts: Any) -> Any:

@@ -26,7 +26,7 @@ impl Opening {
         }
     }
 
-    /// Adds to a batch that these stores have lost their data.
+    /// Adds rows to `batch` that mark the offsets of these stores as lost.
     pub(super) fn push_discarded(&self, discarded: &[&StoreSpec], batch: &mut Batch) -> Result<()> {
         for spec in discarded {
             offset_rows::push_lost(&self.snapshot, self.families.offsets, &spec.name, batch)?;

@@ -120,7 +120,7 @@ pub(in crate::database) fn parse_time(value: &[u8]) -> Result<i64> {
     let bytes = value.try_into().map_err(|_| {
         Error::new(
             ErrorKind::StoreCorrupted,
-            "a stream time in the database is damaged; restore the directory from the changelog",
+            "a time in the database is damaged; restore the directory from the changelog",
         )
     })?;
     Ok(i64::from_be_bytes(bytes))

@@ -1,8 +1,8 @@
 //! RocksDB's options of a whole database.
 //!
 //! All options, here and in `family_options.rs`, are chosen by measurement
-//! (`docs/design/layout.md`) and set at every open. Projects that relied on the options in the
-//! files have silently fallen back to defaults.
+//! (`docs/design/layout.md`) and set at every open. Other projects that loaded them from RocksDB's
+//! OPTIONS files have silently fallen back to the defaults.
 
 use super::rocks_options::RocksOptions;
 use super::shared_memory::with_shared;

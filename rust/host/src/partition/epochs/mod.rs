@@ -1,5 +1,5 @@
-//! Epochs on their way into a partition's database: staged ones in memory, decided ones from the
-//! log.
+//! Epochs that a partition's database does not have yet: prepared ones in memory and decided ones
+//! from the log, which are committed later, and staged ones, which readers see.
 
 mod decided_epoch;
 mod dropped_changes;

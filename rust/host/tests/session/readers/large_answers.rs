@@ -134,7 +134,7 @@ fn few_keys_are_answered_at_once_only_if_their_rows_are_small() {
     assert_eq!((found[0], &found[1..]), (false, &[true; 10][..]));
     let answer = stored(&mut stream, &spark, 5_000);
     assert!(matches!(answer, StoredAnswer::TooLarge { .. }), "50 MB");
-    // A value of any size is answered alone.
+    // A read that finds no row is answered at once, too.
     assert!(matches!(
         stored(&mut stream, &spark, 0),
         StoredAnswer::Rows { .. }

@@ -9,7 +9,8 @@ use crate::support::{Host, Row, Spark, TaskRequest, left, matched, refused, wait
 
 #[test]
 fn operator_added_after_the_rewind_point_starts_empty() {
-    // A command that was interrupted leaves the operator; so does a host that put it late.
+    // The operator's file is still there if the rewind was interrupted, or if a host wrote the file
+    // after the rewind.
     for operator_is_left in [false, true] {
         let (spark, host) = (Spark::new(), Host::start());
         let other = |run: &str, epoch: i64, rows: &[Row]| {
@@ -138,8 +139,8 @@ fn first_epoch_of_a_superseded_run_skips_no_epochs() {
     }
     host.stop();
     spark.delete_local();
-    // A host of a run before a rewind had read the claims, and writes that the operator begins with
-    // the epoch in which that run was.
+    // A host of an older run has not noticed the rewind. It records the epoch of its own run as the
+    // operator's first epoch.
     let file = spark.path().join("operators/join.json");
     let text = fs::read_to_string(&file).unwrap();
     let later = text.replace("\"first_epoch\":0", "\"first_epoch\":5");

@@ -93,7 +93,7 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
-/// A heartbeat: a row whose side is null, with a time and nothing else.
+/// A heartbeat: a row in which only `pid` and the time are not null.
 pub fn heartbeat(pid: i32, time: i64) -> RecordBatch {
     let row = batch(pid, &[left("", time, 0)]);
     let schema = row.schema();
