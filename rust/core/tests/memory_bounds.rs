@@ -129,7 +129,7 @@ fn large_value_that_is_requested_often_is_read_and_held_once() {
 fn batch_read_of_many_large_values_holds_few_of_them() {
     let _turn = turn();
     const KEYS: u32 = 200;
-    // Of 200 values of 1 MiB, few fit into 8 MiB of the transaction's memory. The others are spilled.
+    // Few of the 200 values of 1 MiB fit into the transaction's memory. The others are spilled.
     for (place, limit) in [("in files", -1), ("spilled", 8 << 20)] {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path(), limit);

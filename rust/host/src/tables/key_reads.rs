@@ -149,8 +149,7 @@ impl StateTable {
     /// Decodes the rows of keys that [`StateTable::read_stored`] has found. `batch`: the keys.
     ///
     /// # Errors
-    /// `Serialization` if the rows cannot be decoded with the table's columns, which may have changed
-    /// since the read.
+    /// `Serialization` if the rows were written with other columns than the table has now.
     pub fn decode_stored(
         &self,
         call: &ReadCall,

@@ -42,7 +42,7 @@ enum VersionScanMode {
     Between(ValiditySpan),
     /// The version of each key that was valid at a moment.
     AsOf { at: i64 },
-    /// The newest version of each key, if it had begun by a moment. It is the key's row of `latest`.
+    /// The newest version of each key, if it had begun by a moment: the key's row of `latest`.
     Latest { at: i64 },
 }
 
