@@ -701,9 +701,17 @@ class StateReader:
         that has all columns.
         """
     def get(
-        self, table: tuple[str, str], read: str, keys: Any, source: _ReadSource
+        self,
+        table: tuple[str, str],
+        read: str,
+        keys: Any,
+        source: _ReadSource,
+        every_row: bool,
     ) -> list[ArrowBatch]:
         """Returns a row for each key, in order. `read`: a `ReadCall` as JSON.
+
+        With `every_row`, a key of which several partitions have a row gives all of them. Without it
+        this raises `UnsupportedOperationError`.
 
         The schema's metadata says which state the rows are of: `holdfast.epoch`,
         `holdfast.isolation_level`, `holdfast.behind`. The last column, `holdfast.found`, says which

@@ -104,7 +104,8 @@ class StateTable:
     ) -> dict[str, Any] | None:
         """Returns the row of a key, without the key's columns; None if there is none.
 
-        A key of several columns is a tuple, or a dict by column.
+        A key of several columns is a tuple, or a dict by column. If several partitions have a row
+        of the key, as they may in a processor's store, this raises `UnsupportedOperationError`.
         """
         self._refuse_windowed("get", "fetch")
         call = self._call(as_of=as_of)
@@ -128,7 +129,8 @@ class StateTable:
 
         Keys of one column are a list, a pandas Series or an Arrow array. Keys of several are a list
         of tuples, a dict of columns, a pandas DataFrame or an Arrow table. `as_of` is one moment,
-        or one for each key.
+        or one for each key. If several partitions have a row of one key, as they may in a
+        processor's store, this raises `UnsupportedOperationError`.
         """
         self._refuse_windowed("get_batch", "fetch_batch")
         batch = self._keys_as_of(keys, as_of)
@@ -144,12 +146,12 @@ class StateTable:
     ) -> "pyarrow.Table":
         """Returns the rows of the keys that are found, in the order of the keys.
 
-        `keys` and `as_of` are as in `get_batch`.
+        `keys` and `as_of` are as in `get_batch`. If several partitions have a row of one key, as
+        they may in a processor's store, all of them are returned.
         """
         self._refuse_windowed("find", "fetch_batch")
         batch = self._keys_as_of(keys, as_of)
-        rows = self._calls.get(self._call(columns=columns), batch, source)
-        return rows.filter(rows[FOUND]).drop_columns([FOUND])
+        return self._calls.find(self._call(columns=columns), batch, source)
 
     def partitions_of(self, keys: Any) -> list[int] | None:
         """Returns the partition of each key; None if the table's keys do not choose it.

@@ -33,7 +33,10 @@ class TableCalls:
     def get(
         self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
     ) -> "pyarrow.Table":
-        """Returns a row for each key, with the column `FOUND`."""
+        """Returns a row for each key, with the column `FOUND`.
+
+        Raises `UnsupportedOperationError` if several partitions have a row of one key.
+        """
         return arrow().Table.from_batches(self.get_batches(call, keys, source))
 
     def get_batches(
@@ -41,9 +44,31 @@ class TableCalls:
     ) -> "list[pyarrow.RecordBatch]":
         """Returns the rows of `get` as a list of one or more batches."""
         found = self.connection.core.get(
-            (self.operator, self.store), json.dumps(call), keys, self.connection.source(source)
+            (self.operator, self.store),
+            json.dumps(call),
+            keys,
+            self.connection.source(source),
+            every_row=False,
         )
         return [arrow().record_batch(batch) for batch in found]
+
+    def find(
+        self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
+    ) -> "pyarrow.Table":
+        """Returns the rows of the keys that are found, in the order of the keys.
+
+        If the keys do not choose the partition, several partitions may have a row of one key. The
+        result has all of them.
+        """
+        found = self.connection.core.get(
+            (self.operator, self.store),
+            json.dumps(call),
+            keys,
+            self.connection.source(source),
+            every_row=True,
+        )
+        rows = arrow().Table.from_batches([arrow().record_batch(batch) for batch in found])
+        return rows.filter(rows[FOUND]).drop_columns([FOUND])
 
     def get_row(
         self,

@@ -203,7 +203,8 @@ impl StateReader {
         Ok(listed.collect())
     }
 
-    /// Returns a row for each key, as at least one batch.
+    /// Returns a row for each key, as at least one batch. With `every_row`, a key of which several
+    /// partitions have a row gives all of them; else it is an error.
     fn get(
         &self,
         py: Python<'_>,
@@ -211,11 +212,17 @@ impl StateReader {
         read: &str,
         keys: PyRecordBatch,
         source: ReadSource,
+        every_row: bool,
     ) -> PyResult<Vec<ArrowBatch>> {
         let (call, from) = (call(py, read)?, read_from(py, &source)?);
         let keys = keys.into_inner();
         let found = self.with(py, move |reader| {
-            reader.get((&table.0, &table.1), &call, &keys, from)
+            let named = (table.0.as_str(), table.1.as_str());
+            if every_row {
+                reader.get_every_row(named, &call, &keys, from)
+            } else {
+                reader.get(named, &call, &keys, from)
+            }
         })?;
         let schema = with_state(&found.schema, found.state);
         run_attached(py, || {

@@ -19,7 +19,7 @@ import pytest
 from counted import count_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from processors import OUT, Hits
+from processors import OUT, Hits, Totals
 from pyspark.sql import functions as F
 from reading import connect
 from streams import Stream, at
@@ -69,6 +69,7 @@ VIEWS = [
     "versioned as of",
     "versions",
     "hits",
+    "totals",
 ]
 
 
@@ -97,7 +98,8 @@ def reader(spark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[hf.State
             known, by="k", on="t", history_retention="1 day", state=state, name="versioned"
         )
     )
-    frames.append(hfs.process(known, Hits(), by="k", schema=OUT, state=state, name="hits"))
+    for name, processor in (("hits", Hits()), ("totals", Totals())):
+        frames.append(hfs.process(known, processor, by="k", schema=OUT, state=state, name=name))
     # A union moves the tasks of its inputs.
     ones = (frame.select(F.lit(1)).repartition(1) for frame in frames)
     stream.run(reduce(lambda one, other: one.union(other), ones))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import reading
-from processors import OUT, EveryKind, Hits
+from processors import OUT, EveryKind, Hits, Totals
 from pyspark.sql import functions as F
 from reading import stored
 from streams import KEYS, Stream, at, seconds
@@ -315,6 +315,27 @@ def test_a_processors_stores_are_tables(stream: Stream):
     assert table.get("a") == {"value": 2}
     assert table.get_batch(["b", "zz"])["value"].to_pylist() == [1, None]
     assert sorted(table.scan().read_all()["key"].to_pylist()) == ["a", "b"]
+
+
+def test_a_key_in_several_partitions_gives_all_rows_or_an_error(stream: Stream):
+    stream.batch(left=[(key, n, n) for n, key in enumerate("abcdef")])
+    frame = hfs.process(
+        stream.source("left"), Totals(), by="k", schema=OUT, state=stream.state(), name="totals"
+    )
+    stream.run(frame)
+    table = connect(stream)["totals"]
+    parts = [row["value"] for row in table.scan(prefix="all").read_all().to_pylist()]
+    assert len(parts) > 1
+    assert sum(parts) == 6
+    found = table.find(["a", "all", "b", "zz"]).to_pylist()
+    assert [row["key"] for row in found] == ["a", *["all"] * len(parts), "b"]
+    assert sorted(row["value"] for row in found[1:-1]) == sorted(parts)
+    chosen = table.dataset().to_table(filter=pc.field("key") == "all")
+    assert sorted(chosen["value"].to_pylist()) == sorted(parts)
+    assert table.get_batch(["b", "a"])["value"].to_pylist() == [1, 1]
+    for read in (lambda: table.get("all"), lambda: table.get_batch(["a", "all"])):
+        with pytest.raises(UnsupportedOperationError, match="several partitions have a row"):
+            read()
 
 
 def micros(number: int) -> datetime:

@@ -41,6 +41,20 @@ class Hits:
         yield rows(*found, k=pa.string(), n=pa.int64())
 
 
+class Totals:
+    """Counts the rows of each key, and those of its partition under the key `all`.
+
+    Several partitions have a row of `all`.
+    """
+
+    stores = (hf.stores.key_value("totals", key=STRING, value=INT64),)
+
+    def process(self, batch, ctx):
+        for key in [*batch["k"].to_pylist(), *["all"] * len(batch)]:
+            ctx["totals"].put(key, (ctx["totals"].get(key) or 0) + 1)
+        return []
+
+
 class Recount:
     """Stores the last row of each key and returns the changes in the number of keys per value.
 

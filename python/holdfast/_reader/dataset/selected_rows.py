@@ -16,7 +16,7 @@ from holdfast._reader.dataset.key_reads import (
 from holdfast._reader.dataset.time_bounds import Bounds, overlap_bounds, start_bounds
 from holdfast._reader.keys import no_keys
 from holdfast._reader.read_source import ReadSource
-from holdfast._reader.table_calls import FOUND, TableCalls
+from holdfast._reader.table_calls import TableCalls
 
 if TYPE_CHECKING:
     import pyarrow
@@ -74,8 +74,7 @@ class SelectedRows:
         call = {**self.call, "from": first, "to": last, "columns": columns}
         schema = fields(self.schema, columns)
         if keys is not None and self._has_points():
-            rows = self.calls.get({**call, "rows": "get"}, keys, self.source)
-            found = rows.filter(rows[FOUND]).drop_columns([FOUND])
+            found = self.calls.find({**call, "rows": "get"}, keys, self.source)
             return arrow().RecordBatchReader.from_batches(schema, found.to_batches())
         of_keys = (
             reads.by_key.scans if keys is None else scans_of_keys(keys, ranges=not self.versions)
@@ -94,7 +93,7 @@ class SelectedRows:
         return arrow().RecordBatchReader.from_batches(schema, batches())
 
     def _has_points(self) -> bool:
-        """Whether a key has one row, which is read without a scan."""
+        """Whether a key has one row in a partition, which is read without a scan."""
         return not self.versions and not self._has_windows()
 
     def _has_windows(self) -> bool:

@@ -5,7 +5,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
 use holdfast_core::{Error, ErrorKind, Result};
 
-use super::key_answers::KeyAnswers;
+use super::key_answers::{KeyAnswers, SameKey};
 use crate::net::read::ReadTarget;
 use crate::net::request::USUAL_REQUEST;
 use crate::net::stored_read::{self, StoredRead};
@@ -35,8 +35,9 @@ impl StateReader {
     ///
     /// # Errors
     /// `StateMismatch` or `InvalidValue` for an operator, a table or a column that does not exist;
-    /// `InvalidType` for keys of other types than the table's; `NotUpToBound` if the epoch is not
-    /// final in time; `Restore` if the root does not hold the epoch's state.
+    /// `InvalidType` for keys of other types than the table's; `UnsupportedOperation` if several
+    /// partitions have a row of one key, which only a processor can cause; `NotUpToBound` if the
+    /// epoch is not final in time; `Restore` if the root does not hold the epoch's state.
     pub fn get(
         &self,
         (operator, store): (&str, &str),
@@ -45,6 +46,21 @@ impl StateReader {
         from: ReadFrom,
     ) -> Result<RowsAtEpoch> {
         self.get_named(self.catalog.named(operator, store)?, call, keys, from)
+    }
+
+    /// As [`StateReader::get`], but a key of which several partitions have a row gives all of them.
+    ///
+    /// # Errors
+    /// As [`StateReader::get`].
+    pub fn get_every_row(
+        &self,
+        (operator, store): (&str, &str),
+        call: &ReadCall,
+        keys: &RecordBatch,
+        from: ReadFrom,
+    ) -> Result<RowsAtEpoch> {
+        let known = self.catalog.named(operator, store)?;
+        self.get_rows(known, call, (keys, SameKey::EveryRow), from)
     }
 
     /// As [`StateReader::get`], for a table that [`StateReader::table`] has found.
@@ -56,6 +72,16 @@ impl StateReader {
         known: NamedTable,
         call: &ReadCall,
         keys: &RecordBatch,
+        from: ReadFrom,
+    ) -> Result<RowsAtEpoch> {
+        self.get_rows(known, call, (keys, SameKey::Refused), from)
+    }
+
+    fn get_rows(
+        &self,
+        known: NamedTable,
+        call: &ReadCall,
+        keys: (&RecordBatch, SameKey),
         from: ReadFrom,
     ) -> Result<RowsAtEpoch> {
         let found = self.get_known(&known, call, keys, from);
@@ -88,7 +114,7 @@ impl StateReader {
         &self,
         known: &NamedTable,
         call: &ReadCall,
-        keys: &RecordBatch,
+        (keys, same_key): (&RecordBatch, SameKey),
         from: ReadFrom,
     ) -> Result<RowsAtEpoch> {
         let call = known.explicit(call, ReadRows::Get);
@@ -109,7 +135,7 @@ impl StateReader {
         };
         for _ in 0..ATTEMPTS {
             let mut source = self.source(known, (&partitions, lanes), from)?;
-            match self.get_from(&mut source, known, &asked, &call, keys) {
+            match self.get_from(&mut source, known, &asked, &call, (keys, same_key)) {
                 Ok(found) => {
                     source.release();
                     return Ok(found);
@@ -233,7 +259,7 @@ impl StateReader {
         known: &NamedTable,
         asked: &[(PartitionId, Vec<u64>)],
         call: &ReadCall,
-        keys: &RecordBatch,
+        (keys, same_key): (&RecordBatch, SameKey),
     ) -> std::result::Result<RowsAtEpoch, ReadFailure> {
         let partitions: Vec<PartitionId> = asked.iter().map(|(partition, _)| *partition).collect();
         let keys_of = |number: usize| {
@@ -241,9 +267,12 @@ impl StateReader {
                 .map_err(|error| not_assembled(&error))
         };
         let found = self.read_each(source, known, &partitions, call, &keys_of)?;
-        let mut answers = KeyAnswers::of(keys.num_rows());
+        let mut answers = KeyAnswers::of(keys.num_rows(), same_key);
         for ((_, rows), found) in asked.iter().zip(found) {
-            answers.add(rows, found).map_err(ReadFailure::Failed)?;
+            answers.add(rows, found).map_err(|error| {
+                let name = format!("{}.{}", known.operator, known.table.store());
+                ReadFailure::Failed(error.store(&name).path(self.root.path()))
+            })?;
         }
         let found =
             found_schema(known, call).and_then(|schema| answers.assembled(schema, source.state));

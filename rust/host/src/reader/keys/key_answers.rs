@@ -14,20 +14,37 @@ use crate::tables::{FOUND, not_assembled};
 /// The most bytes of an assembled batch, estimated from the average size of the rows.
 const BATCH_BYTES: usize = 64 << 20;
 
+/// A row of the answers: the number of its batch, and its number in the batch.
+type Place = (usize, usize);
+
+/// What a read does if several partitions have a row of the same key, as they may if the keys of a
+/// table do not choose the partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SameKey {
+    /// It fails: its result has one row for each key.
+    Refused,
+    /// Its result has all of these rows, one after the other.
+    EveryRow,
+}
+
 /// The answers to keys, from one partition or several.
 pub struct KeyAnswers {
     batches: Vec<RecordBatch>,
-    /// The place of each key's answer: the number of the batch, and of the row in it. Empty if the
-    /// answers are in the order of the keys.
-    places: Vec<(usize, usize)>,
+    /// The place of each key's answer. Empty if the answers are in the order of the keys.
+    places: Vec<Place>,
+    same_key: SameKey,
+    /// The places of a key's further rows, with the key's number.
+    further: Vec<(usize, Place)>,
 }
 
 impl KeyAnswers {
     /// Makes a collection for the answers to this many keys.
-    pub fn of(keys: usize) -> Self {
+    pub fn of(keys: usize, same_key: SameKey) -> Self {
         Self {
             batches: Vec::new(),
             places: vec![NOWHERE; keys],
+            same_key,
+            further: Vec::new(),
         }
     }
 
@@ -40,26 +57,43 @@ impl KeyAnswers {
         Ok(Self {
             batches,
             places: Vec::new(),
+            same_key: SameKey::Refused,
+            further: Vec::new(),
         })
     }
 
     /// Adds the answers of a partition to the keys of these numbers.
     ///
     /// # Errors
-    /// As [`KeyAnswers::in_order`].
+    /// As [`KeyAnswers::in_order`]; `UnsupportedOperation` if another partition has a row of one of
+    /// the keys, too, and this is refused.
     pub fn add(&mut self, keys: &[u64], batches: Vec<RecordBatch>) -> Result<()> {
         check_count(&batches, keys.len())?;
         let mut keys = keys.iter();
         for batch in batches {
-            for (row, key) in (0..batch.num_rows()).zip(&mut keys) {
-                let place = &mut self.places[usize::try_from(*key).unwrap_or(usize::MAX)];
-                // If the keys of a table do not choose the partition, another partition may have
-                // the row.
-                if *place == NOWHERE || is_found(&batch, row) {
-                    *place = (self.batches.len(), row);
-                }
-            }
+            let number = self.batches.len();
             self.batches.push(batch);
+            for (row, key) in (0..self.batches[number].num_rows()).zip(&mut keys) {
+                self.put(usize::try_from(*key).unwrap_or(usize::MAX), (number, row))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an answer to the key of this number.
+    fn put(&mut self, key: usize, place: Place) -> Result<()> {
+        let is_found = |(batch, row): Place| is_found(&self.batches[batch], row);
+        let before = self.places[key];
+        if before == NOWHERE || !is_found(before) {
+            self.places[key] = place;
+        } else if is_found(place) {
+            if self.same_key == SameKey::Refused {
+                let text = "several partitions have a row of the key: the keys of a processor's \
+                            store do not choose the partition. Read all its rows with a scan, with \
+                            find or from dataset()";
+                return Err(Error::new(ErrorKind::UnsupportedOperation, text));
+            }
+            self.further.push((key, place));
         }
         Ok(())
     }
@@ -68,7 +102,8 @@ impl KeyAnswers {
     ///
     /// # Errors
     /// `Serialization` if the answers have other columns.
-    pub fn assembled(self, schema: SchemaRef, state: AnswerState) -> Result<RowsAtEpoch> {
+    pub fn assembled(mut self, schema: SchemaRef, state: AnswerState) -> Result<RowsAtEpoch> {
+        self.insert_further();
         // The rows of a host come with the metadata of its message.
         let batches = self.batches.into_iter().map(|batch| {
             RecordBatch::try_new(SchemaRef::clone(&schema), batch.columns().to_vec())
@@ -94,13 +129,25 @@ impl KeyAnswers {
             state,
         })
     }
+
+    /// Puts the further rows of each key behind its first one.
+    fn insert_further(&mut self) {
+        if self.further.is_empty() {
+            return;
+        }
+        let mut places: Vec<(usize, Place)> = self.places.drain(..).enumerate().collect();
+        places.append(&mut self.further);
+        // The order of equal keys stays.
+        places.sort_by_key(|(key, _)| *key);
+        self.places = places.into_iter().map(|(_, place)| place).collect();
+    }
 }
 
 /// The place of a key that has no answer yet.
-const NOWHERE: (usize, usize) = (usize::MAX, usize::MAX);
+const NOWHERE: Place = (usize::MAX, usize::MAX);
 
 /// Cuts rows into parts of at most about [`BATCH_BYTES`].
-fn parts(batches: &[&RecordBatch], places: &[(usize, usize)]) -> Vec<Range<usize>> {
+fn parts(batches: &[&RecordBatch], places: &[Place]) -> Vec<Range<usize>> {
     let average = |batch: &&RecordBatch| {
         let columns = batch.columns().iter();
         let bytes: usize = columns
@@ -125,7 +172,7 @@ fn parts(batches: &[&RecordBatch], places: &[(usize, usize)]) -> Vec<Range<usize
 /// Adds rows in this order, as one batch, or as several if a column cannot hold all of them.
 fn interleave(
     batches: &[&RecordBatch],
-    places: &[(usize, usize)],
+    places: &[Place],
     ordered: &mut Vec<RecordBatch>,
 ) -> Result<()> {
     match interleave_record_batch(batches, places) {
@@ -189,7 +236,7 @@ mod tests {
 
     #[test]
     fn answers_of_several_batches_and_partitions_come_in_the_order_of_the_keys() {
-        let mut answers = KeyAnswers::of(5);
+        let mut answers = KeyAnswers::of(5, SameKey::Refused);
         answers
             .add(
                 &[0, 3, 4],
@@ -205,7 +252,7 @@ mod tests {
 
     #[test]
     fn key_that_another_partition_has_is_found_there() {
-        let mut answers = KeyAnswers::of(2);
+        let mut answers = KeyAnswers::of(2, SameKey::Refused);
         answers
             .add(&[0, 1], vec![batch(&[None]), batch(&[Some(1)])])
             .expect("two rows");
@@ -213,7 +260,7 @@ mod tests {
             .add(&[0, 1], vec![batch(&[Some(0), None])])
             .expect("two rows");
         assert_eq!(assembled(answers), [Some(0), Some(1)]);
-        let mut answers = KeyAnswers::of(1);
+        let mut answers = KeyAnswers::of(1, SameKey::Refused);
         for value in [Some(1), None] {
             answers.add(&[0], vec![batch(&[value])]).expect("one row");
         }
@@ -221,13 +268,38 @@ mod tests {
     }
 
     #[test]
+    fn key_of_several_partitions_is_refused_or_gives_all_its_rows() {
+        let partitions = [
+            batch(&[None, Some(1), Some(2)]),
+            batch(&[None, None, Some(12)]),
+            batch(&[Some(20), Some(21), Some(22)]),
+        ];
+        let mut answers = KeyAnswers::of(3, SameKey::EveryRow);
+        for rows in &partitions {
+            answers
+                .add(&[0, 1, 2], vec![rows.clone()])
+                .expect("three rows");
+        }
+        let all = [20, 1, 21, 2, 12, 22].map(Some);
+        assert_eq!(assembled(answers), all);
+        let mut answers = KeyAnswers::of(3, SameKey::Refused);
+        answers
+            .add(&[0, 1, 2], vec![partitions[0].clone()])
+            .expect("the only partition yet");
+        let error = answers
+            .add(&[0, 1, 2], vec![partitions[1].clone()])
+            .expect_err("two rows of a key");
+        assert_eq!(error.kind(), ErrorKind::UnsupportedOperation);
+    }
+
+    #[test]
     fn missing_rows_are_an_error_and_zero_keys_are_allowed() {
         assert!(KeyAnswers::in_order(vec![batch(&[None])], 2).is_err());
         assert!(
-            KeyAnswers::of(2)
+            KeyAnswers::of(2, SameKey::Refused)
                 .add(&[0, 1], vec![batch(&[None])])
                 .is_err()
         );
-        assert_eq!(assembled(KeyAnswers::of(0)), [None; 0]);
+        assert_eq!(assembled(KeyAnswers::of(0, SameKey::Refused)), [None; 0]);
     }
 }
