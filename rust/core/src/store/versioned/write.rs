@@ -88,6 +88,18 @@ impl VersionedStore {
         Ok(())
     }
 
+    /// As `restore`, for rows that come before older ones: the stream time stays as it is, so the
+    /// older rows find the history that they need. After them, `restore` without rows raises it.
+    ///
+    /// # Errors
+    /// As `restore`.
+    pub fn restore_ahead(&self, tx: &mut Transaction, rows: &[VersionRow<'_>]) -> Result<()> {
+        let before = tx.stores[self.inner.number].stream_time;
+        let staged = self.stage_rows(tx, rows, |_, _| true);
+        tx.stores[self.inner.number].stream_time = before;
+        staged
+    }
+
     /// As `restore`, for rows in the order in which they were put. Rows that are older than the
     /// retention are skipped and not counted.
     pub(crate) fn restore_in_order(

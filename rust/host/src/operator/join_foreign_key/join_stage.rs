@@ -85,7 +85,8 @@ struct ForeignTables {
 struct OrderedChanges {
     /// Left rows that now have another foreign key. Each is removed from its time on, before the
     /// other rows are applied: from that time, right rows of this epoch emit nothing for it under
-    /// the old key. Its results are emitted under the new foreign key.
+    /// the old key. Its results are emitted under the new foreign key. The stream time rises only
+    /// after the other rows, which need the history before them.
     dropped: Vec<(RowPlace, i64)>,
     /// The other rows; right rows have no action.
     others: Vec<(RowPlace, i64, Option<Action>)>,
@@ -170,25 +171,35 @@ impl ForeignJoin {
             })
     }
 
-    /// Adds a left row under its foreign key, or removes it. Lateness is not checked here: the
-    /// first stage has already checked the row against the stream time of its own partition.
-    fn subscribe(
+    /// Removes left rows that now have another foreign key, each from its time on. Returns the
+    /// greatest time.
+    fn drop_moved(
         &self,
         tx: &mut Transaction,
         left: &VersionedStore,
+        dropped: &[(RowPlace, i64)],
+    ) -> Result<Option<i64>> {
+        for (place, time) in dropped {
+            left.restore_ahead(tx, &[self.subscription(*place, *time, None)])?;
+        }
+        Ok(dropped.iter().map(|(_, time)| *time).max())
+    }
+
+    /// The version of a left row under its foreign key; without a value, its end.
+    ///
+    /// It is restored, not put: the first stage has already checked the row against the stream time
+    /// of its own partition, so here it is never late.
+    fn subscription<'a>(
+        &'a self,
         place: RowPlace,
         time: i64,
-        value: Option<&[u8]>,
-    ) -> Result<()> {
-        left.restore(
-            tx,
-            &[VersionRow {
-                key: self.rows.key_with_nulls(place),
-                value,
-                timestamp: Timestamp(time),
-            }],
-            Some(Timestamp(time)),
-        )
+        value: Option<&'a [u8]>,
+    ) -> VersionRow<'a> {
+        VersionRow {
+            key: self.rows.key_with_nulls(place),
+            value,
+            timestamp: Timestamp(time),
+        }
     }
 
     /// Applies a left row and emits the rows of the result that it changes. Returns how many of
@@ -206,7 +217,8 @@ impl ForeignJoin {
         // stage emits its result.
         let foreign = self.foreign[place.input()].get(place.row());
         if foreign.is_some() {
-            self.subscribe(tx, &tables.left, place, time, value)?;
+            let version = self.subscription(place, time, value);
+            tables.left.restore(tx, &[version], Some(Timestamp(time)))?;
         }
         // For a row without a foreign key, this stage emits a row without a right side; for a
         // delete, it emits a row whose values are all null.
@@ -326,9 +338,7 @@ impl Operator for ForeignJoin {
         self.foreign = self.encode_foreign_keys()?;
         let mut writer = JoinedRowWriter::new(&self.output, &self.rows.layout, worker);
         let OrderedChanges { dropped, others } = self.changes(places, &mut counts)?;
-        for (place, time) in dropped {
-            self.subscribe(tx, &tables.left, place, time, None)?;
-        }
+        let last_dropped = self.drop_moved(tx, &tables.left, &dropped)?;
         for (place, time, action) in others {
             match (action, self.foreign[place.input()].get(place.row())) {
                 (Some(action), _) => {
@@ -343,6 +353,9 @@ impl Operator for ForeignJoin {
                 }
                 (None, None) => counts.dropped += 1,
             }
+        }
+        if let Some(time) = last_dropped {
+            tables.left.restore(tx, &[], Some(Timestamp(time)))?;
         }
         writer.finish(&self.rows, counts)
     }

@@ -122,6 +122,28 @@ fn a_row_is_never_late_for_the_partition_of_its_foreign_key() {
     assert_eq!(sorted(rows.iter().map(|row| row[0])), [Some(0), Some(1)]);
 }
 
+#[test]
+fn result_is_the_same_for_any_cut_of_rows_that_span_more_than_the_retention() {
+    // Both left rows leave the right key 1: key 1 at time 5, key 0 long after it.
+    let epochs = [
+        [row(1, 2, 5), row(0, 3, 1), right(1, 1, 10), right(1, 3, 30)],
+        [
+            row(1, 5, 6),
+            row(0, 20, 4),
+            right(2, 1, 60),
+            right(2, 6, 61),
+        ],
+    ];
+    let run = |epochs: &[&[Row]]| {
+        let mut both = Both::new("inner", 2, 2);
+        let rows = epochs.iter().flat_map(|rows| both.epoch(rows, true));
+        sorted(rows.collect::<Vec<Out>>())
+    };
+    let whole = run(&[&epochs.concat()]);
+    assert!(whole.contains(&out((2, Some(5)), Some((3, Some(30))))));
+    assert_eq!(whole, run(&[&epochs[0], &epochs[1]]));
+}
+
 /// Left and right number of a row of the result.
 type Numbers = (i64, Option<i64>);
 
