@@ -80,6 +80,31 @@ fn state_directory_of_kafka_streams_is_refused() {
 }
 
 #[test]
+fn folder_of_a_store_in_segments_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("rates");
+    make_foreign(&store.join("rates.1700000000000"), &["default"]);
+    assert_refused(&store, "Kafka Streams");
+}
+
+#[test]
+fn database_of_another_program_is_refused_after_an_open_that_could_not_read_it() {
+    let dir = tempfile::tempdir().unwrap();
+    make_foreign(dir.path(), &["default"]);
+    let current = fs::read_to_string(dir.path().join("CURRENT")).unwrap();
+    let (manifest, aside) = (
+        dir.path().join(current.trim_end()),
+        dir.path().join("aside"),
+    );
+    fs::rename(&manifest, &aside).unwrap();
+    let before = files(dir.path());
+    assert!(open(dir.path()).is_err());
+    assert_eq!(files(dir.path()), before);
+    fs::rename(&aside, &manifest).unwrap();
+    assert_refused(dir.path(), "database of another program");
+}
+
+#[test]
 fn folder_with_other_files_becomes_a_database() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();

@@ -126,14 +126,21 @@ impl RocksDb {
     }
 }
 
-/// Returns the names of the families that a database's files have; `None` if they cannot be read.
-/// Changes no file.
-pub(crate) fn list_families(path: &Path, environment: Option<&Environment>) -> Option<Vec<String>> {
+/// Returns the names of the families that a database's files have. Changes no file.
+///
+/// # Errors
+/// `Io` if the files cannot be read, `StoreCorrupted` if they are damaged.
+pub(crate) fn list_families(path: &Path, environment: Option<&Environment>) -> Result<Vec<String>> {
+    log_record::check_manifest(path)?;
     let options = RocksOptions {
         environment: environment.cloned(),
         ..RocksOptions::default()
     };
-    DB::list_cf(&rocks_options(&options).ok()?, path).ok()
+    families_on_disk(path, &rocks_options(&options)?)
+}
+
+fn families_on_disk(path: &Path, db_options: &Options) -> Result<Vec<String>> {
+    DB::list_cf(db_options, path).map_err(|e| failure("reading the list of families", path, e))
 }
 
 /// Adds the families that the files have and `specs` lacks.
@@ -142,9 +149,7 @@ fn add_families_on_disk(
     path: &Path,
     db_options: &Options,
 ) -> Result<()> {
-    let names = DB::list_cf(db_options, path)
-        .map_err(|e| failure("reading the list of families", path, e))?;
-    for name in names {
+    for name in families_on_disk(path, db_options)? {
         if name == "default" || specs.iter().any(|spec| spec.name() == name) {
             continue;
         }

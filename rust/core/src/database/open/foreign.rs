@@ -11,10 +11,10 @@ use std::path::Path;
 /// beside them would hide their records.
 ///
 /// # Errors
-/// `FormatVersion`.
+/// `FormatVersion`; `Io` or `StoreCorrupted` for a database whose families cannot be read.
 pub(super) fn check_foreign(path: &Path, environment: Option<&Environment>) -> Result<()> {
     let words = if path.join("CURRENT").exists() {
-        other_database(path, environment)
+        other_database(path, environment)?
     } else {
         kafka_streams(path)
     };
@@ -24,27 +24,31 @@ pub(super) fn check_foreign(path: &Path, environment: Option<&Environment>) -> R
 }
 
 /// Returns the error message for a RocksDB database of another program; `None` for Holdfast's own.
-fn other_database(path: &Path, environment: Option<&Environment>) -> Option<String> {
+fn other_database(path: &Path, environment: Option<&Environment>) -> Result<Option<String>> {
     // `HOLDER` exists before RocksDB creates the first file. A copy of a database lacks it, but has
     // the metadata family.
     if path.join(HOLDER).exists() {
-        return None;
+        return Ok(None);
     }
-    // If the list cannot be read, the open fails, too, and its error says more.
+    // The error ends the open before it creates `HOLDER`, so the next open looks again.
     let families = rocks::list_families(path, environment)?;
     if families.contains(&FamilySpec::new(FamilyKind::Metadata, "").name()) {
-        return None;
+        return Ok(None);
     }
-    Some(format!(
+    Ok(Some(format!(
         "this is a RocksDB database of another program, with the column families {families:?}; \
          nothing in it was changed; choose another path, and restore a store of Kafka Streams from \
          its changelog with restore_batch"
-    ))
+    )))
 }
 
-/// Returns the error message for a task directory of Kafka Streams; `None` for another directory.
-/// The directory itself has no RocksDB database.
+/// Returns the error message for a directory of Kafka Streams: a task's, or that of a store in
+/// segments. `None` for another directory. The directory itself has no RocksDB database.
 fn kafka_streams(path: &Path) -> Option<String> {
+    let store = path.file_name().and_then(|name| name.to_str());
+    if let Some(store) = store.filter(|store| has_segments(path, store)) {
+        return Some(of_streams(store));
+    }
     let found = std::fs::read_dir(path).ok()?.flatten().find_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let is_of_streams = name == ".checkpoint"
@@ -54,11 +58,15 @@ fn kafka_streams(path: &Path) -> Option<String> {
             || has_segments(&entry.path(), &name);
         is_of_streams.then_some(name)
     })?;
-    Some(format!(
+    Some(of_streams(&found))
+}
+
+fn of_streams(found: &str) -> String {
+    format!(
         "this is a state directory of Kafka Streams, since it has {found:?}; Holdfast cannot read \
          its stores, and nothing was changed; choose another path and restore the stores from \
          their changelogs with restore_batch"
-    ))
+    )
 }
 
 /// Whether a folder holds a window, session or versioned store of Kafka Streams: databases that are

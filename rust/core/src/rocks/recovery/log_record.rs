@@ -23,6 +23,21 @@ const LAST: u8 = 4;
 /// The record types of recycled logs. Holdfast never writes such logs.
 const RECYCLED: [u8; 6] = [5, 6, 7, 8, 11, 131];
 
+/// Checks the current manifest of a closed database.
+///
+/// # Errors
+/// As [`check`].
+pub(in crate::rocks) fn check_manifest(path: &Path) -> Result<()> {
+    let Ok(current) = std::fs::read_to_string(path.join("CURRENT")) else {
+        return Ok(());
+    };
+    let manifest = path.join(current.trim_end());
+    match LogWalk::default().read(&manifest) {
+        Some(stuck) => Err(damaged(path, stuck, &manifest, "")),
+        None => Ok(()),
+    }
+}
+
 /// Checks the current manifest and the logs of a closed database.
 ///
 /// `state` returns the number of the last commit in the other files. It is called only if a log
@@ -31,13 +46,7 @@ const RECYCLED: [u8; 6] = [5, 6, 7, 8, 11, 131];
 /// # Errors
 /// `StoreCorrupted` for a record that RocksDB would read forever. RocksDB reports all other damage.
 pub(in crate::rocks) fn check(path: &Path, state: impl FnOnce() -> Option<u64>) -> Result<()> {
-    let Ok(current) = std::fs::read_to_string(path.join("CURRENT")) else {
-        return Ok(());
-    };
-    let manifest = path.join(current.trim_end());
-    if let Some(stuck) = LogWalk::default().read(&manifest) {
-        return Err(damaged(path, stuck, &manifest, ""));
-    }
+    check_manifest(path)?;
     let mut walk = LogWalk::default();
     for log in logs(path) {
         if let Some(stuck) = walk.read(&log) {
