@@ -147,6 +147,25 @@ fn a_file_that_is_removed_while_a_snapshot_is_put_is_put_again() {
 }
 
 #[test]
+fn snapshot_of_a_superseded_run_is_complete() {
+    let (objects, root, _) = root();
+    let file = put(&root, 0, 1);
+    root.runs.claim("q", "b", Epoch(0)).expect("claims");
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("CURRENT"), "epoch 1").expect("writes");
+    objects.before(
+        &names::snapshot(&id(0, 2)),
+        vec![ConcurrentChange::Removes(file.clone())],
+    );
+    let put = root
+        .snapshots
+        .put(&id(0, 2), folder.path(), &mut KnownDigests::new());
+    assert_eq!(put.expect_err("a newer run").kind(), ErrorKind::Fenced);
+    assert!(root.snapshots.files(&id(0, 2)).is_ok());
+    assert!(root.objects.exists(&file).expect("looks"));
+}
+
+#[test]
 fn a_later_snapshot_from_before_a_rewind_does_not_count() {
     let (_, root, run) = root();
     acquire(&root, run);

@@ -171,10 +171,11 @@ impl SnapshotRepository {
         })?;
         self.objects.put_absent(&names::snapshot(id), &json)?;
         // The upload may have taken long, so the run may no longer be the newest.
-        self.marks
-            .fence_put(&names::snapshot(id), id.epoch, id.term.run)?;
+        let fenced = self
+            .marks
+            .fence_put(&names::snapshot(id), id.epoch, id.term.run);
         // If this host is not the owner any more, the owner may have removed files that no manifest
-        // named yet.
+        // named yet. The manifest counts as a snapshot, even of a run that is no longer the newest.
         let again = self.put_files(id, &manifest, directory)?;
         if again > 0 {
             let place = self.objects.place(&names::snapshot(id));
@@ -183,7 +184,7 @@ impl SnapshotRepository {
                 place.display()
             );
         }
-        Ok(SnapshotTransfer {
+        fenced.map(|()| SnapshotTransfer {
             files: manifest.files.len(),
             bytes: manifest.bytes(),
             copied,
