@@ -10,14 +10,15 @@ use crate::host::request::{Request, StageReport};
 use crate::log::{HeadHeader, RecordsWriter};
 use crate::operator::Outcome;
 use crate::partition::{PreparedEpoch, StateView};
-use crate::protocol::{Digest, IdleTimes, ObjectId};
+use crate::protocol::{Digest, IdleTimes, ObjectId, older_whole};
 use crate::root::{ChunkName, Head, StageOutcome, StagedRows};
 use crate::session::pipeline::SessionPipeline;
 use crate::session::state::PersistentState;
 
 /// Finds an earlier session's object with equal input and base.
 ///
-/// The object is of this run or, if it has none, of the newest earlier run that has one.
+/// The object is of the older run that the session must reproduce, if there is one. Else it is of
+/// this run or, if it has none, of the newest earlier run that has one.
 pub fn find_repeated(
     request: &Request,
     state: &PersistentState,
@@ -27,10 +28,11 @@ pub fn find_repeated(
     let PersistentState { root, run, query } = state;
     let operator = &request.operator.name;
     let mut objects = root.log.files_in_force(query.epoch)?.heads;
+    let reproduced = older_whole(&objects, request.partitions, *run);
     objects.retain(|object| {
         object.operator == *operator && object.partition == request.partition && object.run <= *run
     });
-    objects.sort_unstable_by_key(|object| Reverse(object.run));
+    objects.sort_unstable_by_key(|object| (Some(object.run) != reproduced, Reverse(object.run)));
     for object in objects {
         let header = root.log.head_header(query.epoch, &object)?;
         if header.is_some_and(|header| (header.input, header.base) == (input, base)) {
