@@ -179,8 +179,29 @@ impl KeyColumns {
     }
 }
 
-/// Checks that the type of a column holds a value exactly. Otherwise another key would be read.
+/// Checks that the type of a column holds a value exactly, in structs and lists, too. Otherwise
+/// another key would be read.
 fn exact(field: &Field, value: Value) -> Result<Value, Problem> {
+    match (field.data_type(), value) {
+        (DataType::Struct(members), Value::Object(values)) => {
+            let values = values.into_iter().map(|(name, value)| {
+                let Some((_, member)) = members.find(&name) else {
+                    return Err(not_such(field, &name, "it has no such member"));
+                };
+                let value = exact(member, value)?;
+                Ok((name, value))
+            });
+            Ok(Value::Object(values.collect::<Result<_, _>>()?))
+        }
+        (DataType::List(item), Value::Array(items)) => {
+            let items = items.into_iter().map(|value| exact(item, value));
+            Ok(Value::Array(items.collect::<Result<_, _>>()?))
+        }
+        (_, value) => exact_scalar(field, value),
+    }
+}
+
+fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
     let kind = field.data_type();
     match (kind, &value) {
         (DataType::Timestamp(unit, zone), Value::String(text)) => {
@@ -307,6 +328,26 @@ mod tests {
             let problem = columns(std::slice::from_ref(&kind)).parse_json(vec![value]);
             assert!(problem.is_err(), "{kind} {json}");
         }
+    }
+
+    #[test]
+    fn members_of_a_struct_and_items_of_a_list_are_exact() {
+        let number = |name: &str| Field::new(name, DataType::Int64, true);
+        let members = [Field::new("k", DataType::Utf8, true), number("n")];
+        let pair = columns(&[DataType::Struct(members.to_vec().into())]);
+        let many = columns(&[DataType::List(Arc::new(number("item")))]);
+        for (columns, json, is_right) in [
+            (&pair, r#"[{"k": "a", "n": 3}]"#, true),
+            (&pair, r#"[{"k": "a", "n": 3.7}]"#, false),
+            (&pair, r#"[{"k": "a", "m": 3}]"#, false),
+            (&many, "[[1, 2]]", true),
+            (&many, "[[1, 2.5]]", false),
+        ] {
+            let keys = serde_json::from_str(json).expect("JSON");
+            assert_eq!(columns.parse_json(keys).is_ok(), is_right, "{json}");
+        }
+        let text = texts(&[r#"{"k": "a", "n": 3.7}"#]);
+        assert!(pair.parse_text(&text).is_err());
     }
 
     #[test]
