@@ -63,9 +63,7 @@ pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
     // No state has so many partitions: the reader says how many there are.
     let partition = partition.map(|number| PartitionId(i32::try_from(number).unwrap_or(i32::MAX)));
     send(asked, move |table| {
-        if let (Some(rewind), Some(before)) = (rewind, span.from.and_then(Epoch::previous)) {
-            check_rewind(&table.reader, before, RunNumber(rewind))?;
-        }
+        let read_before = span.from.and_then(Epoch::previous);
         let span = EpochSpan {
             to: Some(match span.to {
                 Some(to) => to,
@@ -74,14 +72,20 @@ pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
             ..span
         };
         let begun = table.reader.changes(table.named(), span, partition);
-        begun.map_err(|error| {
+        let begun = begun.map_err(|error| {
             if error.kind() == ErrorKind::ChangesLost
                 && let Ok(Some(oldest)) = table.reader.oldest_changes(table.named())
             {
                 return Problem::from(error).with_oldest_epoch(oldest.0);
             }
-            error.into()
-        })
+            Problem::from(error)
+        })?;
+        // After the newest epoch was read: a rewind puts its mark before it changes Spark's log, so
+        // an answer of the log after a rewind comes with the mark.
+        if let (Some(rewind), Some(before)) = (rewind, read_before) {
+            check_rewind(&table.reader, before, RunNumber(rewind))?;
+        }
+        Ok(begun)
     })
     .await
 }

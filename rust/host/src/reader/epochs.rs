@@ -231,6 +231,11 @@ impl FinalEpochs {
         let Some(decision) = self.root.decisions.seen(epoch, self.partitions)? else {
             return Ok(None);
         };
+        // The caller has seen the commit. A rewind takes it back, and a new run may have staged the
+        // epoch since.
+        if !self.is_committed(epoch)? {
+            return Ok(None);
+        }
         if let Some(run) = decision.run {
             self.newest_run.fetch_max(run.0, Ordering::Relaxed);
         }
@@ -248,17 +253,23 @@ impl FinalEpochs {
     /// # Errors
     /// As [`FinalEpochs::newest`].
     pub fn find_now(&self, epoch: Epoch) -> Result<Option<EpochDecision>> {
-        // The commit log is read first. In the other order, objects of an uncommitted epoch could
-        // count.
-        if self
-            .root
-            .spark
-            .latest_commit()?
-            .is_none_or(|newest| newest < epoch)
-        {
+        // In the other order, objects of an uncommitted epoch could count.
+        if !self.is_committed(epoch)? {
             return Ok(None);
         }
-        self.root.decisions.seen(epoch, self.partitions)
+        let found = self.root.decisions.seen(epoch, self.partitions)?;
+        // A rewind between the two reads takes the commit back, and a new run may stage the epoch.
+        Ok(if self.is_committed(epoch)? {
+            found
+        } else {
+            None
+        })
+    }
+
+    /// Whether Spark's log has the commit of the epoch or of a later one.
+    fn is_committed(&self, epoch: Epoch) -> Result<bool> {
+        let newest = self.root.spark.latest_commit()?;
+        Ok(newest.is_some_and(|newest| newest >= epoch))
     }
 
     /// Checks that the root is the one to which the reader connected: what was read of a root does
