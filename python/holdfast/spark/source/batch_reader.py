@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 from holdfast._reader.arrow import fields
 from holdfast._reader.dataset.key_reads import KeyReads
 from holdfast._reader.dataset.selected_rows import RowReads, SelectedRows
+from holdfast._reader.pinned_epoch import PinnedEpoch
 from holdfast._reader.state_reader import StateReader
 from holdfast._reader.state_table import StateTable
 from holdfast.spark.source.key_option import parse_keys
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class StatePartition(InputPartition):
     """The rows of one task: those of a partition of the state, or of some keys."""
 
-    epoch: int
+    epoch: PinnedEpoch
     partition: int | None
     reads: RowReads
 
@@ -50,14 +51,15 @@ class StateBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Chooses the epoch, and returns a task for each partition that has rows to read."""
-        epoch = self._options.epoch
-        if epoch is None:
-            epoch = self._reader.final_epoch()
-        reads = self._reads(epoch)
+        number = self._options.epoch
+        if number is None:
+            number = self._reader.final_epoch()
+        epoch = PinnedEpoch.of(self._reader, number)
+        reads = self._reads(number)
         keys = reads.by_key.keys
         if keys is None:
-            numbers = range(self._reader.partitions) if reads.by_key.scans else ()
-            return [StatePartition(epoch, number, reads) for number in numbers]
+            every = range(self._reader.partitions) if reads.by_key.scans else ()
+            return [StatePartition(epoch, each, reads) for each in every]
         places = self._table.partitions_of(keys)
         if places is None:
             return [StatePartition(epoch, None, reads)]
@@ -75,9 +77,10 @@ class StateBatchReader(DataSourceReader):
             # A partition that Spark makes if `partitions` returned none.
             return
         schema = arrow_schema(self._schema)
-        rows = self._rows(partition.epoch)
+        rows = self._rows(partition.epoch.number)
         for batch in rows.run(partition.reads, self._schema.fieldNames(), partition.partition):
             yield as_sparks(batch, schema)
+        partition.epoch.check(self._reader)
 
     def _rows(self, epoch: int) -> SelectedRows:
         options = self._options

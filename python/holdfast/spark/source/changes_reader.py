@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from holdfast._reader.pinned_epoch import PinnedEpoch
 from holdfast._reader.state_reader import StateReader
 from holdfast._reader.state_table import StateTable
 from holdfast.spark.source.changes_rows import read_changes
@@ -25,6 +26,7 @@ class ChangesPartition(InputPartition):
 
     partition: int
     span: ChangesSpan
+    last: PinnedEpoch
 
 
 class TableChanges:
@@ -48,7 +50,8 @@ class TableChanges:
         if span.has_changes:
             # Raises the error here: Spark passes on only the text of an error in a task.
             self.table.changes(from_epoch=span.first, to_epoch=span.last, partition=0).close()
-        return [ChangesPartition(number, span) for number in range(self.reader.partitions)]
+        last = PinnedEpoch.of(self.reader, span.last)
+        return [ChangesPartition(number, span, last) for number in range(self.reader.partitions)]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Reads the rows of a task."""
@@ -60,6 +63,7 @@ class TableChanges:
         for batch in read_changes(self.table, partition.partition, span, source):
             if batch.num_rows > 0:
                 yield as_sparks(batch.select(schema.names), schema)
+        partition.last.check(self.reader)
 
 
 class ChangesBatchReader(DataSourceReader):
