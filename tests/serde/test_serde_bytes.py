@@ -238,6 +238,17 @@ def test_different_serdes_are_not_equal():
     assert len({serde.INT64, serde.TIMESTAMP, serde.STRING, serde.JSON, serde.BYTES, *structs}) == 7
 
 
+def test_a_row_of_another_struct_is_taken_by_name():
+    fields = [("rate", pa.float64()), ("spread", pa.float64())]
+    one, other = (serde.struct(pa.schema(order)) for order in (fields, fields[::-1]))
+    row = one.deserialize(one.serialize((1.0, 2.0)))
+    assert other.deserialize(other.serialize(row)) == {"rate": 1.0, "spread": 2.0}
+    nested = serde.struct(pa.schema([("both", pa.struct(fields[::-1]))]))
+    assert nested.deserialize(nested.serialize((row,)))["both"] == {"rate": 1.0, "spread": 2.0}
+    with pytest.raises(TypeError, match="wanted: a tuple or dict of"):
+        serde.struct(pa.schema([("a", pa.float64()), ("b", pa.float64())])).serialize(row)
+
+
 def test_a_row_is_a_tuple_with_named_fields():
     struct = serde.struct(pa.schema([("a", pa.int8()), ("b", pa.struct([("c", pa.string())]))]))
     row = struct.deserialize(struct.serialize((1, ("x",))))

@@ -81,6 +81,9 @@ class StructSerde(TypedSerde[Row]):
         return super().encode(column, as_key=as_key, store=store)
 
     def _bytes(self, value: Any, as_key: bool) -> bytes:
+        if type(value) is not self._class and isinstance(value, Row):
+            # A row of another struct may have the same fields in another order.
+            value = dict(value)
         data = self.core.serialize_fields(value, as_key)
         return (
             self.core.serialize_row(self._column(self._dump(value), self._type), as_key)
