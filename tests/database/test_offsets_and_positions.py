@@ -46,6 +46,18 @@ def test_the_database_has_the_least_offset_of_its_stores(tmp_path):
         assert db.committed_offsets() == {LOG: 4, OTHER: 3}
 
 
+def test_stores_of_one_changelog_get_the_offsets_after_their_records(tmp_path):
+    with two(tmp_path / "db") as db:
+        none = pa.array([], pa.binary())
+        for store in ("lasting", "lost"):
+            db.restore_batch(store, pa.array([b"k"]), pa.array([b"v"]), None, {})
+        assert db.committed_offsets() == {}
+        for store in ("lasting", "lost"):
+            db.restore_batch(store, none, none, None, {LOG: 4})
+        assert db.committed_offset(LOG) == 4
+        assert db["lasting"].get(b"k") == db["lost"].get(b"k") == b"v"
+
+
 def test_a_store_added_later_has_no_offset(tmp_path):
     with hf.open(tmp_path / "db", [hf.stores.key_value("lasting")]) as db:
         db.commit({LOG: 7})

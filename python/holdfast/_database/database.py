@@ -231,7 +231,11 @@ class Database(AbstractContextManager["Database"]):
         - session: a key that is followed by the session's end and start in 8 bytes each,
           big-endian, as Kafka Streams writes it; value; `timestamps` None
 
-        With offsets `{}` the store's offsets do not change.
+        The offsets are those of the whole database: lower offsets of other stores rise, too. If
+        several stores have records in the changelog, first restore all of them with offsets `{}`,
+        which change nothing, and then give each store the offsets with a call without rows.
+        Otherwise a crash between two calls would lose the records of the stores that are not
+        restored yet.
 
         `position` is the input position of the last record, if the changelog has it (KIP-892 keeps
         it in the records' headers). It is merged into the database's position. A store that has

@@ -88,8 +88,8 @@ impl Database {
     /// Adds the offsets of a commit to a batch: for all stores or, in a restore, for the restored
     /// store.
     ///
-    /// A restore also raises lower offsets of other stores, because the changelog's records up to
-    /// the new offset belong to the restored store only. A store that has lost its data stays lost.
+    /// A restore also raises lower offsets of other stores: the caller gives offsets only when all
+    /// stores have the records up to them. A store that has lost its data stays lost.
     pub(super) fn push_offsets(
         &self,
         change: &OffsetChange,
