@@ -58,8 +58,9 @@ class Epoch(NamedTuple):
     def of_properties(get: Callable[[str], str | None]) -> "Epoch | None":
         """Returns the epoch that Spark's thread-local properties name, None if they name none.
 
-        The job group is the run id unless user code has set another one. A changed job group raises
-        `HoldfastError`: otherwise the host would treat it as a new run that takes over the state.
+        The job group is the run id unless user code has set another one. A job group that is not a
+        UUID, or is not the run id in the job's description, raises `HoldfastError`: the host would
+        treat it as a new run that takes over the state.
         """
         batch, query, run = get(BATCH_ID), get(QUERY_ID), get(JOB_GROUP)
         if batch is None or query is None:

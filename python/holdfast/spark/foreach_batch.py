@@ -117,7 +117,7 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
     batch id and the run id are read before `fn` runs, so `fn` may set job groups and start jobs
     from other threads. These threads must end before `fn` returns. They must evaluate frames in the
     session of the frame that `fn` gets (`frame.join(other)`, not `other.join(frame)`). In an
-    epoch, call at most one operator of each name. The result may be evaluated more than once.
+    epoch, call at most one operator of each name. `fn` may evaluate its result more than once.
 
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the
     server. Holdfast must be installed there. If `fn` changes a variable, the variable of the client

@@ -19,7 +19,7 @@ HEARTBEAT: Final = "holdfast_heartbeat"
 def heartbeat(
     spark: "SparkSession", every: Duration, idle_after: Duration = "1 minute"
 ) -> "DataFrame":
-    """Returns a stream of clock times, at most one row per `every`, for a union with an input.
+    """Returns a stream of heartbeats, at most one row per `every`, for a union with an input.
 
     ```python
     events.unionByName(hfs.heartbeat(spark, "10 seconds"), allowMissingColumns=True)

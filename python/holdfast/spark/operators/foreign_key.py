@@ -91,8 +91,8 @@ class _ForeignKeyJoin:
         self.foreign: Final = left_frame.find(foreign_key, "foreign_key")
         if self.foreign in keys:
             raise ValueError(
-                f"foreign_key: column {self.foreign.name!r} is in by, too: join the tables by it, "
-                "without foreign_key"
+                f"foreign_key: column {self.foreign.name!r} is also one of the columns `by`: join "
+                "the tables by that column, without foreign_key"
             )
         check_key_type(self.foreign, "foreign_key")
         right_key = _right_key(right_frame, [by] if isinstance(by, str) else list(by), foreign_key)

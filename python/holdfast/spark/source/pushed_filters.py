@@ -43,7 +43,7 @@ def pushed_domains(filters: Iterable[Filter], schema: "pyarrow.Schema") -> dict[
 
 
 def _domain(given: Filter, kind: "pyarrow.DataType") -> Domain | None:
-    """Returns the values that a filter of one column selects; None if they are not known."""
+    """Returns the values that a filter of one column may select; None if they are not known."""
     if isinstance(given, In | EqualTo):
         values = given.value if isinstance(given, In) else [given.value]
         # Null is equal to nothing.

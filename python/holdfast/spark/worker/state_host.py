@@ -61,7 +61,7 @@ def connect() -> "HostClient":
                     break
                 time.sleep(0.1)
         if files.is_served():
-            # The host hangs or has another token. A kill is safe: the next one replays the log.
+            # The host hangs or has another token. A kill is safe: the next host replays the log.
             files.kill()
         return _start(files, executor)
 

@@ -76,7 +76,8 @@ pub(super) fn failure(doing: &str, path: &Path, error: rust_rocksdb::Error) -> E
 pub(crate) fn io_failure(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     let advice = match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            "the disk is full; free space, then call rollback() or open the database again"
+            "the disk or a quota is full; free space, then call rollback() or open the database \
+             again"
         }
         _ => {
             "the operating system refused the call; see the cause, then call rollback() or open \

@@ -125,7 +125,7 @@ impl GarbageCollection {
     /// snapshot would use its files, which are recognized by digest and length.
     ///
     /// # Errors
-    /// As [`GarbageCollection::retain_newest`].
+    /// As [`GarbageCollection::retain_newest`], but the snapshot itself may be removed already.
     pub fn discard(&self, id: &SnapshotId, run: RunNumber) -> Result<()> {
         let files = self.partition_files(&id.operator, id.partition)?;
         let found = self.snapshots.list(&id.operator, id.partition)?;

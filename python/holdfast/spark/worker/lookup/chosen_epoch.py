@@ -78,7 +78,7 @@ def opened(secret: str, line: bytes) -> dict[str, Any]:
         raise ValueError("the peer does not speak this protocol")
     proof, text = parts
     if not hmac.compare_digest(proof.encode(), _proof(secret, text).encode()):
-        raise ValueError("the peer is of another driver")
+        raise ValueError("the peer has the secret of another driver")
     message: dict[str, Any] = json.loads(text)
     return message
 

@@ -46,7 +46,8 @@ impl Database {
         self.rocks.check_owner()?;
         self.reclaimer.log();
         let mut writer = self.transactions.writer.lock();
-        // The caller of private transactions has no rollback() that would end it.
+        // An interrupted commit ends here: the caller of private transactions has no rollback() for
+        // it.
         self.finish(&mut writer)?;
         let _published = self.publish_writer(&mut writer);
         self.commit_locked(&mut writer, tx, &commit, None)?;

@@ -11,8 +11,8 @@ use crate::table::{FamilyKind, FamilySpec};
 use crate::transaction::Batch;
 
 impl Opening {
-    /// Returns the stores whose data this open discards: under exactly-once, those that were
-    /// written without transactions in an open that did not end with a close.
+    /// Returns the stores whose data this open discards: under exactly-once, those without
+    /// transactions that the marker names (`open_marker.rs`).
     pub(super) fn to_discard<'a>(
         &self,
         found: Option<&OpenMarker>,
@@ -41,7 +41,8 @@ impl Opening {
         for spec in discarded {
             log::warn!(
                 "store {}: discarded, since it is written without transactions and its database \
-                 was not closed; restore it from its changelog [path: {}]",
+                 was not closed, or was closed with writes after the last commit; restore it from \
+                 its changelog [path: {}]",
                 spec.name,
                 self.rocks.path().display()
             );

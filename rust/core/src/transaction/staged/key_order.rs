@@ -43,7 +43,8 @@ pub(super) struct KeyOrder {
     runs: Vec<Vec<OrderEntry>>,
     /// How many records are in the runs.
     ordered: usize,
-    /// The one run of a frozen layer that was never read in order; made by the first ordered read.
+    /// The one run of a layer that was not read in order before it was frozen. The first ordered
+    /// read makes it.
     late: Option<OnceLock<Vec<OrderEntry>>>,
 }
 

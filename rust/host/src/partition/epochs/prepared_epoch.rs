@@ -43,7 +43,8 @@ impl PreparedEpochs {
         }
     }
 
-    /// Returns whether `run` has staged this epoch here.
+    /// Returns whether an epoch that `run` prepared is here. If not, the run may still have staged
+    /// it.
     pub fn has_of_run(&self, epoch: Epoch, run: RunNumber) -> bool {
         self.0
             .iter()

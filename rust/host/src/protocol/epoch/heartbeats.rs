@@ -17,7 +17,10 @@ pub struct Heartbeats {
 /// The line of a heartbeat (`python/holdfast/spark/heartbeat.py`).
 #[derive(Deserialize)]
 struct HeartbeatLine {
-    #[expect(dead_code, reason = "its presence marks a heartbeat's line; the time is in the heartbeat's row")]
+    #[expect(
+        dead_code,
+        reason = "its presence marks a heartbeat's line; the time is in the heartbeat's row"
+    )]
     holdfast_heartbeat: i64,
     idle_after: i64,
     started: i64,

@@ -8,10 +8,10 @@
 //!
 //! RocksDB never changes a sorted file, so snapshots share these files, and a snapshot costs only
 //! what was written since the one before. A manifest is put after its files. It is valid only if
-//! its chain is that of the object which decided its epoch.
+//! its chain is that of the deciding run's object for its epoch.
 //!
 //! A term is `<run>.<generation>` of the owner that put the object. A new owner puts a file again
-//! unless a lasting snapshot names it. So a former owner that stalled before it removes old files
+//! unless a snapshot that no host removes names it. So a former owner that stalls before a removal
 //! does not remove a file of a later snapshot.
 
 mod manifest;
