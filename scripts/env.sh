@@ -1,7 +1,7 @@
-# Sourced by every make target: the paths that the tools need. `scripts/setup` installs.
+# Sourced by the scripts and make targets that run tools: the paths that the tools need. `scripts/setup` installs the tools.
 #
-# RocksDB compiles for a quarter of an hour and cargo compiles it again whenever one of the variables below changes, so
-# none of them may depend on the checkout: the target folder and libclang live in the cache, shared by all checkouts.
+# RocksDB compiles for a quarter of an hour, and cargo compiles it again whenever a variable that its build reads changes.
+# So none of these variables may depend on the checkout: libclang is in the cache, which all checkouts share.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
@@ -19,7 +19,8 @@ if [ -z "${CARGO_TARGET_DIR:-}" ]; then
     CARGO_TARGET_DIR=$CARGO_TARGET_DIR-${root##*/}
   fi
 fi
-# cargo takes what another checkout has built for its own if that is newer than the sources, so these become newer.
+# If another checkout has built into this folder, and its files are newer than the sources of this checkout, cargo would use
+# them for this checkout. So the sources get a newer time.
 if [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$root" ]; then
   mkdir -p "$CARGO_TARGET_DIR"
   find "$root/rust" "$root/benches" -name '*.rs' -exec touch {} +

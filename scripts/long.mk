@@ -1,4 +1,4 @@
-# Long tests and benchmarks, included by the Makefile. `make ci-full` runs all tests.
+# Long tests and benchmarks, included by the Makefile. `make ci-full` runs all tests but the soak.
 
 ROUNDS ?= 10
 N ?= 1000
@@ -22,7 +22,7 @@ crash-demo cluster survive pyspark-versions soak s3 oracles: export JDK_JAVA_OPT
 ci-full: ## CI, then all long tests but those that passed on this commit (FRESH=1: all)
 	@FRESH="$(FRESH)" scripts/ci-full ci survive pyspark-versions proof cluster crash-demo s3 oracles bench-spark
 
-# Three at a time, the longest first: they wait for the disk half of the time. They have no deadlines, so
+# Three of these tests run at a time, the longest first: they wait for the disk half of the time. They have no deadlines, so
 # they give way to Spark's tests, which have.
 proof: export CRASH_KILLS = 1000
 proof: export POWER_LOSSES = 2000

@@ -1,7 +1,8 @@
-"""The extension module, exported by `rust/python`. Calls into the engine release the GIL.
+"""The extension module, exported by `rust/python`.
 
-Keys and values are bytes, times and durations are microseconds. The classes in `holdfast` wrap the
-ones here and document what they raise. An error of the engine becomes the class of its kind in
+Calls into the engine release the GIL, except for work that takes less time than the release. Keys
+and values are bytes, times and durations are microseconds. The classes in `holdfast` wrap the ones
+here and document what they raise. An error of the engine becomes the class of its kind in
 `holdfast.errors` (`rust/python/src/error.rs`). Wrong values and types raise `ValueError` and
 `TypeError`, and a panic becomes a `HoldfastError`.
 """
@@ -118,7 +119,8 @@ class Database:
     def keep_serdes(self, serdes: Sequence[tuple[str, bool, Serde]]) -> None:
         """Checks the serdes of stores against those that the stores were written with.
 
-        Each is a store's name, whether the serde is for keys, and the serde.
+        Records them if they fit. Each item is a store's name, whether the serde is for keys, and
+        the serde.
         """
     def key_value(self, name: str) -> KeyValueStore:
         """Returns the writer's handle of a key-value store."""
@@ -501,7 +503,7 @@ class Serde:
     def decode(
         self, column: Any, as_key: bool, store: str | None = None, keys: Any = None
     ) -> ArrowArray:
-        """Decodes a typed column.
+        """Decodes a column of bytes as a typed column.
 
         Errors name the store, and the row's key if `keys` is a column that `encode` returned.
         """
@@ -544,8 +546,8 @@ def check_store(root: str, storage_options: Mapping[str, str]) -> tuple[bool, in
     """Puts an object of a random name into a root, and removes it.
 
     Returns whether a second create was refused, and the time of the put on the store's clock, in
-    epoch milliseconds, None if the store does not report it. Raises as `check_root`, and
-    `StateMismatchError` for a missing folder.
+    epoch milliseconds, None if the object was not found. Raises as `check_root`, and
+    `StateMismatchError` for a missing folder. A second create that succeeds is not an error here.
     """
 
 def checkpoint_query(root: str, storage_options: Mapping[str, str]) -> str | None:
@@ -559,8 +561,9 @@ def drop_epoch(root: str, epoch: int, storage_options: Mapping[str, str]) -> tup
     """Removes what was staged of an epoch that Spark has not committed.
 
     Returns the claimed run and the number of removed objects, or None if nothing was staged. Raises
-    `HoldfastError` if Spark has committed the epoch, `StateMismatchError` for a root without state,
-    `FormatVersionError` or `RestoreError` for one that cannot be read; otherwise as `check_root`.
+    `HoldfastError` if Spark has committed the epoch or a query starts meanwhile,
+    `StateMismatchError` for a root without state, `FormatVersionError` or `RestoreError` for one
+    that cannot be read; otherwise as `check_root`.
     """
 
 def read_epochs(root: str, storage_options: Mapping[str, str], epoch: int | None, last: int) -> str:
@@ -613,7 +616,9 @@ def host_main(argv: Sequence[str]) -> int:
     """Runs the state host: `--socket S --token-file F --executor-pid P --idle-seconds N`.
 
     On a cluster also `--name HOST` and, if it listens at another address, `--bind ADDRESS`. Returns
-    the exit code when the executor has exited or no session was open for the idle time.
+    the exit code: 0 when the executor has exited or no session was open for at least the idle time,
+    1 after an error, which is in the log on stderr. Raises `ValueError` for invalid arguments,
+    `HoldfastError` if the token cannot be read or the executor has exited before the start.
     """
 
 @final
@@ -728,8 +733,8 @@ class StateReader:
         """Returns the row of a key, or None, in a tuple.
 
         `key`: the names and values of its columns. `columns`: those of the result; by default all
-        but the key's. Returns None if only pyarrow can convert a value, or if a column does not
-        exist: `get` then reads the row or raises the error.
+        but the key's. Returns None if only pyarrow can convert the key or a value, or if a column
+        does not exist: `get` then reads the row or raises the error.
         """
     def places(self, table: tuple[str, str], keys: Any) -> list[int] | None:
         """Returns the partition of each key; None if the table's keys do not choose it."""
@@ -754,7 +759,7 @@ class StateReader:
     ) -> ArrowReader:
         """Returns the changes of a table between two epochs, both included."""
     def close(self) -> None:
-        """Removes the reader's copies. Open scans continue."""
+        """Closes the reader. Open scans continue; the copies are removed after the last one."""
 
 class _GatewaySettings(TypedDict):
     roots: list[tuple[str, str]]
@@ -794,7 +799,10 @@ class HostCalls:
     """
 
     def rows(self) -> tuple[ArrowBatch, int | None]:
-        """Returns the next rows in order and their greatest time; no rows at the end."""
+        """Returns the next rows in order and their greatest time.
+
+        At the end there are no rows, and the time is that of a heartbeat, if there was one.
+        """
     def is_repeated(self) -> bool:
         """Whether the stores have the results of an earlier session with the same input."""
     def next_task(self, given: Any) -> tuple[str, int | None, ArrowBatch]:

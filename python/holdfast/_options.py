@@ -16,8 +16,8 @@ class IsolationLevel(Enum):
     """A query sees all of it, as the writer does.
 
     A read waits for a running write of one record. It does not wait for a longer write or a commit:
-    it returns the state before that call. Only the first view of a database at this level may wait
-    for such a call.
+    it returns the state before that call. Exception: it waits for such a call if the call began
+    before the database had its first view at this level.
     """
     READ_COMMITTED = "read_committed"
     """A query sees none of it: it reads the last commit, and never waits."""
@@ -78,7 +78,7 @@ class TransactionMechanism(Enum):
 def memory_bytes(memory: str) -> int:
     """Returns the bytes of `State(memory=)`: a size such as "512m" or "2 GiB", with its unit.
 
-    Raises `ValueError` for another text.
+    Raises `ValueError` for another text and for a size of 0.
     """
     size = _SIZE.fullmatch(memory.strip()) if isinstance(memory, str) else None
     if size is None or int(size[1]) == 0:

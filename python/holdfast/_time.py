@@ -1,10 +1,10 @@
 """Converts timestamps and durations to microseconds, for stores and Spark operators.
 
-| type            | Python values         | taken by           | to microseconds         |
-| --------------- | --------------------- | ------------------ | ----------------------- |
-| `Timestamp`     | `int`, aware datetime | stores, processors | `timestamp_micros`      |
-| `Duration`      | `timedelta`, `str`    | `holdfast.spark`   | `duration_micros`       |
-| `StoreDuration` | `timedelta`, `int`    | `holdfast.stores`  | `store_duration_micros` |
+| type            | Python values         | taken by               | to microseconds         |
+| --------------- | --------------------- | ---------------------- | ----------------------- |
+| `Timestamp`     | `int`, aware datetime | stores, readers, Spark | `timestamp_micros`      |
+| `Duration`      | `timedelta`, `str`    | `holdfast.spark`       | `duration_micros`       |
+| `StoreDuration` | `timedelta`, `int`    | `holdfast.stores`      | `store_duration_micros` |
 
 All three functions take the value and, for errors, the name of its argument. A duration is zero or
 more. All results fit a signed integer of 64 bits.
@@ -70,8 +70,8 @@ def duration_micros(duration: Duration, argument: str) -> int:
     """Returns the microseconds of a `timedelta` or an interval string.
 
     Raises `TypeError` for another type, including integers, whose unit would be unclear, and
-    `ValueError` for a duration that is negative, beyond 64 bits, not a whole number of
-    microseconds, or in units without a fixed length.
+    `ValueError` for a text that is not an interval or a duration that is negative, beyond 64 bits,
+    not a whole number of microseconds, or in units without a fixed length.
 
     >>> duration_micros("1 hour 30 minutes", "within")
     5400000000

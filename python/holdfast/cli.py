@@ -12,7 +12,8 @@ from holdfast._requirements import how_to_install
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status.
 
-    The status is 0, or 1 with the error on stderr. Raises `SystemExit` for invalid arguments.
+    The status is 0; 1 if the command failed, with the error on stderr, or found a problem; 130 if
+    it was interrupted. Raises `SystemExit` for invalid arguments.
     """
     try:
         from holdfast._cli.run import run

@@ -102,7 +102,7 @@ class RestoreError(HoldfastError):
 
 
 class ForkedProcessError(HoldfastError):
-    """The process was forked after a database had been opened.
+    """The process was forked after a database, a reader or a connection to a host had been opened.
 
     Start child processes with `spawn`, or fork before the first `open`. A child that was forked
     later must end with `os._exit`, as those of `multiprocessing` do, even if it never gets this

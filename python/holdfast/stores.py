@@ -139,8 +139,8 @@ def versioned(
     """Returns the builder of a store of values that are valid from a time on, with history.
 
     History reaches back `history_retention`, which is also the grace for late writes.
-    `segment_interval` is the unit in which old history is dropped: it affects speed alone, and must
-    be positive.
+    `segment_interval` is the unit in which the disk space of old history is freed: it never affects
+    what can be read, and must be positive.
     """
     retention = store_duration_micros(history_retention, "history_retention")
     if segment_interval is None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def problems(source: Path) -> list[str]:
-    """The names that two public types of a crate share, a line each."""
+    """The names of public types that another type of the crate has, too, a line each."""
     places: dict[str, list[str]] = defaultdict(list)
     public: set[str] = set()
     for module in Crate(source).modules.values():

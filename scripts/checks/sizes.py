@@ -1,4 +1,4 @@
-"""Files of at most 400 lines, folders of at most 12 source files, structs of at most 10 fields.
+"""Rust files of at most 400 lines, Rust structs of at most 10 fields, folders of at most 12 files.
 
 An exception is a row of the table "Exceptions" in ARCHITECTURE.md, with its reason.
 """
@@ -48,7 +48,7 @@ def problems(root: Path, files: list[str], allowed: set[str]) -> list[str]:
 
 
 def main() -> int:
-    """Prints what is too large; 1 if anything is."""
+    """Prints what is too large and exceptions that are not needed; 1 if there is anything."""
     allowed = exceptions((ROOT / "ARCHITECTURE.md").read_text())
     return tracked.report(problems(ROOT, tracked.files("*.rs", "*.py"), allowed))
 

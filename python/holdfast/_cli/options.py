@@ -16,7 +16,7 @@ StorageOptions = tuple[tuple[str, str], ...]
 """The values of `--storage-option`."""
 
 _MOST_SECONDS: Final = 1e9
-"""30 years. Much longer times overflow a clock's range."""
+"""About 32 years. Much longer times overflow a clock's range."""
 
 
 def utf8(text: str) -> str:

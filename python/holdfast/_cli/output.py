@@ -61,12 +61,15 @@ class RowsForm:
             raise click.UsageError("give --json or --arrow, not both")
 
     def limit(self, limit: int | None) -> int | None:
-        """Returns how many rows to read: a terminal shows one more than it prints."""
+        """Returns how many rows to read; for a terminal without a limit, one more than it shows."""
         is_shown = not self.as_json and self.arrow_file is None and sys.stdout.isatty()
         return _SHOWN + 1 if limit is None and is_shown else limit
 
     def show(self, batches: "pyarrow.RecordBatchReader", limit: int | None = None) -> None:
-        """Writes all rows; `limit` is what the user has asked for."""
+        """Writes the rows; a table in a terminal has at most 100 rows if there is no limit.
+
+        `limit` is what the user has asked for.
+        """
         if self.arrow_file is not None:
             _write_arrow(batches, self.arrow_file)
             return

@@ -16,7 +16,7 @@ class Shown:
         self._task = progress.add_task(title, total=None, note="")
 
     def update(self, done: int, total: int | None, note: str) -> None:
-        """Shows how many steps are done; without a total only the note changes."""
+        """Shows how many steps are done, of `total` if it is known, and the note."""
         self._progress.update(self._task, completed=done, total=total, note=note)
 
 

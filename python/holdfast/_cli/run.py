@@ -15,6 +15,7 @@ _INTERRUPTED: Final = 130
 def run(arguments: Sequence[str] | None) -> int:
     """Runs one command and returns the exit status.
 
+    The status is 0; 1 if the command failed or found a problem; 130 if it was interrupted.
     Raises `SystemExit` for invalid arguments.
     """
     try:

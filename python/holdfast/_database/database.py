@@ -152,10 +152,11 @@ class Database(AbstractContextManager["Database"]):
         """Makes all writes since the last commit permanent, atomically, with the offsets.
 
         Offsets of None keep the committed offsets, `{}` removes them all, `{partition: None}`
-        removes one. After a commit that failed, the open transaction only accepts `rollback`. The
-        stores are as they were, unless the error came after the write: `committed_offset` shows
-        whether the commit was written. Only the commit of a transaction that outgrew its memory can
-        stop half-way: the error says so, and `rollback` or `recover` completes or undoes it.
+        removes one. After a commit that failed, the open transaction only accepts `rollback`; if
+        the error came from a user store, it also accepts reads and writes. The stores are as they
+        were, unless the error came after the write: `committed_offset` shows whether the commit was
+        written. Only the commit of a transaction that outgrew its memory can stop half-way: the
+        error says so, and `rollback` or `recover` completes or undoes it.
 
         Raises `ValueError` for invalid offsets, before anything is changed. If a user store does
         not manage its offsets, they are written to a text file, and a topic that is empty or
@@ -239,10 +240,10 @@ class Database(AbstractContextManager["Database"]):
 
         `position` is the input position of the last record, if the changelog has it (KIP-892 keeps
         it in the records' headers). It is merged into the database's position. A store that has
-        lost its data meets a `PositionBound` again when its restore has reached the database's
-        position in these partitions, or with its first batch if there is no `position`. The
-        position is that of the whole database, so restore all stores before you serve queries with
-        a bound.
+        lost its data meets a `PositionBound` again when `position` is at or after the database's
+        position in each partition of `position`, or with its first batch if there is no `position`.
+        The database's position is that of all stores, so restore all stores before you serve
+        queries with a bound.
 
         Nothing is applied if it raises: `HoldfastError` while the database has uncommitted writes
         or observed offsets in any store (commit or roll back first); `KeyError` for an unknown
@@ -331,9 +332,10 @@ class Database(AbstractContextManager["Database"]):
 
         Rates are per second, times in seconds, sizes in bytes; `docs/metrics.md` describes each
         metric. Rates, means and maxima cover a window that ends now. If this method is called more
-        often than every 30 s, the window is 30 to 60 s long; otherwise it begins two calls ago.
-        Sizes and `-total` counts are exact. `holdfast.metrics.prometheus` returns the metrics as
-        text.
+        often than every 30 s, the window is 30 to 60 s long; otherwise it begins two calls ago. If
+        there were fewer than two earlier calls, it begins when the database was opened. RocksDB's
+        own times always begin there. Sizes and `-total` counts are exact.
+        `holdfast.metrics.prometheus` returns the metrics as text.
         """
         figures, stores = self._core.metrics()
         by_store = {

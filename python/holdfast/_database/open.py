@@ -55,7 +55,7 @@ def open(  # noqa: A001
 
     - `uncommitted_max_bytes`: the memory limit of the open transaction; -1: no limit. At the limit
       `Database.commit_requested` becomes true, and the transaction continues in files beside the
-      stores, unless `transaction_mechanism` is INDEXED_BATCH.
+      stores, unless `transaction_mechanism` is INDEXED_BATCH or the database is in memory.
     - `default_isolation_level`: the level of queries that do not give one; by default
       READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
     - `metrics_level`: how much `Database.metrics` measures (`docs/metrics.md`).
@@ -69,11 +69,14 @@ def open(  # noqa: A001
     - `FormatVersionError` if another version of Holdfast wrote it, or another program, for example
       Kafka Streams; nothing in a directory of another program is changed,
     - `StoreCorruptedError` if its files are damaged,
-    - `StateMismatchError` under exactly-once for a state that an unclean stop left undefined,
+    - `StateMismatchError` under exactly-once for a state that an unclean stop left undefined, and
+      for a user store that is not at the database's last commit,
     - `SerializationError` if the columns of a store's values do not fit those of the stored values,
     - `TypeError` or `ValueError` for invalid arguments; `ValueError` also for a store kind, a serde
-      or a durability that differs from the one that the database was created with, and under
+      or a durability that differs from the one that the database was created with, for another
+      `retain_duplicates`, for a store with `persistent=False` whose rows are in files, and under
       exactly-once for a transactional user store that lacks a member of `TransactionalUserStore`,
+      or that is persistent if the database can lose commits,
     - the errors of a user store's `init` and `recover`.
 
     """

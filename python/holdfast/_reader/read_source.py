@@ -30,7 +30,8 @@ class ReadSource(TypedDict, total=False):
     isolation_level: IsolationLevel | None
     """`READ_COMMITTED`: rows of the final epoch only. `READ_UNCOMMITTED`: also the next epoch's
     changes in each partition where the newest run has staged them; a later attempt may compute
-    other rows. By default the `default_isolation_level` of the query's `State`."""
+    other rows. It cannot be given with `epoch`. By default `READ_COMMITTED` with `epoch`, else the
+    `default_isolation_level` of the query's `State`."""
     stale_ok: bool
     """If no host answers, read the copies that the reader already has, at the newest of their
     epochs. That epoch may be older than the newest final one."""

@@ -137,8 +137,9 @@ class StateReader(AbstractContextManager["StateReader"]):
     def newest_rewind_of(self, epoch: int) -> int:
         """Returns the run of the newest rewind that took an epoch back; 0 if there is none.
 
-        A program that copies changes stores it before it reads them. If it is another number later,
-        the epoch was taken back, and the rows that were read no longer count.
+        A program that copies changes stores this number before it reads the changes of the epoch.
+        If the number is different later, the epoch was taken back, and the rows that were read no
+        longer count.
         """
         return self._connection.core.newest_rewind_of(epoch)
 
@@ -164,8 +165,8 @@ class StateReader(AbstractContextManager["StateReader"]):
 
         `epoch` is the newest final epoch, or None. `partitions` is a list of dicts, by operator and
         number: `operator`, `partition`, the id of its `host`, its `condition`, and `figures`, which
-        are the partition's part of `metrics`. Without a running query `host` and `figures` are
-        None.
+        are the partition's part of `metrics`. If no host answers for the partition, `host` and
+        `figures` are None. A partition that two hosts have open is in the list twice.
 
         A condition has a `name` (`in_order`, `uploading`, `behind`, `opening`, `closed`,
         `rebuilt`, `unserved`), a `severity` (`good`, `warn`, `bad`), a `text` for people, and
@@ -176,7 +177,8 @@ class StateReader(AbstractContextManager["StateReader"]):
     def table(self, operator: str, store: str | None = None) -> StateTable:
         """Returns a table of an operator; `store` may be left out if it has only one.
 
-        Raises `StateMismatchError` if there is no such table.
+        Raises `StateMismatchError` if there is no such table, or if `store` is left out and there
+        are several.
         """
         of_operator = [table for table in self._list() if table.operator == operator]
         found = [table for table in of_operator if store in (None, table.store)]
@@ -212,9 +214,9 @@ class StateReader(AbstractContextManager["StateReader"]):
         """Returns the rows of an SQL statement over the tables, as a DuckDB relation.
 
         A relation prints as a table; `to_arrow_table()`, `to_arrow_reader()`, `df()`, `pl()` and
-        `write_parquet(path)` run the statement. All tables are of one epoch, the newest final one
-        when this method is called, even if the relation is read later. A statement that is no
-        query, such as `COPY`, runs at once.
+        `write_parquet(path)` run the statement. All tables are of one epoch, by default the newest
+        final one when this method is called, even if the relation is read later. A statement that
+        is no query, such as `COPY`, runs at once.
 
         `parameters` are the values of `?` or `$name`. The names of the tables, `as_of` and `source`
         are as in `duckdb`.
@@ -226,7 +228,8 @@ class StateReader(AbstractContextManager["StateReader"]):
     ) -> "duckdb.DuckDBPyConnection":
         """Returns a new connection to a DuckDB in memory, with a view of each table.
 
-        All views are of one epoch, the newest final one when this method is called. Their names:
+        All views are of one epoch, by default the newest final one when this method is called.
+        Their names:
 
         - `rates` is the table of an operator, and `visits.hits` one of several;
         - `versions.rates` are all versions of a versioned table;

@@ -23,11 +23,12 @@ _WINDOWED: Final = ("window", "timestamped_window", "session")
 class StateTable:
     """A table of an operator: reads its rows as Arrow, from any process.
 
-    Each call reads one epoch, the newest final one. Arguments that the methods share:
+    Each call reads one epoch, by default the newest final one. Arguments that the methods share:
 
     - `as_of`: in a versioned table, the moment whose versions are read, epoch microseconds or an
       aware datetime. By default the newest versions.
     - `columns`: the columns of the result, in this order. By default all of `schema`.
+    - `limit`: the most rows of the result. By default all.
     - `partition`: the only partition whose rows are read, from 0. By default all.
     - `source`: the options of `holdfast.ReadSource`, such as `epoch` and `timeout`.
 

@@ -53,8 +53,9 @@ class StateStore(ABC):
       `batch_rows` below 1.
 
     A batch is one unit: if one of its rows is invalid, nothing is written. After a commit that
-    failed, or a write that failed half-way (on a full disk, for example), all calls except reads at
-    READ_COMMITTED raise `HoldfastError` until `Database.rollback`.
+    failed, or a write that failed half-way (on a full disk, for example), all writes and reads
+    except reads at READ_COMMITTED raise `HoldfastError` until `Database.rollback`. If the commit of
+    a user store failed, only further commits raise it until then.
     """
 
     manages_offsets = True

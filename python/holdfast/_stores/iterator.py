@@ -32,9 +32,10 @@ class RowIterator(Protocol[Row]):
 
 
 class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[K, V]):
-    """Rows in the order of their keys' bytes, as they were when the iterator was opened.
+    """Rows as they were when the iterator was opened.
 
-    Later writes, commits and rollbacks do not change them. The iterator pins a view of the database
+    The method that returns the iterator describes their order. Later writes, commits and rollbacks
+    do not change them. The iterator pins a view of the database
     until it is exhausted or closed: close it, or use it in `with`. Closing the database closes its
     iterators, too.
 

@@ -22,8 +22,8 @@ class Serdes(Generic[K, V]):
     """A store's name and its two serdes, with errors that name them.
 
     Scalar methods call `to_…` and `from_…`. Batch methods pass each input column through `encode_…`
-    and each result through `decode_…`. With a serde of this package columns are typed. With any
-    other serde they are bytes, which are not changed.
+    and each result through `decode_…`. With a `TypedSerde` columns are typed. With any other serde
+    they are bytes, which are not changed.
     """
 
     def __init__(self, builder: StoreBuilder) -> None:

@@ -180,7 +180,7 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
 
     @property
     def retention(self) -> int:
-        """How far, in microseconds, a session's end may be behind stream time."""
+        """A session is dropped if its end is this many microseconds or more behind stream time."""
         retention = self._builder.retention
         assert retention is not None  # noqa: S101  # the builder of a session store always has one
         return retention

@@ -61,7 +61,7 @@ class ReadOnlyTimestampedKeyValueStore(StoreReads[K, V, "_core.TimestampedKeyVal
         return self._iterator(self._core.prefix_scan(*prefix_bounds(self._serdes, prefix)))
 
     def approximate_num_entries(self) -> int:
-        """Returns the approximate number of keys, including uncommitted ones."""
+        """Returns the approximate number of keys, including uncommitted ones that reads see."""
         return self._core.approximate_num_entries()
 
     def get_batch(self, keys: Any) -> _core.ArrowBatch:
@@ -161,9 +161,9 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         """Removes the keys from `start` to `end`, both included; an end of None is open.
 
         If `start` is above `end`, nothing is removed. For a store in files, the call takes the time
-        of two seeks for any number of keys. Reads that cross many removed ranges are slower until a
-        compaction has removed their rows. Rows that were written when the store had no timestamps
-        are removed one by one.
+        of two seeks for any number of stored keys, and removes uncommitted keys in memory one by
+        one. Reads that cross many removed ranges are slower until a compaction has removed their
+        rows. Rows that were written when the store had no timestamps are removed one by one.
         """
         self._core.delete_range(*key_bounds(self._serdes, start, end))
 

@@ -54,7 +54,8 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     ) -> StoreIterator[K, VersionedRecord[V]]:
         """Returns the versions of a key that were valid in `[start, end]`, newest first.
 
-        Tombstones and versions that ended before the history are left out.
+        With `descending` False the oldest is first. Tombstones and versions that ended before the
+        history are left out.
         """
         span = timestamp_micros(start, "start"), timestamp_micros(end, "end")
         return self._iterator(self._core.versions(self._serdes.to_key(key), *span, descending))

@@ -192,7 +192,7 @@ class _WindowStore(StateStore):
 
     @property
     def retention(self) -> int:
-        """How far, in microseconds, a window's start may be behind stream time."""
+        """A window is dropped if its start is this many microseconds or more behind stream time."""
         retention = self._builder.retention
         assert retention is not None  # noqa: S101  # the builder of a window store always has one
         return retention

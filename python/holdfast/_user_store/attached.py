@@ -111,7 +111,7 @@ class AttachedStore:
         self._has_begun = True
 
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
-        """Commits the store; `decided` follows if the database commits, else `recover`."""
+        """Commits the store; `decided` follows if the database commits, else a rollback is due."""
         self._needs_rollback = True
         # An interrupt (Ctrl-C) may come after the store has committed.
         self._is_ahead = True

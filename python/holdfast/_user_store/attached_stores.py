@@ -38,9 +38,9 @@ class AttachedStores:
         return self._stores.get(name)
 
     def init(self, db: Any, opened: Callable[[AttachedStore], None]) -> None:
-        """Opens the stores at the database's last commit; `opened` is called before each one.
+        """Opens the stores at the database's last commit; `opened` is called before each `init`.
 
-        If one fails, closes those that were opened.
+        If a store fails, closes those whose `init` has returned.
         """
         if not self._stores:
             return

@@ -82,15 +82,15 @@ class TransactionalUserStore(UserStateStore, Protocol):
     """A user store that commits in two steps (KIP-844's `commit` and `recover`).
 
     `transactional` and `manages_offsets` are true. `commit` makes the writes durable but undecided.
-    The database then commits, which decides them. The next `commit` follows only a database commit
-    that succeeded. After any other outcome, and at each open, the database calls `recover` with the
-    offsets of its last commit. The store keeps the undecided writes if they end at exactly these
+    The database then commits, which decides them. If the database's commit fails, the next `commit`
+    comes only after `recover`. `Database.rollback` and each open call `recover` with the offsets of
+    the database's last commit. The store keeps the undecided writes if they end at exactly these
     offsets, and drops them otherwise. So it must be able to do both until its next `commit`.
 
     Only the offsets distinguish two commits. Under exactly-once `Database.commit` therefore raises
     `ValueError` if it moves no offset. A persistent store may have a commit that the database has
-    lost. So `open` raises `ValueError` for a persistent store in a database in memory or with
-    `Durability.CHANGELOG`.
+    lost. So under exactly-once `open` raises `ValueError` for a persistent store in a database in
+    memory or with `Durability.CHANGELOG`.
     """
 
     @property

@@ -34,8 +34,8 @@ class Gateway(AbstractContextManager["Gateway"]):
     State hosts answer the reads. With `offline="auto"`, if no host answers, the gateway makes
     copies in `cache_dir` and reads them. The copies of each root take at most `cache_bytes` of the
     disk, as in `holdfast.connect`. At most `max_requests` reads run at the same time. A read waits
-    at most `timeout` seconds for its epoch or a host, and a response for a client that receives no
-    bytes.
+    at most `timeout` seconds for its epoch or a host. A response waits at most `timeout` seconds
+    for a client that accepts no bytes.
 
     Raises `ValueError` for settings that would open the state to a network by accident,
     `StateMismatchError` if a root holds no state, `HoldfastError` if the address is in use.
@@ -98,7 +98,7 @@ class Gateway(AbstractContextManager["Gateway"]):
             sender.setblocking(False)
             before = [signal.signal(number, handler) for number in signals]
             # If a thread of the gateway gets the signal, this thread does not wake up. But every
-            # thread that gets a signal writes its number to the file.
+            # thread that gets a signal writes the signal's number to this file descriptor.
             file_before = signal.set_wakeup_fd(sender.fileno())
             try:
                 receiver.recv(1)

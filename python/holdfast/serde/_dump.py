@@ -3,7 +3,7 @@
 Inside a struct pyarrow changes values without an error: it truncates a float to an integer, drops
 the time of a datetime in a date field, drops the part of a timestamp below the field's unit, and
 takes bytes for a string. Every value is therefore checked first, and refused if a read would return
-another value.
+another value. Only floats in a float32 field are rounded.
 """
 
 from __future__ import annotations

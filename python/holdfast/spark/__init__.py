@@ -1,8 +1,9 @@
 """Stateful operators for PySpark: functions of DataFrames that return a DataFrame.
 
-They work anywhere in a streaming plan. This example joins each order with the exchange rate that
-was in force when the order was placed, even if the order or the rate is late, and even after a
-crash:
+They work in a streaming plan and inside `foreachBatch`. If an error says that a union or a
+`coalesce` moves an operator's tasks, put a `repartition` between that and the operator. This
+example joins each order with the exchange rate that was in force when the order was placed, even if
+the order or the rate is late, and even after a crash:
 
 ```python
 import holdfast.spark as hfs

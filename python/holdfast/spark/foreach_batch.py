@@ -87,8 +87,8 @@ def note_operators(
 def current_epoch(spark: "SparkSession", checkpoint: str) -> Epoch | None:
     """Returns the epoch of the `hfs.foreach_batch` or `foreachBatch` function around this call.
 
-    `checkpoint` is the location of the query's checkpoint. It identifies the query among those of
-    the session.
+    Returns None if there is no such function. `checkpoint` is the location of the query's
+    checkpoint. It identifies the query among those of the session.
     """
     batch = _current.get()
     if batch is not None:
@@ -117,7 +117,8 @@ def foreach_batch(fn: "Callable[[DataFrame, int], Any]") -> "Callable[[DataFrame
     batch id and the run id are read before `fn` runs, so `fn` may set job groups and start jobs
     from other threads. These threads must end before `fn` returns. They must evaluate frames in the
     session of the frame that `fn` gets (`frame.join(other)`, not `other.join(frame)`). In an
-    epoch, call at most one operator of each name. `fn` may evaluate its result more than once.
+    epoch, call at most one operator of each name. `fn` may evaluate an operator's result more than
+    once.
 
     Under Spark Connect, `fn` is pickled when the query starts and runs in a process beside the
     server. Holdfast must be installed there. If `fn` changes a variable, the variable of the client

@@ -34,9 +34,9 @@ def heartbeat(
     - If no other source of the query has had new offsets for `idle_after`, the stream time of a
       partition without rows follows the micro-batch's time minus `idle_after`.
 
-    For state that waits for newer rows (open windows, `grace`, timers), the advance has the effect
-    of a row with that time. The result has no row for a heartbeat and no column
-    `holdfast_heartbeat`.
+    In `join_asof`, only left rows count in these rules. For state that waits for newer rows (open
+    windows, `grace`, timers), the advance has the effect of a row with the new stream time. An
+    operator's result has no row for a heartbeat and no column `holdfast_heartbeat`.
 
     Because of these rules, heartbeats do not overtake a backlog: a query that restarts after an
     outage loses no rows, unless a key's rows are missing for longer than `idle_after` while other

@@ -20,7 +20,11 @@ class OperatorNames:
         self._of_epoch: set[str] = set()
 
     def claim(self, names: Sequence[str], epoch: Epoch | None, root: str | None) -> None:
-        """Takes all names or none; raises `ValueError` if one is in use."""
+        """Takes all names or none.
+
+        Raises `ValueError` if a plan has one of them or, for a name in `foreachBatch`, if the epoch
+        has it.
+        """
         with self._lock:
             if epoch is not None and epoch != self._epoch:
                 self._epoch, self._of_epoch = epoch, set()

@@ -37,10 +37,11 @@ class State:
     for their databases (default: under `root`, or in the temporary folder if `root` is no local
     path).
 
-    `memory` ("512m") is the memory of one state host. The process itself takes 64 MiB of it. The
-    rest has four equal parts: for the block cache, for the write buffers, for the sorting of rows,
-    and for readers and open epochs. Open epochs use at most `uncommitted_max_bytes` bytes of the
-    last part. The host's partitions share this memory fairly; data beyond it spills to disk.
+    `memory` ("512m") is the memory of one state host. The process itself takes 64 MiB of it, at
+    most half. The rest has four equal parts: for the block cache, for the write buffers, for the
+    sorting of rows, and for readers and open epochs. Open epochs use at most
+    `uncommitted_max_bytes` bytes and three quarters of the last part. The host's partitions share
+    this memory fairly; data beyond it spills to disk.
 
     A host flushes a partition's database to files before an epoch if the last flush is
     `flush_interval` ago or more than `flush_bytes` bytes are not in files. After a kill, the next
@@ -48,12 +49,12 @@ class State:
     values for these databases. They take effect when a database is opened. The options that
     `hf.open` refuses are refused here, too.
 
-    Every `snapshot_interval` the new files of a partition's database are copied into the root. A
-    new machine restores the newest snapshot and replays the changelog after it. `retain_epochs` is
-    the least number of epochs in the changelog; older ones are deleted after every partition has
-    two later snapshots. A named follower (option `follower` of the stream of changes) holds the
-    changelog back from the epoch that it needs next, if that is at most `max_follower_lag` epochs
-    behind the newest one.
+    Every `snapshot_interval`, or earlier if much has changed, the new files of a partition's
+    database are copied into the root. A new machine restores the newest snapshot and replays the
+    changelog after it. `retain_epochs` is the least number of epochs in the changelog; older ones
+    are deleted after every partition has two later snapshots. For a named follower (option
+    `follower` of the stream of changes), the changelog also retains the epochs from the one that
+    the follower needs next, but none more than `max_follower_lag` epochs behind the newest one.
 
     `processing_guarantee="at_least_once"` is for jobs whose micro-batches cannot be repeated: a
     second computation of a micro-batch may give other results than the first, and the state keeps

@@ -46,7 +46,7 @@ class SlidingWindow:
 
 @dataclass(frozen=True, repr=False)
 class SessionWindow:
-    """Windows between pauses of `length` microseconds."""
+    """Windows between pauses of more than `length` microseconds."""
 
     length: int
 
@@ -66,8 +66,9 @@ AnyWindow = Window | SlidingWindow | SessionWindow
 def window(length: Duration, slide: Duration | None = None) -> Window:
     """Windows of one length: tumbling, or hopping if `slide` is shorter than `length`.
 
-    With hopping windows, a row is in `length / slide` windows. A window includes its start and
-    excludes its end; windows start at multiples of `slide` since 1970-01-01 00:00 UTC.
+    With hopping windows, a row is in `length / slide` windows, rounded up or down. A window
+    includes its start and excludes its end; windows start at multiples of `slide` since 1970-01-01
+    00:00 UTC.
 
     Raises `ValueError` if the length or the slide is not above zero or the slide is longer than the
     length, `TypeError` if one is no duration.

@@ -16,7 +16,8 @@ pub enum ErrorKind {
     StoreLocked,
     /// Files are damaged: restore from a snapshot or the changelog.
     StoreCorrupted,
-    /// Written by another format version: use the version of Holdfast that wrote it.
+    /// Written by another format version or another program: use the version of Holdfast that wrote
+    /// it, or another path.
     FormatVersion,
     /// A newer run of the query exists: stop this one.
     Fenced,

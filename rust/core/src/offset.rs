@@ -34,7 +34,7 @@ pub enum OffsetChange {
     /// Leave them as they are.
     #[default]
     Keep,
-    /// Remove all of them.
+    /// Remove all offsets of the stores that the database was opened with.
     Forget,
     /// Set these offsets; `None` removes an offset.
     Set(Vec<(TopicPartition, Option<Offset>)>),

@@ -42,8 +42,8 @@ impl Executor {
     }
 }
 
-/// A watched executor. Without pidfds (old kernels, some containers) the caller must poll
-/// [`ExecutorWatch::is_alive`].
+/// A watched executor. Without pidfds (old kernels, some containers) it has no descriptor, and a
+/// caller that does not use [`ExecutorWatch::wait`] must poll [`ExecutorWatch::is_alive`].
 #[derive(Debug)]
 pub struct ExecutorWatch {
     executor: Executor,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct View {
     db: Arc<OpenDatabase>,
     level: ViewLevel,
-    /// A store, and the input position below which its queries fail.
+    /// A store, and the input position of the database below which the store's queries fail.
     bound: Option<Arc<(String, Position)>>,
 }
 
@@ -41,8 +41,8 @@ impl View {
         }
     }
 
-    /// Returns a reader's view of a store at a named isolation level; reads fail while the store's
-    /// input position is behind the bound.
+    /// Returns a reader's view of a store at a named isolation level. With a bound, reads fail
+    /// while the database's input position is behind it, or if the store has lost its data.
     pub fn reader(&self, level: &str, store: &str, bound: Option<InputOffsets>) -> Result<Self> {
         let bound =
             bound.map(|offsets| Arc::new((store.to_owned(), from_python(offsets).collect())));

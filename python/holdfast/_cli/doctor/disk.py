@@ -14,7 +14,7 @@ _MOUNTS: Final = Path("/proc/self/mounts")
 
 
 def default_local_dir(root: str | None) -> Path:
-    """Returns the folder of databases where `State` is given no `local_dir`."""
+    """Returns the folder of an executor's databases if `State` is given no `local_dir`."""
     if root is not None and "://" not in root:
         return Path(root) / "state"
     return Path(tempfile.gettempdir()) / f"holdfast-{os.getuid()}" / "state"

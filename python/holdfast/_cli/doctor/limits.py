@@ -16,7 +16,7 @@ _UNITS: Final = {"": _MIB, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40}
 
 
 def check_limits(needed: int) -> list[Finding]:
-    """Checks that a host fits that needs this many bytes of memory."""
+    """Checks the limit of open files, and that a host with `needed` bytes of memory has room."""
     return [_open_files(), _overhead(needed), _container(needed)]
 
 

@@ -61,7 +61,7 @@ def _within(points_: Points, range_: Range) -> Points:
 
 
 def union(one: Domain, other: Domain) -> Domain | None:
-    """Returns a domain with all values of both; None if it would have every value."""
+    """Returns a domain with all values of both; None if it would not limit the column."""
     if isinstance(one, Points) and isinstance(other, Points):
         return points(arrow().concat_arrays([one.values, other.values]))
     left, right = hull(one), hull(other)
@@ -77,7 +77,7 @@ def union(one: Domain, other: Domain) -> Domain | None:
 
 
 def hull(domain: Domain) -> Range | None:
-    """Returns a range with all values of a domain; None if no range has them (null, NaN)."""
+    """Returns a range with all values of a domain; None if it has null, NaN or no value."""
     if isinstance(domain, Range):
         return domain
     values, compute = domain.values, arrow_compute()

@@ -25,7 +25,7 @@ def start_bounds(selected: Mapping[str, Domain], start: "pyarrow.Field") -> Boun
 def overlap_bounds(
     selected: Mapping[str, Domain], start: "pyarrow.Field", end: "pyarrow.Field"
 ) -> Bounds:
-    """Returns the bounds of a scan that finds what overlaps with them.
+    """Returns the bounds of a scan that finds the rows that overlap the bounds.
 
     A row overlaps if it ends at or after the first time, and starts at or before the last.
     """

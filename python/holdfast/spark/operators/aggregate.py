@@ -48,7 +48,7 @@ def aggregate(
 
     `on` is the rows' time. It decides `first` and `last` (at equal times, the least and the
     greatest value) and the order of lists. Without `on`, rows are ordered by micro-batch, then by
-    content. A task fails with `ValueError` if a sum does not fit its type.
+    content. A task fails with `ValueError` if a sum or an average does not fit its type.
 
     `window` (from `hfs.window`, `hfs.sliding_window` or `hfs.session_window`) divides each group by
     time: columns `window_start` and `window_end` follow `by`. The stream time is the greatest time
@@ -62,9 +62,10 @@ def aggregate(
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
     not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
 
-    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, function or
-    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
-    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
+    Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
+    column, function or option, `UnsupportedOperationError` for a frame, a column's type or an
+    option that this state or operator does not support, `HoldfastError` for a static frame outside
+    of a micro-batch, or if Spark's Python workers cannot import Holdfast.
     """
     given = OneInput.of(df, by, on).left
     columns = AggregateColumns(given, aggs)

@@ -43,7 +43,7 @@ class AggregateColumns:
         self.request: Final[list[dict[str, Any]]] = []
         """The aggregates for the state host, one per result."""
         self.user_functions: Final[dict[int, DeclaredAggregator]] = {}
-        """The user's aggregators, by the number of their result's column."""
+        """The user's aggregators, by their position in `aggs`."""
         if any(_is_aggregator(what) for what in aggs.values()):
             # Aggregators read whole rows, so all payload columns are sent. Built-in functions read
             # these columns, too.

@@ -13,8 +13,8 @@ class Aggregator(Protocol):
 
     Spark may run a task twice, so equal arguments must give equal results. An exception in a method
     fails the task. A result that is no batch or array fails it with a `TypeError`. A result with
-    other columns or types than declared, or with another number of rows than the arguments, fails
-    it with a `ValueError`.
+    other columns than declared, with values that cannot be cast to the declared types, or with
+    another number of rows than the arguments, fails it with a `ValueError`.
     """
 
     state_schema: str
@@ -28,9 +28,9 @@ class Aggregator(Protocol):
         """Returns the states with rows added.
 
         `states` has a row per group, which is all null for a new group. `batch` has up to 10,000
-        rows with all columns of the frame, ordered by time. `groups` (int64) has, for each row of
-        `batch`, the index of its group's row in `states`. The result has as many rows as `states`,
-        in the same order.
+        rows with all columns of the frame, ordered by time, and about 16 MiB with the states.
+        `groups` (int64) has, for each row of `batch`, the index of its group's row in `states`. The
+        result has as many rows as `states`, in the same order.
         """
         ...
 

@@ -1,7 +1,7 @@
 """The join of two tables by a foreign key: two operators, one after the other.
 
-The first operator partitions left rows by their own key and turns them into actions (subscribe,
-unsubscribe, ...) for the second one, which partitions them and the right rows by the foreign key.
+The first operator partitions left rows by their own key and turns them into actions (join,
+withdraw, ...) for the second one, which partitions them and the right rows by the foreign key.
 """
 
 from collections.abc import Sequence

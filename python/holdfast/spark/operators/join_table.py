@@ -52,11 +52,11 @@ def join_table(
     has no row in the result from then on.
 
     `foreign_key` is a column of the left frame that holds the right frame's key: many left rows may
-    refer to one right row. With it, `by` is the key of the left frame and of the result. The right
-    frame's key is its column `by`. If it has no such column, its key is its column with the name
-    of `foreign_key`. A left row whose foreign key is null matches nothing; `how` is inner or left.
-    Of the result rows of a key, the one with the greatest left time is valid; at equal times, the
-    last one.
+    refer to one right row. With it, `by` is the key of the left frame and of the result. If `by` is
+    one column and the right frame has it, that is the right frame's key. Otherwise its key is its
+    column with the name of `foreign_key`. A left row whose foreign key is null matches nothing;
+    `how` is inner or left. Of the result rows of a key, the one with the greatest left time is
+    valid; at equal times, the last one.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
     not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
@@ -65,9 +65,10 @@ def join_table(
     `_right` is added. Rows whose key or time is null are dropped. Both frames are streams, or both
     are static. `name` is the operator's name in the state.
 
-    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, type or
-    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
-    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
+    Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
+    column, type or option, `UnsupportedOperationError` for a frame, a column's type or an option
+    that this state or operator does not support, `HoldfastError` for a static frame outside of a
+    micro-batch, or if Spark's Python workers cannot import Holdfast.
     """
     if how not in ("inner", "left", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left' and 'outer'")

@@ -35,15 +35,15 @@ def join_window(
     """Joins left rows with right rows that have the same key and a near time.
 
     A right row matches if its time is in [left time - `before`, left time + `after`]. A pair is
-    returned with the later of its rows. If `how` includes its side, a row without a match is
-    returned after its window has closed, with nulls for the other side. Its window closes when the
-    stream time of its partition (of both sides together) is more than `grace` past the last time of
-    a possible match. Until then the row is stored in `state`. For a static frame with
-    `State.scratch()` all windows close at the end.
+    returned in the micro-batch in which the second of its rows arrives. If `how` includes its side,
+    a row without a match is returned after its window has closed, with nulls for the other side.
+    Its window closes when the stream time of its partition (of both sides together) is more than
+    `grace` past the last time of a possible match. Until then the row is stored in `state`. For a
+    static frame with `State.scratch()` all windows close at the end.
 
-    A row more than `grace` (default: zero) behind its partition's stream time is late: it is
-    dropped and counted, for every `how`. Without late rows the result does not depend on how the
-    rows are divided into micro-batches.
+    A row more than `grace` (default: zero) behind its partition's stream time before the
+    micro-batch is late: it is dropped and counted, for every `how`. Without late rows the result
+    does not depend on how the rows are divided into micro-batches.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
     not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
@@ -53,9 +53,10 @@ def join_window(
     whose key or time is null match nothing. Both frames are streams, or both are static. `name` is
     the operator's name in the state.
 
-    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, type or
-    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
-    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
+    Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
+    column, type or option, `UnsupportedOperationError` for a frame, a column's type or an option
+    that this state or operator does not support, `HoldfastError` for a static frame outside of a
+    micro-batch, or if Spark's Python workers cannot import Holdfast.
     """
     if how not in ("inner", "left", "right", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left', 'right' and 'outer'")

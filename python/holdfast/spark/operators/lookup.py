@@ -63,9 +63,10 @@ def lookup(
 
     `offline` is as in `holdfast.connect`. State hosts have only the newest epoch. If that is newer
     than the epoch to read, a Python worker makes copies of the partitions that it reads, and
-    updates them in each micro-batch. With `offline="never"` there are no copies, and each batch of
-    about 25,000 rows reads the newest epoch. The driver chooses the epoch of a stream's
-    micro-batch, so executors connect to the driver's host.
+    updates them in each micro-batch. With `offline="never"` there are no copies: without `epoch`,
+    each batch of about 25,000 rows reads the epoch that is newest then. Except under Spark Connect,
+    the driver chooses the epoch of a stream's micro-batch, so executors connect to the driver's
+    host.
 
     The columns `on` must have the types of the table's key; a smaller integer, or a float for a
     double, also fits. A column `as_of` has the type of the table's time. Spark's cast of a date or
@@ -100,7 +101,7 @@ class _NewestEpoch:
         self._reader: Final = reader
 
     def __call__(self, rows: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
-        """Returns a row with the newest epoch for each row."""
+        """Returns, for each row, a row with the newest final epoch."""
         import pyarrow as pa
 
         leave_out_modules()

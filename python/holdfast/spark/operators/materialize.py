@@ -31,11 +31,11 @@ def materialize(
 
     Without `on` the table has the last row of each key: by micro-batch, then by the columns
     `order_by` (nulls first), then by content. With `on` it has the row with the greatest time; at
-    equal times, the last row in that order. A row older than the table's row is late. With
-    `history_retention` as well, it is a versioned table, which can be read as of any time up to
-    `history_retention` ago. Older rows then become older versions, and only rows more than
-    `history_retention` behind the newest row are late. Late rows are neither stored nor returned;
-    they are counted.
+    equal times, the last row in that order. A row older than the table's row of its key is late.
+    With `history_retention` as well, it is a versioned table, which can be read as of any time up
+    to `history_retention` behind the newest row of a partition. Older rows then become older
+    versions, and only rows more than `history_retention` behind the newest row of their partition
+    are late. Late rows are neither stored nor returned; they are counted.
 
     A row whose columns except `by`, `on` and `order_by` are all null deletes its key (from its time
     on, in a versioned table), and is returned like any other. If there are no such columns, no row
@@ -47,9 +47,10 @@ def materialize(
 
     Returns the frame's columns.
 
-    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, type or
-    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
-    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
+    Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
+    column, type or option, `UnsupportedOperationError` for a frame, a column's type or an option
+    that this state or operator does not support, `HoldfastError` for a static frame outside of a
+    micro-batch, or if Spark's Python workers cannot import Holdfast.
     """
     if not isinstance(name, str):
         raise TypeError(f"name={name!r}: give the table a name, a string")

@@ -29,15 +29,19 @@ class Processor(Protocol):
     """The interface of a class with stateful code over the rows of a partition.
 
     A processor that sets timers also has a method `on_timer(key, at, ctx)`. An exception in a
-    method fails the task. A result that is no batch fails it with a `TypeError`. A batch with
-    columns or types other than those of `schema` fails it with a `ValueError`.
+    method fails the task. A result that is no batch fails it with a `TypeError`. A batch with other
+    columns than `schema`, or with values that cannot be cast to its types, fails it with a
+    `ValueError`.
     """
 
     stores: Sequence[StoreBuilder]
     """The builders of its stores, from `holdfast.stores`."""
 
     def process(self, batch: pa.RecordBatch, ctx: "ProcessorContext") -> Iterable[pa.RecordBatch]:
-        """Takes up to 10,000 rows ordered by time, yields batches with the columns of `schema`."""
+        """Takes rows ordered by time, yields batches with the columns of `schema`.
+
+        `batch` has at most 10,000 rows and 16 MiB; a larger row is a batch of its own.
+        """
         ...
 
 
@@ -75,11 +79,12 @@ def process(
     Returns a frame with the columns of `schema`. A null in a column that is NOT NULL fails the
     task.
 
-    Raises, before any job runs, `ValueError` or `TypeError` naming the wrong column, store or
-    option, `UnsupportedOperationError` for a frame, a column's type or an option that this state or
-    operator does not support, `HoldfastError` for a static frame outside of a micro-batch.
+    Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
+    column, store or option, `UnsupportedOperationError` for a frame, a column's type or an option
+    that this state or operator does not support, `HoldfastError` for a static frame outside of a
+    micro-batch, or if Spark's Python workers cannot import Holdfast.
     """
-    # Imported here: the plan depends on nothing that runs in workers.
+    # Imported here: modules of operators do not import the classes of tasks.
     from holdfast.spark.worker.processor.task import ProcessTask
 
     if not isinstance(deterministic, bool):

@@ -36,7 +36,7 @@ class OperatorCall:
     def take_names(self, *names: str) -> None:
         """Takes these operators' names in the state. Call it last, when nothing else can fail.
 
-        Raises `ValueError` for a name that another call has taken.
+        Raises `ValueError` for a name that another call has taken, or that is not a valid name.
         """
         self.state.claim(names, self.epoch)
         if self.epoch is not None and self.state.root is not None:
@@ -62,9 +62,10 @@ def checked_call(
     """Checks the arguments that all operators have in common.
 
     `is_timed`: the rows have a time, which `max_ahead` needs. Raises `TypeError` or `ValueError`
-    for invalid arguments and while adaptive execution is on, `UnsupportedOperationError` for a
-    stream with `State.scratch()`, `HoldfastError` for a static frame outside of a micro-batch and
-    if Spark's Python workers lack this package.
+    for invalid arguments, `UnsupportedOperationError` for a stream with `State.scratch()`,
+    `HoldfastError` if Spark's Python workers lack this package. With `State(root)`, also raises
+    `ValueError` while adaptive execution is on, `HoldfastError` for a static frame outside of a
+    micro-batch.
     """
     epoch = _checked_epoch(frames, state)
     name = _operator_name(name, materialized, default_name)

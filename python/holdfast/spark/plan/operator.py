@@ -45,7 +45,7 @@ def run_operator(
     """Checks an operator's call, plans it and takes its name; returns its result.
 
     `closes_at_end`: with `State.scratch()`, no row or window waits for newer rows after the end of
-    the frame. The other options are those of `Operator`.
+    the frame. The other options are those of `checked_call` and of `Operator`.
     """
     call = checked_call(
         [frame.df for frame in rows.frames],
@@ -186,7 +186,7 @@ class Operator:
     def _make_task(
         self, application: str | None, *, has_timestamps: bool = False, counts: str | None = None
     ) -> "OperatorTask":
-        # Imported here: the plan and the code that runs in workers do not depend on each other.
+        # Imported here: modules of the plan do not import the classes of tasks.
         from holdfast.spark.worker.task import OperatorTask
 
         state = self._call.state

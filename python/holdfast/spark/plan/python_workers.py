@@ -17,8 +17,9 @@ _tried: Final[set[str]] = set()
 def check_workers(spark: "SparkSession") -> None:
     """Imports the package in one Python worker, once for each application.
 
-    Raises `HoldfastError`, with the worker's interpreter, if that fails. Otherwise the first task
-    would fail while Spark unpickles the operator, and the error would not name the interpreter.
+    Raises `HoldfastError`, with the worker's interpreter, if that fails. Without this check, the
+    first task would fail while Spark unpickles the operator, and the error would not name the
+    interpreter.
     """
     application = str(spark.conf.get("spark.app.id", ""))
     if application in _tried:
@@ -49,6 +50,6 @@ def _import_package(_: Any) -> str:
     return ""
 
 
-# In this module the function is pickled with its code. Pickled by name, it could be unpickled only
-# by workers that have the package.
+# A function of the module `__main__` is pickled with its code. Pickled by name, this one could be
+# unpickled only by workers that have the package.
 _import_package.__module__ = "__main__"

@@ -50,7 +50,10 @@ class StateBatchReader(DataSourceReader):
         self._selected: dict[str, Domain] = {}
 
     def partitions(self) -> list[InputPartition]:
-        """Chooses the epoch, and returns a task for each partition that has rows to read."""
+        """Chooses the epoch, and returns a task for each partition that must be read.
+
+        If the partitions of the keys to read are not known, one task reads all partitions.
+        """
         number = self._options.epoch
         if number is None:
             number = self._reader.final_epoch()

@@ -8,7 +8,7 @@ Offset = dict[str, Any]
 
 It has `epoch`, the last epoch that was read, and `rewind`, the run of the newest rewind that took
 the epoch back (0 for none). The end of the first micro-batch also has `first` and `table`, the
-fields of `ChangesSpan`.
+fields `first` and `table_epoch` of `ChangesSpan`.
 """
 
 BEGIN: Final[Offset] = {"epoch": None}
@@ -27,7 +27,7 @@ class ChangesSpan:
     last: int
     """The last epoch of the changes; if it is before `first`, there are none."""
     table_epoch: int | None = None
-    """The epoch at which the table's rows come before the changes; None if they do not."""
+    """The epoch of the table's rows that come before the changes; None if no such rows come."""
 
     @staticmethod
     def between(start: Offset, end: Offset) -> "ChangesSpan":

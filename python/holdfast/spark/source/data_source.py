@@ -33,13 +33,13 @@ class HoldfastDataSource(DataSource):
         return "holdfast"
 
     def schema(self) -> StructType:
-        """The columns of the table, or those that the option `columns` names."""
+        """The columns of the table or of its changes, or those that the option `columns` names."""
         options = self._options()
         table = options.find_table(options.connect())
         return _columns(_schema(table, options), options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads these columns of the table."""
+        """Reads these columns of the table, or of its changes."""
         options = self._options()
         if options.changes:
             if options.starting_epoch in ("snapshot", "latest"):

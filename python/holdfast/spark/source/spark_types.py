@@ -50,7 +50,10 @@ def _spark_type(field: "pyarrow.Field") -> sql.DataType:
 
 
 def _signed(kind: "pyarrow.DataType") -> "pyarrow.DataType":
-    """Returns the type with the next larger signed type in place of each unsigned one."""
+    """Returns the type with the next larger signed type in place of each unsigned one.
+
+    It replaces unsigned types in structs and lists, too, but not in maps.
+    """
     pa = arrow()
     wider = {
         pa.uint8(): pa.int16(),

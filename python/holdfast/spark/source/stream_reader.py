@@ -66,7 +66,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         """Returns the end of the next micro-batch; `start` if there is nothing new.
 
         Raises `StateMismatchError` if epochs that were read have been taken back, `HoldfastError`
-        if the name of the stream cannot be recorded.
+        if the next epoch of a named stream cannot be recorded.
         """
         start = start or self._start
         newest = self._changes.reader.epoch
@@ -95,8 +95,8 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         """Returns a task for each partition of the state; none if there are no rows.
 
         Raises `ChangesLostError` if the log no longer has the first epoch, `StateMismatchError` if
-        epochs that were read have been taken back, `HoldfastError` if the name of the stream cannot
-        be recorded.
+        epochs that were read have been taken back, `HoldfastError` if the next epoch of a named
+        stream cannot be recorded.
         """
         self._start = end
         if start == end:

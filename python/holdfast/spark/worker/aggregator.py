@@ -103,7 +103,7 @@ class AggregatorTask(OperatorTask):
         aggregators: dict[int, tuple[str, bytes, pa.Schema, pa.DataType]],
         **common: Any,
     ) -> None:
-        """`aggregators`: the arguments of `WorkerAggregator`, by number of their result column."""
+        """`aggregators`: the arguments of `WorkerAggregator`, by position in `aggs`."""
         super().__init__(**common)
         self.aggregators: Final = aggregators
 

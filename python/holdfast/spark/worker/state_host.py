@@ -111,7 +111,7 @@ class HostFiles(NamedTuple):
         return self.socket.with_suffix(".host")
 
     def kill(self) -> None:
-        """Kills a host that does not answer, and waits until the process has ended.
+        """Kills a host that does not answer, and waits up to 10 seconds until it has ended.
 
         Its socket and its databases are then unlocked.
         """

@@ -72,8 +72,8 @@ class OperatorTask:
             if self.has_timestamps:
                 request, batches = _planned(request, batches)
             client.open_session(json.dumps(request))
-            # An empty batch goes first, even if no rows follow: the host restores the state while
-            # Spark computes the first rows.
+            # An empty batch goes first, even if no rows follow: the host then restores the state
+            # while Spark computes the rows. In a streaming plan the first rows are already here.
             client.push(_empty(self.layout))
             for batch in batches:
                 rows = batch.select(self._columns) if self.has_timestamps else batch
@@ -94,8 +94,8 @@ class OperatorTask:
     ) -> Generator[pa.RecordBatch, None, str]:
         """Yields the operator's result after the end of its input.
 
-        With the last batch the host acknowledges that the epoch is staged. Returns the host's
-        report about the stage (JSON).
+        The result ends only after the host has acknowledged that the epoch is staged. Returns the
+        host's report about the stage (JSON).
         """
         results = client.finish()
         for result in results:

@@ -61,7 +61,7 @@ impl Places {
     /// Returns the values.
     ///
     /// # Errors
-    /// `InvalidValue` if they have more than 2 GiB.
+    /// `InvalidValue` if they have 2 GiB or more.
     pub fn finish(&self) -> Result<ArrayRef> {
         check_size(self.bytes)?;
         let mut values = BinaryBuilder::with_capacity(self.places.len(), self.bytes);

@@ -17,8 +17,8 @@ pub fn key_value_schema() -> SchemaRef {
     ]))
 }
 
-/// Returns the next rows of a scan: at most `rows`, and fewer if they have more than 64 MiB; `None`
-/// at the end.
+/// Returns the next rows of a scan: at most `rows`, and none after the row that brings their bytes
+/// to 64 MiB. Returns `None` at the end.
 pub fn key_value_batch(
     scan: &mut Scan,
     rows: usize,
@@ -53,8 +53,8 @@ pub fn stamped_schema() -> SchemaRef {
     ]))
 }
 
-/// Returns the next rows of a scan: at most `rows`, and fewer if they have more than 64 MiB; `None`
-/// at the end.
+/// Returns the next rows of a scan: at most `rows`, and none after the row that brings their bytes
+/// to 64 MiB. Returns `None` at the end.
 pub fn stamped_batch(
     scan: &mut StampedScan,
     rows: usize,

@@ -102,7 +102,7 @@ impl VersionColumns {
     /// Returns the batch.
     ///
     /// # Errors
-    /// `InvalidValue` for more than 2 GiB of keys and values.
+    /// `InvalidValue` for 2 GiB or more of keys and values.
     pub fn finish(mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         batch(Arc::clone(schema), self.columns()?)
     }
@@ -120,11 +120,11 @@ impl VersionColumns {
     }
 }
 
-/// Returns the next rows of a scan: at most `rows`, and fewer if they have more than 64 MiB; `None`
-/// at the end.
+/// Returns the next rows of a scan: at most `rows`, and none after the row that brings their bytes
+/// to 64 MiB. Returns `None` at the end.
 ///
 /// # Errors
-/// `InvalidValue` for more than 2 GiB of keys and values.
+/// `InvalidValue` for 2 GiB or more of keys and values.
 pub fn version_batch(
     scan: &mut VersionScan,
     rows: usize,

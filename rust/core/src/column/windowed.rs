@@ -110,7 +110,7 @@ impl WindowedColumns {
     /// Returns the batch.
     ///
     /// # Errors
-    /// `InvalidValue` for more than 2 GiB of keys and values.
+    /// `InvalidValue` for 2 GiB or more of keys and values.
     pub fn finish(mut self) -> Result<RecordBatch> {
         check_size(self.bytes)?;
         let mut columns: Vec<ArrayRef> = vec![

@@ -51,7 +51,8 @@ impl Database {
         written
     }
 
-    /// Removes the `open` marker, or leaves only the suspect stores in it.
+    /// Removes the `open` marker, or leaves only stores in it that are suspect or have uncommitted
+    /// writes.
     fn mark_closed(&self) -> Result<()> {
         let left = self.uncommitted_stores()?;
         let closed = OpenMarker::of(
@@ -85,9 +86,10 @@ impl Database {
         Ok(found)
     }
 
-    /// Ends the background work without a close. The drop of the last reference does the same, and
-    /// waits. A caller that drops the last reference while it holds a lock calls `stop` before it
-    /// takes the lock.
+    /// Ends the thread that frees expired space, if there is one, and compactions with it, without
+    /// a close. Waits until the thread has ended. The drop of the last reference does the same. A
+    /// caller that drops the last reference while it holds a lock calls `stop` before it takes the
+    /// lock.
     pub fn stop(&self) {
         self.reclaimer.stop();
     }

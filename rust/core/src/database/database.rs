@@ -48,7 +48,7 @@ pub(super) struct TransactionState {
     pub(super) uncommitted: Uncommitted,
 }
 
-/// The `open` marker while the database is open, and the stores that a close leaves in it.
+/// The `open` marker while the database is open, and the suspect stores of earlier opens.
 pub(super) struct Markers {
     pub(super) open: Option<OpenMarker>,
     /// Stores that an earlier open left suspect and that this one does not name.

@@ -12,8 +12,8 @@ impl Database {
     ///
     /// # Errors
     /// `UnsupportedOperation` for a database in memory; `InvalidValue` for a directory that exists,
-    /// or one below a file; `Io` if it cannot be created; `InvalidState` if an interrupted commit
-    /// has not been ended.
+    /// or whose parent is a file; `Io` if it cannot be created; `InvalidState` if an interrupted
+    /// commit has not been ended.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.rocks.check_owner()?;
         if self.is_in_memory() {

@@ -134,7 +134,7 @@ pub fn write_offsets(path: &Path, offsets: &Offsets) -> Result<()> {
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    // No store has such a name, so this is not the file of another store.
+    // No store's name contains a `+`, so this is not the file of another store.
     let new = path.with_file_name(format!(
         "{}+new",
         path.file_name().unwrap_or_default().to_string_lossy()

@@ -57,12 +57,12 @@ pub enum TransactionMechanism {
     Auto,
     /// In memory, without a limit (KIP-892).
     IndexedBatch,
-    /// In files beside the stores, after a buffer of 1 MiB (KIP-844). A transaction that fits in
-    /// the buffer is committed from there.
+    /// In files beside the stores, after a buffer of at most 1 MiB (KIP-844). A transaction that
+    /// fits in the buffer is committed from there.
     SecondaryStore,
 }
 
-/// The buffer of `SecondaryStore`, in bytes.
+/// The largest buffer of `SecondaryStore`, in bytes.
 const SMALL_BUFFER: usize = 1 << 20;
 
 impl TransactionMechanism {
@@ -85,14 +85,14 @@ pub struct DatabaseOptions {
     pub guarantee: ProcessingGuarantee,
     /// Where uncommitted writes are stored.
     pub mechanism: TransactionMechanism,
-    /// Memory of a transaction, in bytes, at which it spills and `commit_requested` becomes true;
-    /// -1: never.
+    /// Memory of a transaction, in bytes, at which `commit_requested` becomes true and, with
+    /// [`TransactionMechanism::Auto`], the transaction spills; -1: never.
     pub uncommitted_max_bytes: i64,
     /// Which metrics are recorded.
     pub metrics_level: MetricsLevel,
     /// RocksDB's options of the database or of column families, as strings for RocksDB.
     pub rocksdb_options: Vec<(String, String)>,
-    /// The file system that the database uses. Only the crate `proof` sets it.
+    /// The file system that the database uses. Callers other than the crate `proof` leave it unset.
     #[doc(hidden)]
     pub environment: Option<Environment>,
 }

@@ -29,8 +29,8 @@ impl ExpiryFilter {
     /// Returns the end of this row's validity. The row must follow all newer rows of its key in the
     /// pass.
     ///
-    /// If a newer row is outside the pass, this row has no end and expires later, in another pass.
-    /// The newest row of a key never ends.
+    /// If the next newer row is outside the pass, this row's end is missing or too late, and the
+    /// row expires in a later pass. The newest row of a key never ends.
     pub fn end(&mut self, row_key: &[u8]) -> Option<i64> {
         if row_key.len() < version_key::BEGIN_BYTES {
             return None;

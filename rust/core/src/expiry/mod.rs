@@ -1,4 +1,5 @@
-//! Expiry: rows that no read can return are dropped when a compaction rewrites their file.
+//! Expiry: rows that no read can return are dropped when a compaction rewrites their file. A table
+//! in memory drops them when a commit merges its rows.
 
 mod filter;
 mod horizon;

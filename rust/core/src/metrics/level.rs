@@ -6,7 +6,7 @@ pub enum MetricsLevel {
     /// Counts of all calls, and times of long work: commits, batches, open iterators.
     #[default]
     Info,
-    /// Also the time of each call for one record, and RocksDB's statistics.
+    /// Also the time of every other call, and RocksDB's statistics.
     Debug,
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct StoreCounts {
     operations: [OperationCounts; Operation::ALL.len()],
     /// Writes that were refused because they are older than the retention.
     pub(crate) dropped: Counter,
-    /// Reads as of a moment before the retained history; such reads left out keys.
+    /// Reads as of a moment before the retained history that left out a key.
     pub(crate) expired_reads: Counter,
     /// Segments of time that have expired.
     pub(crate) expired_segments: Counter,

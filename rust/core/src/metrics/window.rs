@@ -5,10 +5,11 @@
 //!   first               second         now       the window: from `first` to now
 //! ```
 //!
-//! A sample that is taken 30 s or more after `second` moves both marks. If samples are taken more
-//! often than that, the window is 30 to 60 s long (Kafka has two windows of 30 s, too). If they are
-//! taken less often, the window reaches back two samples. The first window begins when the database
-//! is opened. Nothing runs in the background, and counting does not use the window.
+//! A sample that is taken 30 s or more after `second` moves both marks. If samples are frequent,
+//! the window is 30 to 60 s long (Kafka has two windows of 30 s, too). Rarer samples make it
+//! longer: if they are 30 s or more apart, it reaches back two samples. The first window begins
+//! when the database is opened. Nothing runs in the background, and counting does not use the
+//! window.
 //!
 //! A sample may move the marks, so figures that are shown together share one sample of each window.
 

@@ -1,4 +1,5 @@
-//! The lock of a database's directory, held before anything in it is read or changed.
+//! The lock of a database's directory. Only the check for the files of another program
+//! (`database/open/foreign.rs`) reads the directory before it is locked.
 //!
 //! RocksDB locks a directory when it opens the database. Holdfast reads, checks and repairs files
 //! before that. It must not do so while the database is open elsewhere, since the files of an open

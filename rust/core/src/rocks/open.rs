@@ -27,7 +27,7 @@ impl RocksDb {
     /// # Errors
     /// `StoreLocked` if it is open elsewhere; `FormatVersion` for a column family of a kind that
     /// this version does not know; `StoreCorrupted` if a file is damaged or a durable commit is
-    /// missing; `InvalidValue` for an option that must not be set.
+    /// missing; `InvalidValue` for an option that RocksDB does not know or that must not be set.
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &RocksOptions) -> Result<Arc<Self>> {
         Self::open_with(path, wanted, options, None)
     }

@@ -150,8 +150,8 @@ impl RocksDb {
         std::process::id() == self.pid
     }
 
-    /// Deletes a closed temporary database. If files remain, the next open of the database with the
-    /// transaction deletes them.
+    /// Deletes a closed temporary database. If files remain, the next open of the transaction's
+    /// database deletes them.
     fn destroy(&self) {
         let destroyed = rocks_options(&self.options)
             .is_ok_and(|options| DB::destroy(&options, self.path()).is_ok());

@@ -20,8 +20,10 @@ impl Serde {
     /// The chunks are one column; `what` names it in errors.
     ///
     /// # Errors
-    /// `InvalidType` names the column, its type and the wanted type; `InvalidValue` and
-    /// `Serialization` name the row.
+    /// `InvalidType` for a column of another type or with other fields. `InvalidValue` for a null
+    /// that the schema does not allow, for a time out of range, for two fields of one name, and for
+    /// chunks that do not fit together. `Serialization` for a text that is not JSON. If one row is
+    /// wrong, the message names it.
     pub fn encode(&self, chunks: &[ArrayRef], side: SerdeSide, what: &str) -> Result<ArrayRef> {
         let array = one_array(chunks, what)?;
         let array = match &self.kind {
@@ -70,7 +72,8 @@ impl Serde {
     ///
     /// # Errors
     /// `Serialization` if the bytes are not of this serde, or are rows whose columns do not fit:
-    /// the message names the column.
+    /// the message names the column. `InvalidType` for a column that has no bytes; `InvalidValue`
+    /// if the result is too large for an Arrow column.
     pub fn decode(
         &self,
         chunks: &[ArrayRef],
@@ -129,7 +132,7 @@ impl Serde {
     /// Encodes one struct, given as a column of one row.
     ///
     /// # Errors
-    /// As `encode`.
+    /// As `encode`; `InvalidValue` if there is not one row, or if it is null.
     pub fn encode_row(&self, chunks: &[ArrayRef], side: SerdeSide) -> Result<Vec<u8>> {
         let encoded = self.encode(chunks, side, "row")?;
         let bytes = bytes_column(encoded.as_ref(), "row")?;

@@ -93,7 +93,8 @@ impl SessionStore {
 
     /// Puts a session's value, or for `None` removes the session, which need not exist.
     ///
-    /// If `end < stream time - retention + 1`, the put is counted as dropped and not written.
+    /// If `end < stream time - retention + 1`, the put is counted as dropped and not written. An
+    /// open with a longer retention does not lower this limit.
     ///
     /// # Errors
     /// `InvalidValue` for a session that ends before it starts, or a key or value of more than 1

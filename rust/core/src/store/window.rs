@@ -95,8 +95,9 @@ impl WindowStore {
 
     /// Puts the value of a key's window, or deletes it for `None`.
     ///
-    /// If `start < stream time - retention + 1`, the put is counted as dropped and not written. In
-    /// a store with duplicates every put is another row, and a put of `None` is ignored.
+    /// If `start < stream time - retention + 1`, the put is counted as dropped and not written. An
+    /// open with a longer retention does not lower this limit. In a store with duplicates every put
+    /// is another row, and a put of `None` is ignored.
     ///
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.

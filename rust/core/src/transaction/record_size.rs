@@ -2,8 +2,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes of the largest key or value: lengths are 32 bits wide in write batches and in Arrow's
-/// binary columns.
+/// Bytes of the largest key or value, with the bytes that a store adds to it: lengths are 32 bits
+/// wide in write batches and in Arrow's binary columns.
 pub const LARGEST: usize = 1 << 30;
 
 /// Fails if a key or value of this many bytes is too large for a store.

@@ -85,8 +85,7 @@ impl Transaction {
         self.seekers.fill_with(|| [None, None]);
     }
 
-    /// Records that a batch failed with a part of it staged: the transaction can only be rolled
-    /// back.
+    /// Records that a write failed half-way: the transaction can only be rolled back.
     pub(crate) fn poison(&mut self, error: &Error) {
         self.poison = Some(Cow::Owned(error.to_string()));
     }

@@ -80,8 +80,8 @@ pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
             }
             Problem::from(error)
         })?;
-        // After the newest epoch was read: a rewind puts its mark before it changes Spark's log, so
-        // an answer of the log after a rewind comes with the mark.
+        // Checked after the newest epoch was read: a rewind puts its mark before it changes Spark's
+        // log. So if the log was read after a rewind's change, the mark is found here.
         if let (Some(rewind), Some(before)) = (rewind, read_before) {
             check_rewind(&table.reader, before, RunNumber(rewind))?;
         }

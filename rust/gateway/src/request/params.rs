@@ -19,7 +19,7 @@ impl Params {
     /// Parses a query; `known` are the route's parameters.
     ///
     /// # Errors
-    /// A problem names the parameter that is unknown or comes twice.
+    /// A problem names the parameter that is unknown, comes twice or has a wrong value.
     pub fn parse(query: Option<&str>, known: &[&Parameter]) -> Result<Self, Problem> {
         let mut found: Vec<(String, String)> = Vec::new();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {

@@ -14,7 +14,7 @@ use crate::request::{
 pub enum Endpoint {
     /// That the gateway runs.
     Health,
-    /// This description.
+    /// The OpenAPI description.
     OpenApi,
     /// The figures of the gateway and of the hosts.
     Metrics,

@@ -1,10 +1,10 @@
 //! The worker's connection to one host, with a check that the host is alive while the worker waits.
 //!
 //! A session may take any time, but a worker must not wait for a host that is stopped or whose
-//! machine is down. If nothing arrives within the session's patience, the worker sends a greeting
-//! over a second connection. A host that answers the greeting is working. A host on another machine
-//! also counts as working if it answers that it rejects the worker's key. A host that does not
-//! answer within the patience is unreachable.
+//! machine is down. If a read or a write waits longer than the session's patience, the worker sends
+//! a greeting over a second connection. A host that answers the greeting is working. A host of
+//! another executor also counts as working if it answers that it rejects the worker's key. A host
+//! that does not answer within the patience is unreachable.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 
@@ -39,8 +39,9 @@ impl WatchedStream {
                     ) =>
                 {
                     self.peer.check_alive().map_err(|error| {
-                        // The greeting's kind is replaced: callers retry `Interrupted`, and do not
-                        // count the host as unreachable for `InvalidData` or `InvalidInput`.
+                        // The kind of the greeting's error is replaced: callers retry
+                        // `Interrupted`, and do not count the host as unreachable for `InvalidData`
+                        // or `InvalidInput`.
                         io::Error::new(
                             io::ErrorKind::ConnectionAborted,
                             format!("it keeps silent, and a second connection fails: {error}"),
@@ -144,8 +145,8 @@ impl ClientConnection {
         }
     }
 
-    /// Returns the cause of a failed write: the error that the host sent before it closed the
-    /// connection, if there is one.
+    /// Returns the cause of a failed write: the write's own error if the message is too large,
+    /// otherwise the error that the host sent before it closed the connection, if there is one.
     pub fn write_failure(&mut self, error: &io::Error) -> ConnectionError {
         if error.kind() == io::ErrorKind::InvalidInput {
             return ConnectionError::Reported(Error::new(

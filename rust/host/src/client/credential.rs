@@ -35,7 +35,8 @@ impl Credential {
     /// it has the key, too. A session's request and rows are sent to no other process.
     ///
     /// # Errors
-    /// `PermissionDenied` if the host does not have the key; those of [`Stream::channel`].
+    /// `PermissionDenied` if the host does not prove that it has the key; those of
+    /// [`Credential::greeting`].
     pub fn check_welcome(&self, welcome: &[u8], stream: &Stream) -> io::Result<()> {
         let Self::Key(key) = self else {
             // Only processes of this user can create the socket.
@@ -54,7 +55,7 @@ impl Credential {
     /// Returns the kind of the error if a host rejects the credential.
     ///
     /// A host that rejects the token is not the host of this executor. A host that rejects a proof
-    /// may accept it later, once a task of the run has begun on its machine.
+    /// may accept it later, once a task of the run has begun on its executor.
     pub fn rejected(&self) -> io::ErrorKind {
         match self {
             Self::Token(_) => io::ErrorKind::PermissionDenied,

@@ -90,8 +90,8 @@ impl Client {
     /// The request and the answer are JSON (`crate::host::request::Request`,
     /// `crate::host::request::Opened`). If another host owns the partition, the session opens
     /// there. Worker and owner prove to each other that they have the request's secret, which is
-    /// not sent. If the owner is unreachable or proves nothing, the session opens here and this
-    /// host takes the partition over.
+    /// not sent. If the owner is unreachable or proves nothing, the worker asks this host again,
+    /// which takes the partition over or names the previous owner.
     ///
     /// # Errors
     /// `InvalidState` also for a second call, and if the partition keeps moving.
@@ -167,7 +167,7 @@ impl Client {
                 Err(unreachable("another state host listens there now"))
             }
             Ok(OpenReply::Moved(_)) => Ok(None),
-            // A task of another executor has another `local_dir`.
+            // Tasks of different executors may have different `local_dir`s.
             Ok(OpenReply::NotServed) => Err(unreachable(
                 "no task of its executor uses this root and local_dir",
             )),
@@ -258,8 +258,8 @@ impl Client {
 
     /// Ends the input and returns the output.
     ///
-    /// The iterator ends only after the host has acknowledged the stage: when it ends, the changes
-    /// of the epoch are in the log.
+    /// The iterator ends without an error only after the host has acknowledged the stage: then the
+    /// changes of the epoch are in the log.
     pub fn finish(mut self) -> Result<SessionOutput> {
         self.end_input()?;
         Ok(SessionOutput {
@@ -344,7 +344,7 @@ pub struct SessionOutput {
 
 impl SessionOutput {
     /// The host's report of the stage (JSON, `crate::host::request::StageReport`), once the
-    /// iterator has ended.
+    /// iterator has ended without an error.
     pub fn staged(&self) -> Option<&str> {
         match &self.state {
             OutputState::Staged(json) => Some(json),

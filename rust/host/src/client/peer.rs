@@ -39,7 +39,8 @@ impl Peer {
     /// # Errors
     /// `NotFound` and `ConnectionRefused` if no host listens, `TimedOut` if the host does not
     /// answer, [`Credential::rejected`] if it does not accept the worker, `PermissionDenied` if it
-    /// does not prove that it has the worker's key.
+    /// does not prove that it has the worker's key, `InvalidData` if it does not answer as a host
+    /// of this version; those of [`Endpoint::connect`].
     pub fn connect(&self) -> io::Result<Stream> {
         match self.greet()? {
             Greeted::Welcome(stream) => Ok(stream),
@@ -52,8 +53,9 @@ impl Peer {
     ///
     /// If the host refuses connections, its process has probably ended, so the attempts end after a
     /// fifth of the patience. If the host rejects the token or does not prove that it has the key,
-    /// it is another host, and the attempts end at once. A host that rejects a proof counts as one
-    /// that refuses connections: it may soon get the run's key, from a task of its own executor.
+    /// it is another host, and the attempts end at once. They also end at once if the host does not
+    /// answer as a host of this version. A host that rejects a proof counts as one that refuses
+    /// connections: it may soon get the run's key, from a task of its own executor.
     ///
     /// # Errors
     /// As [`Peer::connect`].
@@ -64,8 +66,9 @@ impl Peer {
     /// Checks that the process of the host works. The attempts are those of
     /// [`Peer::connect_patiently`].
     ///
-    /// A host on another machine that rejects the worker's proof works, too. It has the encryption
-    /// key of the session's host, and has replaced the worker's key by that of a newer run.
+    /// A host of another executor that rejects the worker's proof works, too. It has the encryption
+    /// key of the session's host. It no longer has the worker's key, because a newer run has begun
+    /// or the root is gone.
     ///
     /// # Errors
     /// As [`Peer::connect`].

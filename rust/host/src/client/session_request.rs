@@ -37,7 +37,7 @@ impl<'a> SessionRequest<'a> {
     /// Returns the request for the host of the worker's own executor.
     ///
     /// # Errors
-    /// `InvalidValue` if it is no JSON object.
+    /// `InvalidValue` if hosts were added and the request is not JSON.
     pub fn for_own_host(&self) -> Result<String> {
         // The host checks the request.
         if self.unreachable.is_empty() {
@@ -50,7 +50,7 @@ impl<'a> SessionRequest<'a> {
     /// key that the host requires. The request has no secret.
     ///
     /// # Errors
-    /// `InvalidValue` if it is no JSON object, or has no secret.
+    /// `InvalidValue` if the request is not JSON, or has no root or no secret.
     pub fn for_owner(&self, root_id: &str) -> Result<(String, WriterKey)> {
         let mut request = self.parsed()?;
         let secret = request.as_object_mut().and_then(|request| {

@@ -85,7 +85,7 @@ pub fn type_name(data_type: &DataType) -> String {
     nullable(data_type).to_string()
 }
 
-/// Makes all inner fields nullable, except a map's keys.
+/// Makes all inner fields nullable, except a map's entries, its key, and the fields inside the key.
 fn nullable(data_type: &DataType) -> DataType {
     let inner =
         |field: &FieldRef| Arc::new(Field::new(field.name(), nullable(field.data_type()), true));

@@ -39,7 +39,7 @@ impl PayloadCodec {
     /// A codec for columns of these fields, as version 0.
     ///
     /// # Errors
-    /// `InvalidType` names the column whose type cannot be encoded.
+    /// As [`RowCodec::new`].
     pub fn new(fields: &[Field]) -> Result<Self> {
         Ok(Self {
             version: 0,
@@ -52,7 +52,7 @@ impl PayloadCodec {
     /// Sets the columns of all versions, indexed by version. `version` is the current one.
     ///
     /// # Errors
-    /// `InvalidType` names the column whose type cannot be decoded.
+    /// As [`RowCodec::new`].
     pub fn set_versions(&mut self, version: u16, versions: &[Vec<Field>]) -> Result<()> {
         self.version = version;
         self.others.clear();

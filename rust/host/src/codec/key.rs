@@ -16,7 +16,7 @@ impl KeyCodec {
     /// A codec for keys of these fields.
     ///
     /// # Errors
-    /// `InvalidType` names the column whose type cannot be encoded.
+    /// As [`RowCodec::new`].
     pub fn new<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Result<Self> {
         Ok(Self {
             rows: RowCodec::new(fields)?,

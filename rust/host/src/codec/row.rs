@@ -11,7 +11,8 @@ use holdfast_core::{Error, ErrorKind, Result};
 use crate::codec::arrow_panics::catch_panic;
 
 /// Encodes and decodes rows of fixed column types. Equal rows have equal bytes. Byte order is SQL's
-/// ascending order of the rows, nulls first.
+/// ascending order of the rows, nulls first. For floats this holds only if they were normalized
+/// before (`float.rs`).
 pub struct RowCodec {
     /// `None` for rows without columns, which arrow-row does not support; they have no bytes.
     encoding: Option<RowEncoding>,
@@ -28,7 +29,8 @@ impl RowCodec {
     /// A codec for columns of these fields.
     ///
     /// # Errors
-    /// `InvalidType` names the column whose type cannot be encoded.
+    /// `InvalidType` names the column whose type cannot be encoded; `Serialization` if Arrow fails
+    /// on a damaged type.
     pub fn new<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Result<Self> {
         let mut sorts = Vec::new();
         let mut types: Vec<DataType> = Vec::new();

@@ -175,10 +175,12 @@ impl Host {
     /// Returns the root of a session, after a check that it is the query's.
     ///
     /// Nothing is written before the check. If a root was deleted and created again under its path,
-    /// the databases of the former root are closed, and the new root is opened.
+    /// or restored from a backup, the databases of the former root are closed, and the root is
+    /// opened again.
     ///
     /// # Errors
-    /// Those of [`crate::root::RootIdentity::check_query`].
+    /// Those of [`Root::open_under`], [`crate::root::RootIdentity::check_query`] and
+    /// [`crate::root::RunClaims::are_in_force`].
     pub(crate) fn root(&self, request: &Request, query: &QueryEpoch) -> Result<Arc<Root>> {
         loop {
             let root = self

@@ -12,7 +12,7 @@ use crate::partition::PartitionState;
 use crate::protocol::{OperatorName, PartitionId};
 use crate::root::Root;
 
-/// The partitions of a host whose databases are open, or open with their next view.
+/// The partitions of a host whose databases are open, or will open with their next view.
 #[derive(Default)]
 pub struct OpenPartitions {
     partitions: Mutex<HashMap<PartitionKey, OpenPartition>>,

@@ -17,11 +17,12 @@ use crate::protocol::{Epoch, Owner, RunNumber, Term, needs_recount, relieves};
 use crate::root::{Ownership, OwnershipRequest, Root};
 
 impl Host {
-    /// Returns the owner of a request's partition. This host claims it if there is no owner.
+    /// Returns the owner of a request's partition. This host claims the partition if no other host
+    /// can serve it.
     ///
     /// If another host owns the partition, this host closes its own database of the partition. That
-    /// database would become outdated, and it locks its directory. But if the other host serves
-    /// more partitions, this host restores the partition and then takes it over.
+    /// database would become outdated, and it locks its directory. But if the other host serves at
+    /// least two partitions more, this host restores the partition and then takes it over.
     ///
     /// # Errors
     /// `Fenced` if the run is not the newest; otherwise the root's.
@@ -88,8 +89,8 @@ impl Host {
         }
     }
 
-    /// Plans to take a partition over, if its owner serves more partitions; returns whether this
-    /// host takes it over.
+    /// Plans to take a partition over, if its owner serves at least two partitions more and other
+    /// hosts can reach this host; returns whether this host takes it over.
     fn plan(self: &Arc<Self>, planned: PlannedMove, epoch: Epoch) -> bool {
         let moves = &self.others.moves;
         if moves.is_planned(&planned.key) {
@@ -145,7 +146,7 @@ impl Host {
         }
     }
 
-    /// Restores a partition and takes it over, unless the move is not worth it any more.
+    /// Restores a partition and takes it over, if the move is still worth it.
     fn relieve(&self, planned: &PlannedMove) -> Result<()> {
         let PlannedMove {
             key,
@@ -222,8 +223,8 @@ impl Host {
         Ok(applied.map_or(first_epoch, Epoch::next))
     }
 
-    /// Whether the owner still serves more partitions than this host. If the two loads are close,
-    /// the claims are read again.
+    /// Whether the owner still serves at least two partitions more than this host. If the two loads
+    /// are close, the claims are read again.
     fn is_worth(&self, planned: &PlannedMove) -> Result<bool> {
         let (path, owner) = (planned.root.path(), &planned.owner.host);
         let placement = &self.others.placement;

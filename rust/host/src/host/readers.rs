@@ -15,8 +15,7 @@ impl Host {
     /// Returns a view of a partition that this host has open.
     ///
     /// # Errors
-    /// As [`crate::partition::PartitionState::read_view`]; `Restore` if the operator cannot be
-    /// read.
+    /// As [`crate::partition::PartitionState::read_view`], and those of `Reads::tables`.
     pub(crate) fn read_view(&self, target: &ReadTarget) -> Result<Option<OpenView>> {
         let found = self
             .partitions

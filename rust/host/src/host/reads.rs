@@ -82,7 +82,7 @@ impl Reads {
     /// Returns the tables of an operator in a run.
     ///
     /// # Errors
-    /// `Restore` if the operator cannot be read.
+    /// `Restore` if the operator cannot be read; those of [`operator_tables`].
     pub fn tables(
         &self,
         root: &Root,

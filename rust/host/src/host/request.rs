@@ -35,8 +35,8 @@ pub struct Request {
     pub run_id: Option<String>,
     /// The epoch.
     pub epoch: Option<Epoch>,
-    /// The batch timestamp in the task's plan, in epoch milliseconds; `None` if the partition has
-    /// no rows that carry it.
+    /// The batch timestamp in the task's plan, in epoch milliseconds; `None` if the task does not
+    /// know it, for example because the partition has no rows that carry it.
     #[serde(default)]
     pub planned_at: Option<i64>,
     /// Whether the operator is in the streaming plan, so that it runs in each epoch. Otherwise a
@@ -49,7 +49,7 @@ pub struct Request {
     pub partitions: u32,
     /// The attempt at the Spark task.
     pub attempt: Attempt,
-    /// The Spark application; `None` if there is only one executor.
+    /// The id of the Spark application; `None` if Spark names none.
     #[serde(default)]
     pub application: Option<String>,
     /// Hosts that did not answer when the session was sent there, with the reason.
@@ -73,12 +73,13 @@ pub struct Request {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Memory of a host for changes that are staged and not committed, in bytes. Larger changes
-    /// spill to disk. -1: no limit.
+    /// Memory of a host for changes that are staged and not committed, in bytes; their part of
+    /// `memory` if that is less. Larger changes spill to disk. -1: no limit.
     pub uncommitted_max_bytes: i64,
     /// Memory of a host, in bytes.
     pub memory: i64,
-    /// The minimum time between two snapshots of a partition, in microseconds.
+    /// The time after which the next snapshot of a partition is due, in microseconds. It may be due
+    /// earlier, for example if much has changed.
     pub snapshot_interval: u64,
     /// The number of newest epochs whose log is retained despite snapshots.
     pub retain_epochs: i64,
@@ -238,7 +239,8 @@ pub struct StageReport {
     /// Whether an earlier session had already staged the epoch. Its results are used; under
     /// at-least-once they may differ from this session's.
     pub adopted: bool,
-    /// The number of records in the log object.
+    /// The number of records of this session's changes. An adopted object that differs may have
+    /// another number.
     pub records: u64,
     /// Row counts.
     #[serde(flatten)]

@@ -70,11 +70,11 @@ pub fn open<'a, H: DeserializeOwned>(
 }
 
 /// Decodes and verifies the header in the first bytes of an object. Also returns how many bytes are
-/// before the payload. None if the bytes have only a part of the header.
+/// before the payload. None if the bytes lack a part of the header or of its checksum.
 ///
 /// # Errors
 /// `FormatVersion` for another version, which is read before the header's checksum is verified;
-/// `Restore` for anything else that [`seal`] did not write.
+/// `Restore` for fewer than 10 bytes, and for anything else that [`seal`] did not write.
 pub fn open_prefix<H: DeserializeOwned>(
     name: &str,
     magic: [u8; 4],

@@ -29,7 +29,7 @@ pub struct HeadHeader {
     pub attempt: Attempt,
     /// The chain before this epoch.
     pub base: Digest,
-    /// The digest of records, stream times, idle times and output.
+    /// The digest of records, stream times, idle times, output and far-future rows.
     pub digest: Digest,
     /// The digest of the input, independent of its order.
     pub input: Digest,
@@ -104,11 +104,11 @@ pub fn encode_head(header: &HeadHeader, payload: &[u8]) -> Result<Vec<u8>> {
     envelope::seal(MAGIC, header, payload)
 }
 
-/// Decodes and verifies the header in the first bytes of a head; none if the bytes have only a part
-/// of the header.
+/// Decodes and verifies the header in the first bytes of a head; none if the bytes lack a part of
+/// the header or of its checksum.
 ///
 /// # Errors
-/// `Restore` for a damaged header, `FormatVersion` for another version's.
+/// `Restore` for a damaged header or fewer than 10 bytes, `FormatVersion` for another version's.
 pub fn decode_header(name: &str, prefix: &[u8]) -> Result<Option<HeadHeader>> {
     Ok(envelope::open_prefix(name, MAGIC, prefix)?.map(|(header, _)| header))
 }

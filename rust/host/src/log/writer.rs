@@ -18,8 +18,8 @@ pub const CHUNK_BYTES: usize = 16 << 20;
 const BATCH_BYTES: usize = 1 << 20;
 const MAX_RECORD: usize = 1 << 30;
 
-/// Collects records, which the caller pushes in canonical order: by store, then by key, then newest
-/// first.
+/// Collects records, which the caller pushes in canonical order: store by store, and the records of
+/// a store in the order of its rows.
 ///
 /// The digest depends on that order.
 pub struct RecordsWriter {
@@ -41,9 +41,9 @@ pub struct RecordsWriter {
 pub struct CollectedRecords {
     /// How many records there are in all chunks and the payload.
     pub records: u64,
-    /// The epoch's digest: records, stream times, idle times, output.
+    /// The epoch's digest: records, stream times, idle times, output, far-future rows.
     pub digest: Digest,
-    /// The payload of the head; empty if it has no records.
+    /// The payload of the head; no bytes if neither the head nor a chunk has records.
     pub payload: Vec<u8>,
     /// Payloads of chunks that [`RecordsWriter::sealed`] has not returned yet.
     pub chunks: Vec<Vec<u8>>,
@@ -73,7 +73,8 @@ impl RecordsWriter {
     /// Adds a record: no value for a deletion, no timestamp in a key-value or session store.
     ///
     /// # Errors
-    /// `Serialization` if key and value together have more than 1 GiB.
+    /// `Serialization` if key and value together have more than 1 GiB, if there are more than
+    /// 32,768 stores, or if Arrow cannot write the records.
     pub fn push(
         &mut self,
         store: &str,
@@ -120,8 +121,8 @@ impl RecordsWriter {
 
     /// Ends the epoch.
     ///
-    /// Its digest covers the records, the stream times by store, the idle times, and the digest of
-    /// the output rows.
+    /// Its digest covers the records, the stream times by store, the idle times, and `output`: the
+    /// digest of the output and of the far-future rows.
     ///
     /// # Errors
     /// `Serialization` if Arrow cannot write the records.

@@ -15,9 +15,9 @@ const PROCESS: usize = 64 << 20;
 
 /// The budgets of a host.
 ///
-/// The process itself takes a fixed part of the memory. Of the rest, cached blocks of files, rows
-/// that are not in files yet, and rows that are being sorted each get a quarter. The last quarter
-/// is for uncommitted changes; a quarter of it is for readers.
+/// The process itself takes a fixed part of the memory, but at most half. Of the rest, cached
+/// blocks of files, rows that are not in files yet, and rows that are being sorted each get a
+/// quarter. The last quarter is for uncommitted changes; a quarter of it is for readers.
 #[derive(Debug)]
 pub struct MemorySplit {
     sorting: Arc<Budget>,
@@ -72,8 +72,8 @@ impl MemorySplit {
         &self.uncommitted
     }
 
-    /// The budget of readers: rows that are being sent to them, and the staged changes that they
-    /// read.
+    /// The budget of readers: their large requests, rows that are being sent to them, and the
+    /// staged changes that they read.
     #[must_use]
     pub fn reads(&self) -> &Arc<Budget> {
         &self.reads

@@ -87,7 +87,8 @@ impl BatchSender {
             .map_err(|error| write_error("one row is more than can be sent at once", error))
     }
 
-    /// Ends the stream; the receiver then knows its columns even if it had no rows.
+    /// Ends the stream; the receiver then knows its columns if a batch was sent, even one without
+    /// rows.
     ///
     /// # Errors
     /// As [`BatchSender::send`].
@@ -152,7 +153,7 @@ pub struct BatchReceiver {
 impl BatchReceiver {
     /// Decodes the batches of one frame without copying their columns.
     ///
-    /// There is one batch, unless a sender of another version packs more.
+    /// There is at most one batch, unless a sender of another version packs more.
     ///
     /// # Errors
     /// `Serialization` if the payload is not Arrow IPC.

@@ -34,7 +34,7 @@
 //! frames of a session form one Arrow IPC stream (schema message first), and so do its `Output`
 //! frames ([`crate::net::batch_stream`]). `Columns` is a separate stream without batches: it lets
 //! the host restore the state while the worker still waits for its first rows. If the connection
-//! drops, the session ends and leaves nothing.
+//! drops before the epoch is staged, the session ends and leaves no changes.
 
 use std::io::{self, Read, Write};
 
@@ -74,7 +74,7 @@ pub enum MessageKind {
     Output = 67,
     /// The epoch is staged; JSON. The last message.
     Staged = 68,
-    /// The session failed: JSON of kind and message. The last message.
+    /// The session or the connection failed: JSON of kind and message. The last message.
     Error = 69,
     /// The answer to a call, a read or an echo.
     Answer = 70,
@@ -83,7 +83,8 @@ pub enum MessageKind {
     /// A call or a read failed, or the host serves too many readers; JSON as in `Error`. A session
     /// goes on after an invalid call.
     Refused = 72,
-    /// No task of the host's own executor uses the session's root: the host does not serve it.
+    /// No task of the host's own executor uses the session's root with its local folder: the host
+    /// does not serve the session.
     NotServed = 73,
 }
 
@@ -137,7 +138,8 @@ pub fn receive(stream: &mut impl Read, limit: u32) -> io::Result<Option<(Message
 /// peer closed the connection between two messages.
 ///
 /// # Errors
-/// As [`receive`].
+/// [`io::ErrorKind::InvalidData`] for a message of an unknown kind; those of
+/// [`frame::read_header`].
 pub fn receive_header(stream: &mut impl Read) -> io::Result<Option<(MessageKind, u32)>> {
     let Some(FrameHeader { kind, length }) = frame::read_header(stream)? else {
         return Ok(None);

@@ -36,7 +36,8 @@ pub struct MemoryMetrics {
     pub held: u64,
     /// The limit; none: no limit.
     pub limit: Option<u64>,
-    /// How many times a session exceeded it and spilled to disk; 0 for parts that never spill.
+    /// How many times a session exceeded it and spilled to disk; always 0 for `reads` and
+    /// `write_buffers`.
     pub spills: u64,
 }
 
@@ -81,7 +82,8 @@ pub struct PartitionMetrics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DatabaseAccess {
-    /// A session opens or restores it. Only the figures that need no lock are given.
+    /// Its lock is held, usually by a session that opens or restores it. Only the figures that need
+    /// no lock are given.
     Busy,
     /// It is not open: the next session opens it.
     Closed,
@@ -136,7 +138,8 @@ pub enum RestoreSource {
     Log,
 }
 
-/// Rows of the input without a result, since the host's start.
+/// Rows of the input that have no result, or a result without a row of the table, since the host's
+/// start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnusedRows {
     /// Too late.
@@ -164,8 +167,8 @@ pub struct SnapshotMetrics {
     pub log_bytes: u64,
     /// Whether the database was restored from the root.
     pub is_restored: bool,
-    /// How many times the database was found damaged or deleted, and rebuilt, since the host's
-    /// start.
+    /// How many times the database was found damaged or deleted, and rebuilt, since this host last
+    /// began to serve the partition.
     pub rebuilds: u64,
 }
 

@@ -17,6 +17,8 @@
 //!
 //! A *view* is a partition at one epoch. The host holds it until the reader unpins it or
 //! disconnects. `Refused(kind, message)` answers a request that fails; the connection goes on.
+//! `Error(kind, message)` answers a request that is too large, or for which the host has no memory;
+//! the connection ends.
 
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -84,8 +86,8 @@ pub enum ReadRequest<C> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ReadAnswer {
-    /// The host cannot answer for the partition: its database is not open, a session restores it,
-    /// or its epoch cannot be applied.
+    /// The host cannot answer for the partition. For example, its database is not open, a session
+    /// restores it, or its epoch cannot be applied.
     Absent,
     /// A view is pinned.
     Pinned {

@@ -21,8 +21,7 @@ pub const MAX_REQUEST: usize = 4 << 20;
 /// budget for larger requests only.
 pub const USUAL_REQUEST: usize = 64 << 10;
 
-/// Keys are not divided into requests with less than this many bytes of keys, even if the rest is
-/// large.
+/// The bytes of keys that a request may always have, even if the rest of the request is large.
 const LEAST_KEYS: usize = 16 << 10;
 
 /// A request, encoded.
@@ -51,7 +50,7 @@ impl EncodedRequest {
     }
 
     /// Encodes a read of keys as several requests, in the order of the keys: usual ones, unless a
-    /// single key is larger.
+    /// single key or the rest of the request is large.
     ///
     /// # Errors
     /// As [`EncodedRequest::new`].
@@ -94,7 +93,7 @@ impl EncodedRequest {
     /// Sends the request and flushes the stream.
     ///
     /// # Errors
-    /// The stream's.
+    /// As [`frame::write_buffers`].
     pub fn send(&self, stream: &mut impl Write) -> io::Result<()> {
         frame::write_buffers(stream, MessageKind::Read as u8, &self.buffers)?;
         stream.flush()

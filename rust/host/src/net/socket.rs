@@ -1,4 +1,5 @@
-//! A blocking stream between worker and host: a Unix socket on one machine, TLS between machines.
+//! A blocking stream between a worker or a reader and a host: a Unix socket on one machine, or TLS
+//! over TCP.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -31,7 +32,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Connects within `timeout`, and checks the key of a host on another machine.
+    /// Connects within `timeout`; over TCP, also checks the host's key.
     ///
     /// # Errors
     /// The operating system's; `NotFound` for a name without an address; those of
@@ -65,8 +66,8 @@ impl Endpoint {
     }
 }
 
-/// Connects to a Unix socket within `timeout`. If the host is frozen and its queue of connections
-/// is full, the kernel does not limit the wait.
+/// Connects to a Unix socket within `timeout`. Without a timeout, the kernel would wait for as long
+/// as the host is frozen and its queue of connections is full.
 fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let socket = net::socket_with(
         AddressFamily::UNIX,
@@ -139,7 +140,7 @@ impl Stream {
         }
     }
 
-    /// What distinguishes a connection to or from another machine; none on the same machine.
+    /// What distinguishes a TLS connection from all others; none over a Unix socket.
     ///
     /// # Errors
     /// As [`TlsStream::channel`].
@@ -150,7 +151,8 @@ impl Stream {
         }
     }
 
-    /// Whether the peer is on this machine, and its user may open the socket.
+    /// Whether this is a Unix socket: the peer is on this machine, and its user may open the
+    /// socket.
     pub fn is_local(&self) -> bool {
         matches!(self, Self::Unix(_))
     }

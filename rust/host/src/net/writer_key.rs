@@ -1,4 +1,4 @@
-//! How a worker and a host on another machine prove to each other that they belong to one query.
+//! How a worker and a host of another executor prove to each other that they belong to one query.
 //!
 //! ```text
 //! secret    random, made by the driver; in the pickled function of its tasks

@@ -1,6 +1,7 @@
 //! Limits how many rows a store call or an output batch has.
 //!
-//! The limits are fixed, so that every attempt at an epoch cuts its batches in the same places.
+//! The limits do not depend on memory, so every attempt at an epoch passes the same batches to the
+//! user's code.
 
 use std::ops::Range;
 

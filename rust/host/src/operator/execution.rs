@@ -27,8 +27,7 @@ pub trait Operator: Send {
     /// Takes a batch of input.
     ///
     /// # Errors
-    /// `InvalidState` names the rows of another partition; `Io` if the disk is full or fails when
-    /// rows have outgrown their memory.
+    /// As [`InputRows::push`].
     fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
         let (rows, counts) = self.input();
         rows.push(batch, intake, counts)
@@ -46,7 +45,8 @@ pub trait Operator: Send {
     /// Sorts the input, applies it to the transaction and sends the output to the worker, in order.
     ///
     /// # Errors
-    /// Those of the store and of the worker.
+    /// Those of [`InputRows::next_part`], of the stores and of the worker; `InvalidValue` or
+    /// `Serialization` for a result that cannot be computed or sent.
     fn run(
         &mut self,
         db: &Database,

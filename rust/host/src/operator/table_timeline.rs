@@ -5,8 +5,8 @@ use holdfast_core::{Result, Timestamp, Transaction, VersionedStore};
 /// A time interval in which a key of the table does not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimelineInterval {
-    /// When the interval begins, if that is known: the time of its row or, if the key has no row in
-    /// it, the end of the previous row.
+    /// When the interval begins: the time of its row or, if the key has no row in it, the end of
+    /// the previous row. None in a first interval without a row.
     pub since: Option<i64>,
     /// The row in this interval, if the key has one.
     pub value: Option<Vec<u8>>,

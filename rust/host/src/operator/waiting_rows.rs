@@ -14,7 +14,7 @@ use holdfast_core::{
 /// A row that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingRow {
-    /// Whether it has been in a row of the result.
+    /// Whether it has been matched. This is recorded only if unmatched rows of its side go out.
     pub matched: bool,
     /// Its payload.
     pub payload: Vec<u8>,
@@ -44,8 +44,8 @@ impl WaitingRows {
         self.store.stream_time(tx).map(|time| time.0)
     }
 
-    /// Reads the stored rows of keys, for each key between two times. `f` takes the key's position,
-    /// a time and the rows of that time.
+    /// Reads the stored rows of keys, for each key between two times, both included. `f` takes the
+    /// key's position, a time and the rows of that time.
     pub fn find(
         &self,
         tx: &mut Transaction,

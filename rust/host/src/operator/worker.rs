@@ -10,7 +10,8 @@ pub trait Worker {
     /// Sends a batch of output.
     ///
     /// # Errors
-    /// `InvalidState` if the worker is unreachable.
+    /// `InvalidState` if the worker is unreachable, `Serialization` for a batch that is larger than
+    /// a frame.
     fn emit(&mut self, batch: RecordBatch) -> Result<()>;
 
     /// Reads the next call that the worker's code makes. The session must answer each call.
@@ -23,7 +24,7 @@ pub trait Worker {
     /// Answers the call.
     ///
     /// # Errors
-    /// `InvalidState` if the worker is unreachable.
+    /// As [`Worker::emit`].
     fn answer(&mut self, answer: &CallMessage) -> Result<()>;
 
     /// Answers the call with an error; the session continues.

@@ -137,7 +137,7 @@ impl PartitionState {
         }
     }
 
-    /// Whether other hosts have served the partition since this host last did.
+    /// Whether other hosts may have served the partition since this host last did.
     ///
     /// A host that serves every micro-batch lacks at most one epoch.
     fn was_away(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<bool> {
@@ -176,7 +176,8 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Opens the database, if it is not open; returns whether a new one was made.
+    /// Opens the database, if it is not open; returns whether a new one was made, other than by
+    /// [`PartitionState::rebuild`].
     fn open(&self, inner: &mut PartitionInner, request: &ViewRequest<'_>) -> Result<bool> {
         if inner
             .open

@@ -39,10 +39,10 @@ pub struct ReadView {
 
 impl PartitionState {
     /// Returns a view of the newest final epoch; none if this host has no database of the partition
-    /// open, or if a session restores it.
+    /// open, if a session restores it, or if no epoch of the operator is final.
     ///
     /// If Spark has committed the last session's epoch, it is applied first, as the next session
-    /// would. `memory`: the budget of what the view stages of the next epoch.
+    /// would apply it. `memory`: the budget for the staged changes of the next epoch.
     ///
     /// # Errors
     /// `Restore` and `StateMismatch` if the epoch cannot be applied: the next session fails, too.

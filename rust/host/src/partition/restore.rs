@@ -19,8 +19,8 @@ use crate::protocol::{Digest, Epoch};
 use crate::root::{SnapshotId, SnapshotTransfer};
 
 impl PartitionState {
-    /// Clears the directory and makes a database in it: from the newest good snapshot, or an empty
-    /// one if there is no snapshot.
+    /// Clears the directory and makes a database in it, from the newest good snapshot. If there is
+    /// no snapshot, or no good one and the log is complete, the database is empty.
     pub(super) fn make_database(
         &self,
         directory: &mut LocalDirectory,
@@ -42,8 +42,8 @@ impl PartitionState {
         }
     }
 
-    /// Replaces the database with the newest good snapshot if it is empty, or so old that the log
-    /// after it was removed.
+    /// Replaces the database with the newest good snapshot if the database is empty, if the log
+    /// after it was removed, or if that log is so long that the snapshot is faster.
     pub(super) fn catch_up(
         &self,
         inner: &mut PartitionInner,
@@ -110,7 +110,8 @@ impl PartitionState {
 
     /// Fetches the newest good snapshot and opens it with `adopt`.
     ///
-    /// None if there is no good snapshot and the log is complete. Damaged snapshots are removed.
+    /// None if there is no snapshot, or no good one and the log is complete. Damaged snapshots are
+    /// removed.
     fn newest_snapshot(
         &self,
         request: &ViewRequest<'_>,

@@ -2,7 +2,8 @@
 //!
 //! Two snapshots are retained, so that a restore can use the older one if the newer one is damaged.
 //! An epoch of the log is removed if it is older than the retained snapshots of every partition of
-//! every operator, is not one of the last `retain_epochs`, and no named follower needs it.
+//! every operator in the query, is not one of the last `retain_epochs`, and no named follower that
+//! is at most `max_follower_lag` epochs behind needs it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,9 +62,9 @@ impl PartitionState {
     }
 
     /// Starts a snapshot when the host ends, if the database was made from the root and has changed
-    /// since.
+    /// since the newest snapshot.
     ///
-    /// In that case, the disk of an earlier host was lost, so the disk of this host may be lost,
+    /// In that case, the disk of an earlier host may be lost, so the disk of this host may be lost,
     /// too. Runs may be so short (`availableNow`) that no other snapshot is due.
     pub fn snapshot_at_end(self: &Arc<Self>) {
         // If a session holds the lock, it is still restoring the partition: there is no new epoch.

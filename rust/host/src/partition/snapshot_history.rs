@@ -24,7 +24,7 @@ pub struct SnapshotHistory {
     /// About how many bytes of changes have entered the database since the newest snapshot. Changes
     /// that a session spilled to disk are not counted, unless they are read from the log.
     pub log_bytes: u64,
-    /// Whether the database was made from the root: the disk of an earlier host is gone.
+    /// Whether the database was made from the root: the disk of an earlier host may be gone.
     pub is_restored: bool,
     /// The last session's terms, for a snapshot when the host ends.
     pub last_terms: Option<SnapshotTerms>,
@@ -56,8 +56,9 @@ pub struct SnapshotOrigin {
     /// them is damaged.
     ///
     /// A block that is damaged on a local disk enters the next snapshot with a correct digest. So a
-    /// suspect snapshot is used only if there is no other one. It is removed only when there is a
-    /// newer one: the snapshot may be good, and the disk that it was restored to may be bad.
+    /// suspect snapshot is used only if there is no other one and the log is not complete. It is
+    /// removed only when there is a newer one: the snapshot may be good, and the disk that it was
+    /// restored to may be bad.
     suspects: Vec<SnapshotId>,
     /// The size of the newest snapshot that was copied, in bytes.
     bytes: u64,
@@ -92,7 +93,8 @@ impl SnapshotOrigin {
         self.suspects.iter().any(|id| id.epoch == epoch)
     }
 
-    /// Returns the rank of a suspect snapshot, `None` for others. The last one found ranks highest.
+    /// Returns the rank of a suspect snapshot, `None` for others. The one that was found last has
+    /// the highest rank, and is tried last.
     pub fn suspect_rank(&self, id: &SnapshotId) -> Option<usize> {
         self.suspects.iter().position(|other| other == id)
     }

@@ -31,8 +31,8 @@ pub struct PartitionState {
     /// Whether a snapshot is being taken.
     pub(super) uploading: AtomicBool,
     /// Whether the next snapshot is due regardless of the interval. Set if a restore found a
-    /// damaged snapshot, or if a damaged database may have damaged its snapshots; unset by a new
-    /// snapshot.
+    /// damaged snapshot, if a damaged database may have damaged its snapshots, or if a new database
+    /// was made during an upload; unset by a new snapshot.
     pub(super) snapshot_due_now: AtomicBool,
     pub(super) origin: Mutex<SnapshotOrigin>,
     pub(super) restore: RestoreProgress,
@@ -48,7 +48,8 @@ pub struct PartitionInner {
     pub(super) staged: Arc<StagedEpochs>,
     /// Deleted after the release of the lock.
     pub(super) dropped: DroppedChanges,
-    /// How often a new database was made, for any reason.
+    /// How often the database was discarded, because it was damaged or deleted, or had a wrong
+    /// state.
     pub(super) rebuilds: u64,
     /// How often the database was damaged or deleted.
     pub(super) damages: u64,

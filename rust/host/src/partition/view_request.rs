@@ -67,7 +67,8 @@ impl FlushPolicy {
 /// When snapshots are taken, and how much log is retained.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotPolicy {
-    /// The minimum time between two snapshots.
+    /// The time after which the next snapshot is due. It may be due earlier, for example if much
+    /// has changed.
     pub interval: Duration,
     /// The minimum number of retained epochs of the log, regardless of snapshots.
     pub retain_epochs: i64,

@@ -12,9 +12,11 @@ pub struct Claim {
     /// The run's number; not in the content, since it is the object's name.
     #[serde(skip, default = "unnumbered")]
     pub number: RunNumber,
-    /// Spark's run id: a new one at each start of the query.
+    /// Spark's run id: a new one at each start of the query. A command has its own
+    /// ([`Claim::run_id_of`]).
     pub run_id: String,
-    /// The epoch that the run was in when it claimed.
+    /// The epoch that the run was in when it claimed; of a command, the epoch that it takes back or
+    /// drops.
     pub first_epoch: Epoch,
     /// Spark's query id: the same at each start of the query.
     pub query_id: String,

@@ -24,6 +24,8 @@ impl Epoch {
 }
 
 /// One start of a query, numbered from 1 by put-if-absent claims; a higher number is a newer run.
+///
+/// A command that fences the query (`holdfast rewind`, `holdfast epoch drop`) takes a number, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunNumber(pub u64);

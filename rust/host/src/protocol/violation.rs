@@ -12,7 +12,7 @@ use super::offsets_difference::OffsetsDifference;
 use super::operator::OperatorName;
 use super::violation_advice::{or_deleted, repeatable_advice, some_of, superseded_by};
 
-/// The reason why a host stops: to continue would break a rule of the protocol.
+/// The reason why a host refuses a step: the step would break a rule of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
     /// A newer run of the query has claimed its number.
@@ -246,7 +246,7 @@ pub enum Violation {
     LogLost {
         /// The epoch.
         epoch: Epoch,
-        /// What is missing, if known.
+        /// What is missing: an object, or a part of the epoch.
         lost: String,
     },
 
@@ -339,7 +339,8 @@ impl Violation {
 }
 
 impl Violation {
-    /// Returns the error for the user; its message names the state's root and this machine.
+    /// Returns the error for the user. Its message names the state's root; that of `NoOffsets` also
+    /// names this machine.
     #[must_use]
     pub fn at(&self, root: &Path, machine: &str) -> Error {
         let text = self

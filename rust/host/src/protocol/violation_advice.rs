@@ -21,7 +21,7 @@ pub(super) fn superseded_by(newer: &Claim) -> String {
     )
 }
 
-/// The other cause of an epoch without objects, and what to do.
+/// The other possible cause if objects of an epoch are missing, and what to do.
 pub(super) fn or_deleted(epoch: Epoch) -> String {
     format!(
         "Or its log objects were deleted: then restore `log/{:020}` from a backup, and do not \

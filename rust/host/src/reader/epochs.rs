@@ -183,7 +183,8 @@ impl FinalEpochs {
     /// Returns the decision of a committed epoch.
     ///
     /// # Errors
-    /// `Restore` if the log no longer has the epoch; it names the oldest one that it has.
+    /// `Restore` if the epoch has no decision, usually because the log no longer has the epoch; the
+    /// error names the oldest epoch of the log; as [`FinalEpochs::newest`].
     pub fn decision(&self, epoch: Epoch) -> Result<Arc<EpochDecision>> {
         if let Some(decision) = self.find(epoch)? {
             return Ok(decision);
@@ -205,7 +206,8 @@ impl FinalEpochs {
         self.newest_at_least(epoch, Duration::ZERO).map(|_| ())
     }
 
-    /// Returns the decision of a committed epoch; none if it has no decision.
+    /// Returns the decision of a committed epoch; none if the epoch has no decision, or if a rewind
+    /// has taken its commit back.
     ///
     /// # Errors
     /// As [`FinalEpochs::newest`].

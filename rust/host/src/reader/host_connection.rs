@@ -22,7 +22,7 @@ use crate::tables::{EmitRows, FoundRow, ReadCall, ReadRows};
 const BUFFER_BYTES: usize = 64 << 10;
 /// How long a host may take to accept a connection or a message, or to answer the greeting.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a host may take to find the next rows of a scan.
+/// How long a host may take to answer a request, or to find the next rows of a scan.
 const SLOW_ROWS: Duration = Duration::from_secs(60);
 
 /// A connection on which a reader sends one request after the other.
@@ -216,8 +216,8 @@ impl HostConnection {
     /// Reads rows of a view. Many keys need several requests.
     ///
     /// # Errors
-    /// `InvalidValue` for a key or a bound that is too large for a request, and nothing is sent;
-    /// otherwise the host's, the connection's, and those of `emit`.
+    /// `InvalidValue` for a key, a bound or a list of columns that is too large for a request, and
+    /// nothing is sent; otherwise the host's, the connection's, and those of `emit`.
     pub fn rows(
         &mut self,
         view: u64,

@@ -57,7 +57,7 @@ impl LiveHosts {
     /// Asks the host of a partition for rows of the newest final epoch; none if it cannot answer.
     ///
     /// # Errors
-    /// Those of `request`.
+    /// Those of `request` and of [`FinalEpochs::find`].
     pub fn newest<T>(
         &self,
         operator: &OperatorName,

@@ -18,7 +18,7 @@ use crate::tables::{EmitRows, ReadCall};
 
 /// How long a reader that may not use copies waits before it asks the hosts again.
 const RETRY: Duration = Duration::from_millis(50);
-/// How many times hosts are asked again whose epoch is older than the newest final one.
+/// How many times hosts are asked again if their epoch is older than the newest final one.
 const ASKED_AGAIN: u32 = 2;
 /// The pause before that if the root is in an object store: a host reads Spark's commit log there
 /// twice a second.
@@ -133,7 +133,7 @@ impl StateReader {
 
     /// Reads rows of the reader's own copy of a partition. A copy that turns out to be damaged is
     /// made again: a cleaner of temporary folders may have deleted its files. Other reads of the
-    /// copy then find its database closed, and are repeated.
+    /// copy then find its database closed. A read is repeated once, if it has given no rows yet.
     pub(super) fn read_copy(
         &self,
         source: &ReadSource,

@@ -41,8 +41,8 @@ impl StateReader {
     /// `cache`: where copies of partitions are, and how much of the disk they may take.
     ///
     /// # Errors
-    /// `StateMismatch` if the root holds no state, `FormatVersion` for another format, `Io` if it
-    /// cannot be read.
+    /// `StateMismatch` if the root holds no state, `FormatVersion` for another format, `Restore` if
+    /// `meta.json` cannot be read, `Io` if the disk fails.
     pub fn connect(
         root: &str,
         options: &StorageOptions,
@@ -134,7 +134,8 @@ impl StateReader {
     /// No read can be faster than this.
     ///
     /// # Errors
-    /// `InvalidValue` for an invalid name of an operator; the host's.
+    /// `InvalidValue` for an invalid name of an operator, or for more bytes than a request may
+    /// have; the host's.
     pub fn echo(
         &self,
         operator: &str,
@@ -156,7 +157,8 @@ impl StateReader {
     /// Returns the newest final epoch; none before the first.
     ///
     /// # Errors
-    /// As [`StateReader::tables`].
+    /// `StateMismatch` if the root was deleted, or deleted and made again; as
+    /// [`StateReader::tables`].
     pub fn epoch(&self) -> Result<Option<Epoch>> {
         self.epochs.newest()
     }
@@ -164,7 +166,7 @@ impl StateReader {
     /// As [`StateReader::epoch`], but an error before the first final epoch.
     ///
     /// # Errors
-    /// `NotUpToBound` if no epoch is final; as [`StateReader::tables`].
+    /// `NotUpToBound` if no epoch is final; as [`StateReader::epoch`].
     pub fn final_epoch(&self) -> Result<Epoch> {
         self.epochs.newest_final()
     }
@@ -274,7 +276,8 @@ impl StateReader {
     }
 
     /// Reads rows of one partition. If its host ends meanwhile, the rest comes from a copy at the
-    /// same epoch: it has the same rows in the same order.
+    /// same epoch: it has the same rows in the same order. The read fails instead if the reader may
+    /// not use copies, or if rows were given that may contain staged changes.
     fn read_whole(
         &self,
         (source, may_copy): (&mut ReadSource, bool),

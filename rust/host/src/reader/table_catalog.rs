@@ -101,7 +101,8 @@ impl TableCatalog {
     /// Reads an operator's tables from the root.
     ///
     /// # Errors
-    /// `StateMismatch` if there is no such operator; `Restore` for one that cannot be read.
+    /// `StateMismatch` if there is no such operator; `Restore` for one that cannot be read; those
+    /// of [`operator_tables`].
     pub fn read(&self, operator: &OperatorName) -> Result<Arc<OperatorTables>> {
         // Otherwise a reader's first read of rows would find a newer run, and be repeated.
         if self.epochs.newest_run() == RunNumber(0)

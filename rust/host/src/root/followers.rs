@@ -2,7 +2,7 @@
 //!
 //! A follower is a stream of a table's changes in another query. It puts a record of its next
 //! epoch, then removes its earlier records. Hosts retain the log from the lowest epoch that they
-//! find.
+//! find, but for at most `max_follower_lag` epochs.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -119,7 +119,8 @@ impl GarbageCollection {
             .try_for_each(|id| self.snapshots.unmark_removal(id))
     }
 
-    /// Removes a snapshot that a restore found damaged, and the files that no other snapshot needs.
+    /// Removes a snapshot that a restore found damaged, or whose database may have been damaged,
+    /// and the files that no other snapshot needs.
     ///
     /// If the snapshot stayed, [`GarbageCollection::retain_newest`] would count it, and the next
     /// snapshot would use its files, which are recognized by digest and length.
@@ -204,7 +205,8 @@ impl GarbageCollection {
         self.log.remove_before(before, run)
     }
 
-    /// Returns the first epoch that a follower needs, at most `lag` epochs before `newest`.
+    /// Returns the first epoch that any follower needs, but at most `lag` epochs before `newest`.
+    /// If there is no follower, or `lag` is 0, returns the greatest epoch.
     fn needed_by_followers(&self, newest: Epoch, lag: i64) -> Result<Epoch> {
         let oldest = Epoch(newest.0.saturating_sub(lag));
         let mut needed = Epoch(i64::MAX);

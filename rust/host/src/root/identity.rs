@@ -1,4 +1,4 @@
-//! `meta.json`: which query and how many partitions a root belongs to.
+//! `meta.json`: which query a root belongs to, and how many partitions it has.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -108,12 +108,12 @@ impl RootIdentity {
     /// Checks that the root belongs to this query with this many partitions; returns the root's id.
     ///
     /// In epoch 0 a root without `meta.json` becomes this query's. Before that, a probe checks that
-    /// the object store supports put if absent.
+    /// the file system or the object store supports put if absent.
     ///
     /// # Errors
     /// `StateMismatch` for another query's root, another partition count, or state that is missing
-    /// in a later epoch; `FormatVersion` for another format; `UnsupportedOperation` for a store
-    /// without put if absent.
+    /// in a later epoch; `FormatVersion` for another format; `Restore` for a `meta.json` that
+    /// cannot be read; `UnsupportedOperation` for a store without put if absent.
     pub fn check(&self, query_id: &str, partitions: u32, epoch: Epoch) -> Result<String> {
         let found = match self.objects.get(names::META)? {
             Some(found) => found,

@@ -6,7 +6,7 @@
 //! operators/<name>.<version>.json      its payload columns or its stores' serdes after a change
 //!                                      (`operator_catalog/`)
 //! runs/<run, 20 digits>                the run that claimed this number (`run_claims.rs`)
-//! runs/ids/<digest of the run id>      the newest claim before that run's
+//! runs/ids/<digest of the run id>      the number after which that run's claim is searched
 //! owners/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>
 //!                                      which host serves a partition (`owners/`)
 //! readers/<operator>/<partition>/<run, 20 digits>.<generation, 20 digits>
@@ -30,17 +30,23 @@
 //! query/                               Spark's checkpoint (`spark_checkpoint.rs`)
 //! ```
 //!
-//! Each prefix has one type that reads and writes its objects. Such a type may have its own cache,
-//! and refers to the others that it needs. [`Root`] gives access to these types; it has only the
-//! methods that need several of them.
+//! Each kind of object has one type that reads and writes it; only removals, `holdfast verify` and
+//! the commands also access objects of other types. Such a type may have its own cache, and refers
+//! to the others that it needs. [`Root`] gives access to these types; it has only the methods that
+//! need several of them.
 //!
 //! The log has a folder for each epoch. So one short listing shows what all operators have staged
 //! for the epoch, however long the log is. (A listing of a flat folder of 10,000 objects takes tens
 //! of milliseconds.) An old epoch is removed with its folder. The cost is one more fsync per epoch.
 //!
-//! All calls block. Objects of the protocol are never overwritten: put if absent, then read what
-//! exists. Only files of snapshots, whose names contain their digest, and files in `ahead/`, which
-//! no restore reads, may be overwritten.
+//! All calls block. Besides the errors that they list, calls fail with `Io` if the disk or the
+//! object store fails, with `UnsupportedOperation` for an operation that the object store does not
+//! have, with `StoreClosed` if the host is ending, and with `FormatVersion` for an object of
+//! another format version.
+//!
+//! Objects of the protocol are never overwritten: put if absent, then read what exists. Only files
+//! of snapshots, whose names contain their digest, and files in `ahead/`, which no restore reads,
+//! may be overwritten.
 
 mod epoch_decisions;
 mod epoch_log;

@@ -243,7 +243,7 @@ pub fn snapshot_file(
     format!("{folder}/{digest}-{bytes}.{}.{}", term.run, term.generation)
 }
 
-/// Returns the name of the mark of a host of `run` that is going to remove all epochs before one.
+/// Returns the name of the mark of a host of `run` that removes all epochs before `before`.
 pub fn trim(before: Epoch, run: RunNumber) -> String {
     format!("{TRIMS}/{:020}.{run}", before.0)
 }

@@ -18,7 +18,7 @@ pub struct RewindMark {
     pub epoch: Epoch,
 }
 
-/// All marks, each with the run that the command claimed.
+/// All marks, each with the run that the command claimed. A drop counts as a rewind.
 pub struct Rewinds(Vec<(RunNumber, Epoch)>);
 
 impl Rewinds {
@@ -94,7 +94,7 @@ impl RewindMarks {
 
     /// Checks after a put that `run`, which put the object `name` for `epoch`, is still the newest.
     ///
-    /// If `holdfast rewind` took the epoch back meanwhile, the object is removed: the command may
+    /// If a rewind or a drop took the epoch back meanwhile, the object is removed: the command may
     /// not have listed it, and the query would find it when it computes the epoch again.
     ///
     /// # Errors

@@ -149,7 +149,7 @@ impl RunClaims {
     /// check takes one request, however many runs there were.
     ///
     /// # Errors
-    /// `Fenced` names the newest run.
+    /// `Fenced` names the newest run; `Restore` if its claim cannot be read.
     pub fn fence(&self, mine: RunNumber) -> Result<()> {
         if self.objects.exists(&names::claim(mine.next()))? {
             protocol::fence(mine, self.newest()?.as_slice())

@@ -168,7 +168,8 @@ impl SparkCheckpoint {
     /// Checks that the checkpoint belongs to this query.
     ///
     /// # Errors
-    /// `StateMismatch` for the checkpoint of another query, and if there is none.
+    /// `StateMismatch` for the checkpoint of another query, and if there is none; `Restore` if
+    /// Spark's metadata cannot be read.
     pub fn check(&self, query_id: &str, epoch: Epoch) -> Result<()> {
         match self.query_id()? {
             Some(id) if id == query_id => Ok(()),

@@ -60,8 +60,8 @@ impl Root {
     /// yet.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for another scheme, `InvalidValue` for an unknown option, `Io` if the
-    /// folder cannot be made.
+    /// `UnsupportedOperation` for another scheme, `InvalidValue` for an invalid root or an option
+    /// that the store does not have, `Io` if the folder cannot be made.
     pub fn open(root: &str, options: &StorageOptions) -> Result<Self> {
         Ok(Self::of(Objects::open(
             RootLocation::parse(root)?,
@@ -90,7 +90,8 @@ impl Root {
         self.objects.check_running()
     }
 
-    /// Opens a root that must exist, for commands: the user may have mistyped the path.
+    /// Opens a root that must exist, for commands: the user may have mistyped the path. Only a
+    /// local folder is checked.
     ///
     /// # Errors
     /// `StateMismatch` for a missing folder, and those of [`Root::open`].

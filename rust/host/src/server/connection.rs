@@ -1,4 +1,4 @@
-//! The host's end of a connection: a greeting, one session, and its result or error.
+//! The host's end of a connection: a greeting, then one session or the requests of one reader.
 
 use std::cell::Cell;
 use std::io::{self, BufReader, BufWriter, Read, Write};

@@ -1,4 +1,5 @@
-//! Where a host listens: a Unix socket for workers of its own executor, TCP for all others.
+//! Where a host listens: a Unix socket for workers of its own executor and readers on its machine,
+//! TCP for all others.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -19,7 +20,8 @@ use crate::net::socket::Stream;
 use crate::net::tls::HostKey;
 use crate::protocol::TcpEndpoint;
 
-/// Where a host listens for workers of other machines. The system chooses the port.
+/// Where a host listens for workers of other executors and readers on other machines. The system
+/// chooses the port.
 #[derive(Debug, Clone)]
 pub struct TcpPlace {
     /// The name or address of this machine as other executors know it.
@@ -30,9 +32,9 @@ pub struct TcpPlace {
 
 /// The listeners of a host.
 pub struct Listeners {
-    /// For workers of the host's executor.
+    /// For workers of the host's executor, and readers on its machine.
     pub local: UnixListener,
-    /// For workers of other executors.
+    /// For workers of other executors, and readers on other machines.
     pub tcp: Option<TlsListener>,
 }
 

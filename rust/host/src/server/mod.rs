@@ -42,7 +42,7 @@ const MAINTENANCE: Duration = Duration::from_secs(15);
 const FAREWELL: Duration = Duration::from_secs(5);
 /// How long it then waits for them after it has cancelled them.
 const CANCELLED: Duration = Duration::from_secs(2);
-/// The time after which a host that ends closes no further database.
+/// The time after which a host that ends no longer waits for a database that is in use.
 const CLOSED: Duration = Duration::from_secs(8);
 /// The time after its executor's end at which a host is killed. It must be gone within 10 s.
 const LAST_RESORT: Duration = Duration::from_secs(9);
@@ -54,7 +54,8 @@ pub struct ServerOptions {
     pub socket: PathBuf,
     /// The token that workers of its own executor must send.
     pub token: String,
-    /// Where workers of other executors connect; `None` if there are no others.
+    /// Where workers of other executors and readers on other machines connect; `None` if there are
+    /// no others.
     pub tcp: Option<TcpPlace>,
     /// The executor that the host serves; the host ends with it.
     pub executor: Option<Executor>,

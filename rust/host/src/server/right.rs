@@ -20,8 +20,9 @@ pub enum Right {
 impl Right {
     /// Returns the right of a peer that has sent this greeting.
     ///
-    /// `token` opens sessions on this machine only. A peer on another machine proves that it has a
-    /// key, so that what it sends is of no use on another connection.
+    /// `token` opens sessions over the Unix socket only. A worker of another executor proves that
+    /// it has a key, so that what it sends is of no use on another connection. A reader sends the
+    /// token of its root over any connection.
     ///
     /// # Errors
     /// `InvalidState` if the greeting gives no right; `Io` if a proof cannot be checked.

@@ -21,8 +21,8 @@ const MAX_READERS: u64 = 2_000;
 /// A host serves one reader for this many file handles of the process. A reader's connection takes
 /// up to four handles, and the databases need the rest.
 const HANDLES: u64 = 8;
-/// The most connections from other machines that have not sent a token yet. The next one closes the
-/// oldest, because a valid peer sends its token within milliseconds.
+/// The most TCP connections whose peer has sent no token or proof yet. The next one closes the
+/// oldest, because a valid peer sends its token or proof within milliseconds.
 const MAX_UNKNOWN: usize = 500;
 
 /// The open connections, with their streams, which are shut down when the host ends.
@@ -38,7 +38,7 @@ struct SessionStreams {
     /// The connections of workers. Those of readers do not delay the end of an idle host.
     workers: HashSet<u64>,
     readers: HashSet<u64>,
-    /// Connections from other machines whose peer has not sent a token yet.
+    /// TCP connections whose peer has sent no token or proof yet.
     unknown: BTreeSet<u64>,
 }
 

@@ -52,7 +52,8 @@ impl Session {
     /// The root must belong to the query, and the run must be the newest.
     ///
     /// # Errors
-    /// `InvalidValue` for an invalid request; otherwise those of the root and the protocol.
+    /// `InvalidValue` for an invalid request; those of `Host::register_call`; otherwise those of
+    /// the root and the protocol.
     pub fn open(host: &Arc<Host>, json: &[u8]) -> Result<Routed> {
         let request = Request::parse(json)?;
         host.serve(&request);

@@ -42,8 +42,8 @@ impl EncodedKeys {
     /// `InvalidType` if a serde did not encode keys as bytes.
     pub fn all(&self) -> Result<Vec<Option<&[u8]>>> {
         Ok(match self {
-            // The key of a group may have nulls. Keys of other tables have none, so a key with
-            // nulls finds no row there.
+            // Keys of groups and of deduplications may have nulls. Keys of other tables have none,
+            // so a key with nulls finds no row there.
             Self::Columns(keys, rows) => (0..*rows).map(|row| Some(keys.with_nulls(row))).collect(),
             Self::Bytes(column) => {
                 let bytes = bytes_column(column.as_ref(), "keys")?;
@@ -86,7 +86,9 @@ impl KeyForm {
     /// Encodes the leading columns of a batch as keys.
     ///
     /// # Errors
-    /// `InvalidType` names the column that has another type than the table's.
+    /// `InvalidType` names the column that has another type than the table's; `InvalidValue` if a
+    /// column is missing or has another name; `Serialization` or the serde's error if the keys
+    /// cannot be encoded.
     pub fn encode(&self, batch: &RecordBatch) -> Result<EncodedKeys> {
         let columns = self.leading(batch, self.fields.len())?;
         Ok(match &self.encoding {
@@ -128,7 +130,7 @@ impl KeyForm {
     /// values begin with the result.
     ///
     /// # Errors
-    /// As [`KeyForm::encode`].
+    /// As [`KeyForm::encode`]; `InvalidValue` also for a null in a column with a serde.
     pub fn encode_bound(&self, batch: &RecordBatch, row: usize) -> Result<Vec<u8>> {
         let count = batch.num_columns().min(self.fields.len());
         let columns = self.leading(batch, count)?;

@@ -149,7 +149,7 @@ impl StateTable {
     /// Decodes the rows of keys that [`StateTable::read_stored`] has found. `batch`: the keys.
     ///
     /// # Errors
-    /// `Serialization` if the rows were written with other columns than the table has now.
+    /// As [`StateTable::schema_of`]; `Serialization` if a row cannot be decoded with the columns.
     pub fn decode_stored(
         &self,
         call: &ReadCall,

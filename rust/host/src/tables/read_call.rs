@@ -11,7 +11,8 @@ use super::store_handle::TimeSpan;
 pub struct ReadCall {
     /// Which rows.
     pub rows: ReadRows,
-    /// The moment at which a versioned table is read, in epoch microseconds; none: now.
+    /// The moment at which a versioned table is read, in epoch microseconds; none: now. Reads of
+    /// versions ignore it.
     pub as_of: Option<i64>,
     /// The first time of versions, windows or sessions, in epoch microseconds; none: the earliest.
     pub from: Option<i64>,
@@ -19,7 +20,7 @@ pub struct ReadCall {
     pub to: Option<i64>,
     /// The columns of the result, in this order; none: all.
     pub columns: Option<Vec<String>>,
-    /// The most rows; none: all.
+    /// The most rows; none: all. A read of keys ignores it.
     pub limit: Option<u64>,
 }
 
@@ -37,12 +38,14 @@ pub enum ReadRows {
     Prefix,
     /// The rows whose keys are not below the batch's only row.
     From,
-    /// The rows whose keys are not above the batch's only row. Keys that begin with it are not
-    /// above it.
+    /// The rows whose keys are not above the batch's only row. If that row has only the first
+    /// columns of the key, all keys with these values are included.
     To,
-    /// The rows whose keys are between the batch's two rows.
+    /// The rows whose keys are between the batch's two rows, both included. Rows with only the
+    /// first columns of the key are as for `To`.
     Between,
-    /// The versions of the batch's only row, oldest first.
+    /// The versions of the key in the batch's only row, oldest first. If that row has only the
+    /// first columns of the key, the versions of all keys with these values, by key.
     VersionsOfKey,
     /// The versions of all keys, by key, oldest first.
     Versions,
@@ -52,7 +55,7 @@ impl ReadCall {
     /// Parses a call from JSON.
     ///
     /// # Errors
-    /// `InvalidValue` names the field that is wrong.
+    /// `InvalidValue` if the JSON is not a read.
     pub fn parse(json: &[u8]) -> Result<Self> {
         serde_json::from_slice(json)
             .map_err(|error| Error::new(ErrorKind::InvalidValue, format!("invalid read: {error}")))

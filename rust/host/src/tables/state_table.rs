@@ -182,8 +182,8 @@ impl StateTable {
     ///
     /// # Errors
     /// `InvalidValue` and `InvalidType` for a call or a batch that does not fit the table,
-    /// `UnsupportedOperation` for a read that the kind of store does not support; those of the
-    /// store and of `emit`.
+    /// `UnsupportedOperation` for a read that the kind of store does not support, `Serialization`
+    /// for rows that cannot be encoded or decoded; those of the store and of `emit`.
     pub fn read(
         &self,
         (db, tx): (&Database, &mut Transaction),

@@ -54,7 +54,7 @@ impl StoreHandle {
     /// Opens a table's store.
     ///
     /// # Errors
-    /// `InvalidValue` if the database has no such store.
+    /// `InvalidValue` if the database has no store of this name and kind.
     pub fn open(db: &Database, name: &str, kind: &StoreKind) -> Result<Self> {
         Ok(match kind {
             StoreKind::KeyValue => Self::KeyValue(db.key_value(name)?),

@@ -13,8 +13,8 @@ pub const BATCH_BYTES: usize = 4 << 20;
 /// The bytes of a row without its key and value.
 const ROW_BYTES: usize = size_of::<RowTimes>() + 2 * size_of::<usize>() + 1;
 
-/// How many times the bytes of a batch a read holds at once: its rows, their columns, the message
-/// that is being sent, and the next batch.
+/// A read holds at most this many times the bytes of a batch at once: the rows of a batch, their
+/// columns, the message that is being sent, and the next batch.
 const HELD: usize = 4;
 /// The bytes after which a batch is full if there is hardly any memory.
 const MIN_BATCH_BYTES: usize = 16 << 10;
@@ -32,7 +32,8 @@ pub fn batch_bytes(memory: &mut Share) -> usize {
     bytes
 }
 
-/// A batch of a store's rows, in order. A row without a value stands for a key that was not found.
+/// A batch of a store's rows, in order. A row without a value stands for a key that was not found
+/// or, among changes, for a deletion.
 pub struct StoredRows {
     most_bytes: usize,
     keys: ByteList,

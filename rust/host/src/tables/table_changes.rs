@@ -15,7 +15,7 @@ use crate::protocol::Epoch;
 /// Decodes records of the log into rows of a table's changes.
 pub struct TableChanges {
     table: Arc<StateTable>,
-    /// The table's own columns.
+    /// The table's columns, without the end of a version.
     row_schema: SchemaRef,
     schema: SchemaRef,
     /// For results of groups: a database without rows.
@@ -89,7 +89,8 @@ impl TableChanges {
         Ok(())
     }
 
-    /// Emits the changes that were added. A batch has changes of one epoch.
+    /// Emits the changes that were added. It must be called after the last records of each epoch:
+    /// a batch has changes of one epoch.
     ///
     /// # Errors
     /// As [`TableChanges::add`].

@@ -101,7 +101,7 @@ impl ValueForm {
     ///
     /// # Errors
     /// `Serialization` if the bytes are not such values; the store's, if a value is in several
-    /// stores.
+    /// stores; `InvalidState` for groups without a database.
     pub fn decode(
         &self,
         database: Option<(&Database, &mut Transaction)>,

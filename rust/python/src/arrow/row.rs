@@ -19,7 +19,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use std::sync::Arc;
 
-/// The value of a column.
+/// The name of a column and its value.
 pub type NamedValue<'py> = (PyBackedStr, Bound<'py, PyAny>);
 
 /// Makes a batch of one row. `None` if the columns are not those of `fields`, or if a value must go

@@ -14,7 +14,8 @@ use std::time::Duration;
 ///
 /// Its arguments are `--socket S --token-file F --executor-pid P --idle-seconds N`; for executors
 /// on other machines also `--name HOST` and, optionally, `--bind ADDRESS`. It returns when its
-/// executor has exited or no session was open for the idle time. Its log goes to stderr.
+/// executor has exited. It also returns if no session was open for N seconds and for three times
+/// the longest pause between the newest micro-batches of its queries. Its log goes to stderr.
 #[pyfunction]
 pub fn host_main(py: Python<'_>, argv: Vec<String>) -> PyResult<i32> {
     run(py, Process::current(), || {

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 _ROWS: Final = 25_000
 _BYTES: Final = 16 << 20
 _GROWTH: Final = 4
-"""The greatest ratio of two successive batches' rows: later results may be larger."""
+"""A batch has at most about this many times the rows of the last result.
+
+Later results may be larger.
+"""
 
 Work = Callable[["pyarrow.RecordBatch"], "pyarrow.RecordBatch"]
 
@@ -20,7 +23,7 @@ class LargeBatches:
 
     A host finds many keys at once faster than few: neighbours are in one block of a file. A large
     batch has about 25,000 rows, or 16 MiB of rows, or 16 MiB of results, which are estimated from
-    the results so far. Spark's batches are not split.
+    the last result. Spark's batches are not split.
     """
 
     def __init__(self, work: Work) -> None:

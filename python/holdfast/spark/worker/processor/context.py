@@ -20,8 +20,8 @@ class ProcessorContext:
 
     `ctx[name]` is a store, with the same methods as a store of a database. A name that is not among
     the processor's `stores` raises `KeyError`. A store's `commit` and `read_only` raise
-    `UnsupportedOperationError`. Scalar writes are buffered, mostly until the end of the batch. The
-    error of a write may therefore be raised by a later call.
+    `UnsupportedOperationError`. Scalar writes, except those of versioned stores, are buffered,
+    mostly until the end of the batch. The error of a write may therefore be raised by a later call.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ProcessorContext:
     def stream_time(self) -> int | None:
         """The greatest event time of this partition, this batch included, in epoch microseconds.
 
-        None before the first time, and if rows have no time.
+        A heartbeat may raise it further. None before the first time, and if rows have no time.
         """
         return None if self._timers is None else self._timers.stream_time
 
@@ -95,7 +95,10 @@ class ProcessorContext:
         self.commits += 1
 
     def begin_batch(self, batch: pa.RecordBatch, time: int | None) -> None:
-        """Called by the operator before it passes this batch; `time` is its greatest time."""
+        """Called by the operator before it passes this batch.
+
+        `time` is the greatest time of the batch, or of a heartbeat after the last batch.
+        """
         self._stores.begin_batch(batch)
         if self._timers is not None:
             self._timers.store.flush()

@@ -28,7 +28,8 @@ _CACHED_MESSAGES: Final = 4
 class _ByKey(RemoteStore, ABC):
     """The part that both kinds of key-value stores share.
 
-    An entry is a key's value, with its timestamp if the store has them; None if it has no value.
+    An entry is a key's value, with its timestamp in a timestamped store; None if the key has no
+    value.
     """
 
     def __init__(self, calls: "_core.HostCalls", name: str) -> None:
@@ -45,8 +46,8 @@ class _ByKey(RemoteStore, ABC):
         # Keys of the batch that are not prefetched yet. None until the first read: a processor that
         # only uses batch calls does not compute them.
         self._to_prefetch: deque[bytes] | None = None
-        # The number of keys of the next prefetch. Their entries fill about one message if they are
-        # as large as those of the last prefetch.
+        # The maximum number of keys of the next prefetch. Their entries fit into about one message
+        # if they are as large as those of the last prefetch.
         self._prefetch_keys = _FIRST_KEYS
 
     def get(self, key: bytes) -> Any:
@@ -138,7 +139,7 @@ class _ByKey(RemoteStore, ABC):
         return RemoteRows(self._scan("range", *_range(start, end, reverse)), tuples)
 
     def prefix_scan(self, prefix: bytes, end: bytes | None) -> RemoteRows:
-        """Returns the rows whose keys start with `prefix` and are below `end`."""
+        """Returns the rows whose keys begin with `prefix`; with `end`, those in [prefix, end)."""
         return RemoteRows(
             self._scan("prefix", ("start", "key", [prefix]), ("end", "bytes", [end])), tuples
         )

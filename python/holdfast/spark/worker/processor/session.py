@@ -1,4 +1,4 @@
-"""The session store: puts are buffered until the end of the batch."""
+"""The session store: single puts are buffered, at most until the end of the batch."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any

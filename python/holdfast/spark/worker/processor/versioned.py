@@ -84,8 +84,8 @@ class RemoteVersioned(RemoteStore):
     ) -> "_core.ArrowBatch":
         """Applies one put or get per row, in order.
 
-        If the processor does not catch an error, the task fails and none of its writes are
-        committed.
+        An error of the host ends the session: the task fails, even if the processor catches the
+        error, and none of its writes are committed.
         """
         rows: list[_core._Argument] = [
             ("keys", "key", keys),

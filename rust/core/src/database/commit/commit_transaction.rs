@@ -36,7 +36,8 @@ impl Database {
     /// atomically. Every later view has them.
     ///
     /// After an error, [`Database::committed_offset`] shows whether the write was done. If it was
-    /// not, nothing has changed.
+    /// not, nothing has changed. If the commit of a spilled transaction was interrupted, call
+    /// [`Database::recover`] first: it ends the commit.
     ///
     /// # Errors
     /// `InvalidState` if there was another commit since the transaction began, or if a part of a

@@ -6,8 +6,9 @@
 //! 3. The sorted files are ingested, and one write adds offsets and positions. Only then can new
 //!    views read the transaction's rows.
 //!
-//! If the commit file exists, a rollback, `recover`, a close or an open repeats step 3 from its
-//! beginning. Parts that are done already have no effect when they are repeated.
+//! If the commit file exists, a rollback, `recover`, the commit of a private transaction, a close
+//! or an open repeats step 3 from its beginning. Parts that are done already have no effect when
+//! they are repeated.
 
 use super::commit_file::{self, CommitFile, FamilyFiles};
 use crate::database::database::Database;

@@ -1,8 +1,8 @@
 //! Raises the horizons before which history may be dropped.
 //!
-//! A horizon never passes the history that a view in use needs, or that an older state needs which
-//! an open after a crash may find. A crash empties a store in memory, so only views limit its
-//! horizon.
+//! A horizon never passes the history that a view in use needs. It also never passes the history of
+//! an older state that an open may find after a crash. A crash empties a store in memory, so only
+//! views limit its horizon.
 
 use super::views::Views;
 use crate::database::database::Database;

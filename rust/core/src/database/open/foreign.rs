@@ -42,8 +42,9 @@ fn other_database(path: &Path, environment: Option<&Environment>) -> Result<Opti
     )))
 }
 
-/// Returns the error message for a directory of Kafka Streams: a task's, or that of a store in
-/// segments. `None` for another directory. The directory itself has no RocksDB database.
+/// Returns the error message for a directory of Kafka Streams: an application's, a task's, or that
+/// of a store in segments. `None` for another directory. The directory itself has no RocksDB
+/// database.
 fn kafka_streams(path: &Path) -> Option<String> {
     let store = path.file_name().and_then(|name| name.to_str());
     if let Some(store) = store.filter(|store| has_segments(path, store)) {

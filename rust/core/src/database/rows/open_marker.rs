@@ -2,10 +2,10 @@
 //!
 //! After any stop, stores with transactions are at some commit, so a database of such stores under
 //! exactly-once has no marker. A store without transactions may hold a part of a record's writes,
-//! and under at-least-once the state may be at any point. The marker records this while such a
-//! database is open. It is written outside the transaction, and a clean close removes it. If a
-//! store without transactions has writes after its committed offsets, a close under exactly-once is
-//! not clean.
+//! and under at-least-once the state may be at any point. In both cases the marker records this
+//! while the database is open. It is written outside the transaction, and a clean close removes it.
+//! If a store without transactions has writes after its committed offsets, a close under
+//! exactly-once is not clean.
 //!
 //! A store that an unclean stop left suspect stays in the marker through all opens without that
 //! store, and their closes. The next open with the store settles it: under exactly-once the open
@@ -24,7 +24,7 @@ use crate::transaction::Batch;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The guarantee and the stores of a database that is open, or was not closed.
+/// The guarantee and the suspect stores of a database that is open, or was not closed cleanly.
 #[derive(PartialEq, Eq)]
 pub(in crate::database) struct OpenMarker {
     guarantee: String,

@@ -44,7 +44,9 @@ impl Database {
     /// unchanged).
     ///
     /// After an error, [`Database::committed_offset`] shows whether the write was done. If it was
-    /// not, the stores are unchanged. If it was, `rollback` continues from the written commit.
+    /// not, the stores are unchanged. If it was, `rollback` continues from the written commit. If
+    /// the commit of a spilled transaction was interrupted, call [`Database::recover`] first: it
+    /// ends the commit.
     ///
     /// # Errors
     /// `InvalidValue` for a topic with a NUL character in it, which changes nothing; `InvalidState`

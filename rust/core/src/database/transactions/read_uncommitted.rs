@@ -70,7 +70,8 @@ impl Database {
 
     /// Makes every long call from now on publish a view.
     ///
-    /// If a caller calls this before the first long call, its reads never wait for a long call.
+    /// If a caller calls this before the first long call, its reads do not wait for a long call,
+    /// except for the last steps of that call.
     pub fn expect_uncommitted_readers(&self) {
         self.transactions.uncommitted.expect_readers();
     }

@@ -11,9 +11,9 @@ impl Database {
     /// Applies changelog records of one store and commits them with their offsets.
     ///
     /// A restore bypasses the open transaction. Its result does not depend on how the records are
-    /// cut into batches. The records must be in the order in which they were written. A record that
-    /// was older than the store's retention when it was written is skipped and not counted. The
-    /// source topic of a table may have such records.
+    /// cut into batches. The records must be in the order in which they were written. A record
+    /// older than the retention, measured from the stream time before that record, is skipped and
+    /// not counted. The source topic of a table may have such records.
     ///
     /// `position` is the input position of the last record: it is merged into the database's
     /// position. A store that has lost its data counts as restored when `position` is at or after

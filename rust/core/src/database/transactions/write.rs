@@ -14,8 +14,8 @@ impl Database {
     /// # Errors
     /// Those of `work`, of [`Database::transaction`] and of [`Database::write_through`]. If `work`
     /// panics, or fails after it has staged something, the staged part must be neither committed
-    /// nor read. From then on, all calls except `rollback` and READ_COMMITTED reads fail with
-    /// `InvalidState`.
+    /// nor read. From then on, calls on the database's own transaction except `rollback`, and
+    /// READ_UNCOMMITTED reads, fail with `InvalidState`.
     pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         let mut tx = self.transaction()?;
         let _published = tx.may_spill().then(|| self.publish_transaction(&mut tx));

@@ -54,7 +54,7 @@ impl Environment {
         }
     }
 
-    /// Also calls `sync` when Holdfast itself syncs a file or a directory of the database.
+    /// Also calls `sync` when Holdfast itself syncs the files or directories of a spilled commit.
     #[must_use]
     pub fn with_sync(mut self, sync: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         self.sync = Some(Arc::new(sync));

@@ -134,7 +134,7 @@ pub(in crate::rocks) fn family_options(
     with_extra(family, extra)
 }
 
-/// Sets the options for rows that are written once and read at most once: writes are cheap.
+/// Sets the options for spilled rows, which are deleted with their transaction: writes are cheap.
 fn set_temporary(family: &mut Options) {
     family.set_compression_type(DBCompressionType::None);
     // Files of similar size are merged when there are many. Most transactions end before that.

@@ -1,9 +1,10 @@
 //! The number of each write, and the check that no durable write is missing.
 //!
-//! Every write also writes its number, in the metadata family. The file `COMMITTED` beside the
-//! database holds the number up to which no write can be lost: with a log, the last write that
-//! returned; without one, the last that was flushed or has a commit file. The file is written after
-//! the write and never synced. After a crash its number may be too low, never too high.
+//! Every call of `RocksDb::write` also writes its number, in the metadata family. The file
+//! `COMMITTED` beside the database holds the number up to which no write can be lost: with a log,
+//! the last write that returned; without one, the last that was flushed or has a commit file. The
+//! file is written after the write and never synced. After a crash its number may be too low, never
+//! too high.
 //!
 //! If the database's files hold a lower number, they were damaged, cut short or replaced by older
 //! ones. RocksDB cannot detect it: a log that is cut looks like one that ends there, and a manifest

@@ -5,8 +5,9 @@
 //! check (`track_and_verify_wals`) does not help: it also rejects the files that a full disk
 //! leaves.
 //!
-//! Every write ends with its number (`commit_number.rs`), so a filter checks the replay: the first
-//! record must follow the state in the files, and each later record must follow the one before it.
+//! A record of `RocksDb::write` ends with its number (`commit_number.rs`), so a filter checks the
+//! replay: no number may be more than one above the greatest number before it, that of the files
+//! included. Records without a number are not checked.
 
 use super::commit_number;
 use crate::error::{Error, ErrorKind};

@@ -44,7 +44,7 @@ pub(in crate::rocks) fn check_manifest(path: &Path) -> Result<()> {
 /// is damaged.
 ///
 /// # Errors
-/// `StoreCorrupted` for a record that RocksDB would read forever. RocksDB reports all other damage.
+/// `StoreCorrupted` for a record that RocksDB would read forever. Other damage is not reported.
 pub(in crate::rocks) fn check(path: &Path, state: impl FnOnce() -> Option<u64>) -> Result<()> {
     check_manifest(path)?;
     let mut walk = LogWalk::default();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// A column of a type that can be stored.
 #[derive(Clone, Debug)]
 pub struct StoredColumn {
-    /// The name; empty outside of structs.
+    /// The name of the Arrow field; empty for the outermost column.
     pub name: String,
     /// Whether cells may be null.
     pub nullable: bool,

@@ -1,8 +1,8 @@
 //! Mixed batches of puts and reads as of a time: the inner loop of the as-of join.
 //!
-//! Stored rows do not change while a batch runs, so most reads of them are done first, sorted by
-//! key: newest rows by MultiGet, history by one cursor. Then the rows are processed in order; a
-//! read also checks the versions that the transaction has staged so far.
+//! Stored rows do not change while a part of a batch runs, so most reads of them are done first,
+//! sorted by key: newest rows by MultiGet, history by one cursor. Then the rows are processed in
+//! order; a read also checks the versions that the transaction has staged so far.
 
 use super::layout;
 use super::read::FoundVersion;

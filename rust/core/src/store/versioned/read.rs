@@ -71,8 +71,8 @@ impl VersionedStore {
 
     /// Reads the version valid at a moment, with its end.
     ///
-    /// As of a moment before `stream time - history retention`, only the newest version is found,
-    /// if it began by then.
+    /// As of a moment before [`Self::horizon`], only the newest version is found, if it began by
+    /// then.
     pub fn get_as_of<R>(
         &self,
         tx: &mut Transaction,
@@ -235,8 +235,8 @@ impl VersionedStore {
                 }
                 true
             })?;
-            // Otherwise no newer version begins at or before `from`, and the next try seeks further
-            // ahead.
+            // Without this break, no newer version begins at or before `from`, and the next try
+            // seeks further ahead.
             if walked_out || found.next.is_some() {
                 break;
             }

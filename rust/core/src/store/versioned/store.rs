@@ -90,6 +90,8 @@ impl VersionedStore {
     }
 
     /// Returns the oldest moment that can be read and written, in microseconds.
+    ///
+    /// It is `stream time - history retention`. An open with a longer retention does not lower it.
     pub fn horizon(&self, tx: &Transaction) -> i64 {
         self.first_retained(tx).max(
             tx.stores[self.inner.number]

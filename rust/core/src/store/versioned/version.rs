@@ -19,11 +19,13 @@ pub struct Version<'a> {
 pub struct PutResult {
     /// False if the version was older than the history retention; then nothing was written.
     pub accepted: bool,
-    /// The key's next greater timestamp; `None` if the new version is the newest.
+    /// The key's next greater timestamp. `None` if the new version is the newest, if it was not
+    /// accepted, and if the caller did not request the timestamp.
     pub valid_to: Option<Timestamp>,
 }
 
-/// A version to replay, or one that a transaction has staged.
+/// A version to replay, or one that a transaction has staged. For a store of another kind: a
+/// change, as `database/change.rs` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionRow<'a> {
     /// The user's key.

@@ -12,8 +12,7 @@ use crate::transaction::Transaction;
 impl VersionedStore {
     /// Puts a version (a tombstone for `None`) at a time. It replaces a version of the same time.
     ///
-    /// If `timestamp < stream time - history retention`, the put is counted as dropped and not
-    /// written.
+    /// If `timestamp` is before [`Self::horizon`], the put is counted as dropped and not written.
     ///
     /// # Errors
     /// `InvalidValue` for a key or value of more than 1 GiB.

@@ -97,8 +97,8 @@ impl WindowedRows {
         in_time
     }
 
-    /// As `admit`, for rows from a changelog. These are not counted as dropped: a row that is now
-    /// older than the retention was within it when it was written.
+    /// As `admit`, for rows from a changelog. These are not counted as dropped, since they are not
+    /// new writes.
     pub(in crate::store) fn readmit(&self, tx: &Transaction, time: i64) -> bool {
         time >= self.horizon(tx)
     }

@@ -52,8 +52,8 @@ impl Spiller {
         }
     }
 
-    /// Deletes the rows that transactions had spilled before a crash. The database must not be
-    /// open.
+    /// Deletes the rows that transactions had spilled before a crash. No transaction of the
+    /// database may be open.
     pub(crate) fn remove_orphans(directory: &Path) -> Result<()> {
         match std::fs::remove_dir_all(directory) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

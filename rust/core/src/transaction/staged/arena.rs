@@ -1,4 +1,4 @@
-//! Append-only memory for staged records: a record is never moved or copied.
+//! Append-only memory for staged records: an arena never moves its records.
 
 use crate::rocks::batch;
 

@@ -1,8 +1,8 @@
 //! Staged records of one table: a log, its hash index and its key order. Index and order are made
 //! by the first read that needs them.
 //!
-//! A key-value table is indexed by its whole key. A versioned table is indexed by the key without
-//! the 8 bytes of time at its end, and finds the newest version.
+//! The index of a versioned table leaves out the 8 bytes of time at the key's end, and finds the
+//! newest version. All other tables are indexed by the whole key.
 
 #[cfg(test)]
 mod tests;

@@ -53,7 +53,7 @@ impl TableCursor {
         }
     }
 
-    /// Runs `f` on the rows; the database cannot be closed meanwhile.
+    /// Runs `f` on the rows. If they are in files, the database cannot be closed meanwhile.
     #[inline]
     pub(crate) fn with<R>(&mut self, f: impl FnOnce(&mut CursorRows<'_>) -> R) -> Result<R> {
         match self {

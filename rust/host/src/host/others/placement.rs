@@ -41,7 +41,7 @@ impl Placement {
         self.owners.lock().get(key) == Some(host)
     }
 
-    /// Returns how many partitions of a root two hosts serve.
+    /// Returns how many partitions of a root each of two hosts serves.
     pub fn loads(&self, root: &Path, hosts: [&HostId; 2]) -> [usize; 2] {
         let owners = self.owners.lock();
         let of_root = || owners.iter().filter(move |(key, _)| key.root == root);

@@ -33,8 +33,8 @@ pub struct ProvenWriter {
 }
 
 impl Writers {
-    /// Admits the workers of a run that have the secret. Workers of earlier runs may no longer
-    /// write, unless they have it, too.
+    /// Admits the workers of a run that have the secret, unless a newer run is known. Workers of
+    /// earlier runs may no longer write, unless they have it, too.
     ///
     /// `name` is the root's name in the requests of the run.
     pub fn admit(&self, root: WritableRoot, name: &str, run: RunNumber, secret: &WriterSecret) {

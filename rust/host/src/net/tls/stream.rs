@@ -14,7 +14,7 @@ use crate::net::tls::host_key::HostKey;
 use crate::net::tls::pinned_key::{self, OTHER_KEY};
 use crate::protocol::KeyFingerprint;
 
-/// A connection to or from another machine.
+/// A TCP connection, usually to or from another machine.
 ///
 /// Only one thread at a time reads or writes, because a read holds the lock while it waits. Another
 /// thread may shut the socket down.

@@ -68,8 +68,8 @@ impl Aggregation {
         })
     }
 
-    /// Returns the order in which the rows are processed. They are sorted only if the result
-    /// depends on their order.
+    /// Returns the order in which the rows are processed. They are sorted if they have times, or if
+    /// the result depends on their order.
     fn order(&self) -> RowOrder {
         let is_ordered = self.spec.timed
             || self

@@ -85,7 +85,7 @@ pub struct Assigned {
     pub group: u32,
     /// Where the row is.
     pub place: RowPlace,
-    /// The row's time; the least time if rows have none.
+    /// The row's time; the least time if the row has none.
     pub time: i64,
 }
 

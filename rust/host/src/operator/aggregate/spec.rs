@@ -12,9 +12,9 @@ use crate::operator::spec::by_time;
 pub const GROUPS: &str = "groups";
 /// The store of single values.
 pub const ITEMS: &str = "items";
-/// The store of the stream time and of the last closed end.
+/// The store of the stream time and of what it has closed (`TimeProgress` in `windows/clock.rs`).
 pub const PROGRESS: &str = "progress";
-/// The key of the stream time and of the last closed end.
+/// The only key of that store.
 pub const STREAM_TIME: &[u8] = b"stream time";
 
 /// The settings of an aggregation.
@@ -31,8 +31,9 @@ pub struct AggregateSpec {
     /// Whether rows have a time.
     #[serde(default)]
     pub timed: bool,
-    /// How far behind the stream time a row (or a window's end) may be, in microseconds. `None`
-    /// allows any distance.
+    /// How far behind the stream time a row (or a window's end) may be, in microseconds. If it is
+    /// `None`, it follows from the retention of the windows. Without a retention, it is 0 if
+    /// windows are emitted when they close; otherwise any distance is allowed.
     #[serde(default)]
     pub grace: Option<i64>,
     /// When a group's result is emitted.

@@ -1,10 +1,11 @@
 //! The join with grace: left rows wait until the left side's stream time is `grace` past their
 //! time. So right rows that are late by less than `grace` are still matched.
 //!
-//! `T` is the greatest left time (or the heartbeat's). A left row goes out in the first epoch in
-//! which `T >= time + grace`. If this is the epoch in which it arrives, it does not wait. A left
-//! row is joined as of its own time: it and the right rows of the epoch in which it goes out are
-//! processed in the order of their times.
+//! `T` is the greatest time of a left row with a key (or the heartbeat's). A left row goes out in
+//! the first epoch in which `T >= time + grace`. If this is the epoch in which it arrives, it does
+//! not wait. A left row is joined as of its own time: it and the right rows of the epoch in which
+//! it goes out are processed in the order of their times. A left row without a key or a time never
+//! waits.
 
 use std::collections::BTreeMap;
 

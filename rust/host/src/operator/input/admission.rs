@@ -40,8 +40,7 @@ impl Admission {
     /// (`layout.rs`).
     ///
     /// # Errors
-    /// `Serialization` if Arrow cannot filter a column; `Io` if the file of far-future rows cannot
-    /// be written.
+    /// `Serialization` if Arrow cannot filter a column; those of [`FarFutureFile::push`].
     pub fn admit(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let (sides, times) = (
             batch.column(SIDE).as_boolean(),

@@ -45,7 +45,8 @@ impl FarFutureFile {
     /// Adds rows.
     ///
     /// # Errors
-    /// `Io` if the disk is full or fails.
+    /// `Io` if the disk is full or fails; `InvalidType` or `Serialization` for rows that cannot be
+    /// encoded.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<()> {
         let Self {
             schema,

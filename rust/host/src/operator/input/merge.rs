@@ -33,7 +33,7 @@ impl RunMerge {
     /// Starts with the first rows of all runs.
     ///
     /// # Errors
-    /// `Io` if the disk fails.
+    /// `Io` if the disk fails; `Serialization` if a run is damaged.
     pub fn new(layout: &InputLayout, runs: &[SortedRun]) -> Result<Self> {
         let mut cursors = Vec::with_capacity(runs.len());
         for run in runs {
@@ -60,7 +60,7 @@ impl RunMerge {
     /// Returns the next batch of the rows for which `keep` is true; none at the end.
     ///
     /// # Errors
-    /// `Io` if the disk fails.
+    /// As [`Self::new`].
     pub fn next(
         &mut self,
         layout: &InputLayout,

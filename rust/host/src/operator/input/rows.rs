@@ -33,8 +33,8 @@ pub struct Intake {
 /// The rows of one session.
 ///
 /// The rows arrive in any order, and are returned in order, in parts. If all rows fit in memory,
-/// they are one part. Otherwise each part is one batch (`batch_size.rs`), so batches are the same
-/// in both cases.
+/// they are one part. Otherwise each part is one batch (`batch_size.rs`). The process operator cuts
+/// a part by the same limits, so the user's code receives the same batches in both cases.
 pub struct InputRows {
     /// The columns and codecs.
     pub layout: Arc<InputLayout>,
@@ -163,8 +163,8 @@ impl InputRows {
     /// Takes a batch. Rows that have outgrown their memory are sorted and spilled to disk.
     ///
     /// # Errors
-    /// `InvalidState` names the rows of another partition; `Io` if the disk is full or fails;
-    /// `StoreClosed` if the host is ending.
+    /// Those of [`InputBatch::new`]; `Io` if the disk is full or fails; `StoreClosed` if the host
+    /// is ending.
     pub fn push(&mut self, batch: RecordBatch, intake: &Intake, counts: &mut Counts) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -234,7 +234,8 @@ impl InputRows {
     /// are valid until the next call.
     ///
     /// # Errors
-    /// `Io` if the disk fails; `StoreClosed` if the host is ending.
+    /// `Io` if the disk is full or fails; `Serialization` if a run is damaged; `StoreClosed` if the
+    /// host is ending.
     pub fn next_part(
         &mut self,
         order: RowOrder,

@@ -97,7 +97,7 @@ impl SortedRunReader {
     /// Returns the next batch; none at the end.
     ///
     /// # Errors
-    /// `Io` if the disk fails.
+    /// `Io` if the disk fails; `Serialization` if the run is damaged.
     pub fn next(&mut self) -> Result<Option<RecordBatch>> {
         self.reader
             .next_batch()

@@ -4,7 +4,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Action {
-    /// Remove the row from its time on, and send nothing. A row that moved replaces its result.
+    /// Remove the row from its time on, and send nothing: the row with the action `Moved`, at the
+    /// new foreign key, replaces its result.
     Drop = 0,
     /// Add the newest row of its key. The row before it had the same foreign key, or there was
     /// none.

@@ -85,8 +85,9 @@ struct ForeignTables {
 struct OrderedChanges {
     /// Left rows that now have another foreign key. Each is removed from its time on, before the
     /// other rows are applied: from that time, right rows of this epoch emit nothing for it under
-    /// the old key. Its results are emitted under the new foreign key. The stream time rises only
-    /// after the other rows, which need the history before them.
+    /// the old key. Its results are emitted under the new foreign key. These removals raise the
+    /// stream time only after the other rows are applied: until then, the history that older rows
+    /// need must not expire.
     dropped: Vec<(RowPlace, i64)>,
     /// The other rows; right rows have no action.
     others: Vec<(RowPlace, i64, Option<Action>)>,

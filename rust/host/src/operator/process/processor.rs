@@ -1,6 +1,6 @@
 //! One session of a process operator.
 //!
-//! The host sorts the rows, sends them in batches of a fixed size, and answers the calls that the
+//! The host sorts the rows, sends them in batches of limited size, and answers the calls that the
 //! code makes to its stores until the code ends.
 
 use arrow_array::RecordBatch;

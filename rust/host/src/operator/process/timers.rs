@@ -7,7 +7,8 @@ const TIMERS: &str = "holdfast.timers";
 /// The key of the stream time.
 const STREAM_TIME: &[u8] = b"";
 
-/// Returns the stream time as the worker has stored it; none if the processor's rows have no time.
+/// Returns the stream time as the worker has stored it; none if the processor's rows have no time,
+/// or if the worker has not stored one yet.
 ///
 /// The stream times of the other stores are not used: the processor's code may write any times to
 /// them.

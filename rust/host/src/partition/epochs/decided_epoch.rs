@@ -17,7 +17,7 @@ pub struct DecidedEpoch {
     epoch: Epoch,
     /// None if the decision does not name the operator.
     decided: Option<PartitionDecision>,
-    /// None if no operator ran in the epoch.
+    /// None if the decision does not name the operator, or if no operator ran in the epoch.
     head: Option<Head>,
 }
 
@@ -87,7 +87,8 @@ impl DecidedEpoch {
     ///
     /// # Errors
     /// `Restore` if the database has another state than the epoch began with, or if the log cannot
-    /// be read.
+    /// be read; the error of [`not_evaluated`] if an earlier decision names the operator and this
+    /// one does not.
     pub fn apply(self, root: &Root, db: &Database, query_id: &str) -> Result<AppliedEpoch> {
         let Self {
             operator,

@@ -40,7 +40,8 @@ pub struct StagedSource<'a> {
 pub struct StagedEpochs {
     /// The object that was read last.
     newest: Mutex<Option<Arc<StagedEpoch>>>,
-    /// Whether a thread waits until no reader uses the changes. Unset while `newest` is locked.
+    /// Whether a thread waits until no reader uses the changes. The thread sets this to false while
+    /// it holds the lock of `newest`.
     watched: AtomicBool,
 }
 
@@ -75,9 +76,9 @@ struct StagedChanges {
 }
 
 impl StagedEpochs {
-    /// Adds the changes of the next epoch that the newest run has staged to a reader's view.
-    /// Returns the view, and a value that holds the memory of the changes until the reader drops
-    /// it.
+    /// Adds to a reader's view the changes of the next epoch, from the newest run that has staged
+    /// it. Returns the view, and a value that holds the memory of the changes until the reader
+    /// drops it.
     ///
     /// `transaction`: a view of `db` at the final epoch. It is returned unchanged if the next epoch
     /// has no object, or one that was computed from another state.

@@ -42,7 +42,7 @@ impl LocalDirectory {
     ///
     /// # Errors
     /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are locked;
-    /// those of `missing`.
+    /// those of `missing` and of [`Database::open`].
     pub fn open(
         home: &Path,
         request: &ViewRequest<'_>,
@@ -127,7 +127,7 @@ impl LocalDirectory {
     /// Replaces the database, which must be closed, by the one in the directory `from`; opens it.
     ///
     /// # Errors
-    /// As [`LocalDirectory::clear`].
+    /// As [`LocalDirectory::clear`], and those of [`Database::open`].
     pub fn adopt(&mut self, from: &Path, request: &ViewRequest<'_>) -> Result<Arc<Database>> {
         self.clear()?;
         fs::rename(from, &self.path).map_err(|error| refused(&self.path, &error))?;
@@ -137,7 +137,7 @@ impl LocalDirectory {
     /// Replaces the database, which must be closed, by an empty one; opens it.
     ///
     /// # Errors
-    /// As [`LocalDirectory::clear`].
+    /// As [`LocalDirectory::clear`], and those of [`Database::open`].
     pub fn remake(&mut self, request: &ViewRequest<'_>) -> Result<Arc<Database>> {
         self.clear()?;
         self.open_again(request)

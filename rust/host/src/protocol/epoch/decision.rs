@@ -65,11 +65,11 @@ pub fn decide<E>(
 
 /// Returns the highest whole run, by the names of the objects alone.
 ///
-/// A run is whole if each operator with objects of that run has all `partitions`, and it has every
-/// operator of a whole run below it. Without the second condition, a run that was killed between
-/// the stages of two operators would count as whole. It would hide the complete run below it, whose
-/// output may have reached the sink. The next run would then not have to reproduce the complete run
-/// (`tests/protocol_model/`, `ForgetsOperators`).
+/// A run is whole if each operator with objects of that run has all `partitions`, and if the run
+/// has every operator of each whole run below it. Without the second condition, a run that was
+/// killed between the stages of two operators would count as whole. It would hide the complete run
+/// below it, whose output may have reached the sink. The next run would then not have to reproduce
+/// the complete run (`tests/protocol_model/`, `ForgetsOperators`).
 #[must_use]
 pub fn highest_whole(objects: &[ObjectId], partitions: u32) -> Decision {
     let mut runs: BTreeMap<RunNumber, PartitionsByOperator<'_>> = BTreeMap::new();

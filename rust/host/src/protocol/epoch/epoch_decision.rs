@@ -17,7 +17,7 @@ use crate::protocol::operator::OperatorName;
 pub struct EpochDecision {
     /// The epoch.
     pub epoch: Epoch,
-    /// The run of the newest rewind that covers the epoch; 0 if there is none.
+    /// The run of the newest rewind or drop that covers the epoch; 0 if there is none.
     pub rewind: RunNumber,
     /// The run whose objects are the epoch's result. None if no operator was evaluated: the epoch
     /// is *skipped*.
@@ -25,7 +25,7 @@ pub struct EpochDecision {
     /// The digest of Spark's offsets of the epoch.
     pub offsets: Digest,
     /// Since when no source but the heartbeats has moved, in epoch microseconds; none if one has,
-    /// or if the query has no heartbeats.
+    /// if the query has no heartbeats, or if the epoch was skipped.
     pub sources_idle_since: Option<i64>,
     /// The result of each operator, by partition.
     pub operators: BTreeMap<OperatorName, Vec<PartitionDecision>>,
@@ -44,7 +44,8 @@ pub struct PartitionDecision {
     /// Each store's stream time after the epoch, in microseconds.
     pub stream_times: BTreeMap<String, i64>,
     /// Since when the partition has had no rows that advance its stream time, in epoch
-    /// microseconds; none if it had some, or if the query has no heartbeats.
+    /// microseconds; none if it had some, if the query has no heartbeats, or if the epoch was
+    /// skipped.
     pub idle_since: Option<i64>,
     /// The epoch's rows.
     pub counts: Counts,

@@ -8,9 +8,9 @@ use crate::protocol::digest::Digest;
 /// The heartbeats of a query, as the offsets of an epoch describe them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeats {
-    /// The longest `idle_after` of a heartbeat.
+    /// The longest `idle_after` of a heartbeat, in microseconds.
     pub idle_after: i64,
-    /// When the run that planned the epoch began.
+    /// When the run that planned the epoch began, in epoch microseconds.
     pub started: i64,
 }
 
@@ -27,8 +27,8 @@ struct HeartbeatLine {
 }
 
 impl Heartbeats {
-    /// Reads the heartbeats of an epoch's file of the offset log; none if the query has none, or
-    /// none has begun yet.
+    /// Reads the heartbeats of an epoch's file of the offset log; none if the query has no
+    /// heartbeat, or if no heartbeat has begun yet.
     #[must_use]
     pub fn of_offsets(offsets: &[u8]) -> Option<Self> {
         source_lines(offsets)

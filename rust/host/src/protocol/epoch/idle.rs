@@ -29,22 +29,26 @@ pub struct IdleTimes {
 pub struct PartitionTimes {
     /// The stream time; none if it has had no row with a time.
     pub stream_time: Option<i64>,
-    /// Since when it is idle; none if it had rows in the epoch.
+    /// Since when it is idle; none if it had rows in the epoch, or if the epoch was skipped.
     pub idle_since: Option<i64>,
 }
 
 /// The times of a micro-batch and of the one before it.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchTimes {
-    /// None if there is none, or if it is not known.
+    /// The time of the micro-batch before; none if there is no such micro-batch, or if its time is
+    /// not known.
     pub previous: Option<i64>,
-    /// The micro-batch's own.
+    /// The micro-batch's own time.
     pub now: i64,
 }
 
 impl PartitionTimes {
-    /// Returns the times of a partition of the epoch before, as those of an epoch without rows: the
-    /// part of the time between the two epochs that does not count is left out for each partition.
+    /// Returns the times that a partition would have after this epoch if it had no rows in it.
+    /// `self`: its times after the epoch before.
+    ///
+    /// A part of the time between the two epochs does not count as idle ([`idle_since`]). This
+    /// leaves it out for each partition, so their times can be compared.
     #[must_use]
     pub fn without_rows(self, batch: BatchTimes, heartbeats: Heartbeats) -> Self {
         let since = |since| idle_since(Some(since), false, batch, heartbeats);

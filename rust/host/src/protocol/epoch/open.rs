@@ -22,8 +22,8 @@ pub struct OpenFacts {
     /// The last epoch in the local database, if any, or a later one that the root proves to be
     /// committed.
     pub applied: Option<Epoch>,
-    /// The database's chain is that of the object that decided `applied`. True if the chains were
-    /// not compared.
+    /// The database's chain is that of the decided result of `applied`. True if the chains were not
+    /// compared.
     pub applied_decided: bool,
     /// Spark's commit log holds the epoch before; true for epoch 0.
     pub previous_committed: bool,
@@ -52,7 +52,7 @@ pub struct PlannedBatch {
 pub enum OpenStep {
     /// The state is at the epoch before.
     Ready,
-    /// Apply the deciding objects of these epochs, both included; then the state is ready.
+    /// Apply the decided results of these epochs, both included; then the state is ready.
     Apply {
         /// The first epoch to apply.
         from: Epoch,
@@ -60,7 +60,7 @@ pub enum OpenStep {
         to: Epoch,
     },
     /// Discard the local database, then start again with nothing applied. The discard is logged
-    /// with this reason, and counted.
+    /// with this reason.
     Rebuild {
         /// The reason, for the log.
         reason: String,

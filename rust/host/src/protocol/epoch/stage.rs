@@ -10,7 +10,7 @@ use crate::protocol::digest::Digest;
 pub struct HeadSummary {
     /// The chain before the epoch, which identifies the state that the session started from.
     pub base: Digest,
-    /// The digest of the epoch's records, stream times, idle times and output.
+    /// The digest of the epoch's records, stream times, idle times, output and far-future rows.
     pub digest: Digest,
     /// The digest of the input, independent of its order.
     pub input: Digest,
@@ -34,16 +34,17 @@ pub enum StageStep {
     Mismatch {
         /// Whether both started from the same state.
         base_same: bool,
-        /// Whether both had the same input. If so, the operator is not repeatable; otherwise the
-        /// input is not.
+        /// Whether both had the same input. If the state was the same, this shows the cause: with
+        /// the same input, the operator is not repeatable; otherwise the input is not.
         input_same: bool,
     },
 }
 
 /// Compares a session's object with the first one of its run.
 ///
-/// The first session of a run to stage wins. A later session adopts the first one's object; under
-/// exactly-once only if it is equal.
+/// The first session of a run to stage wins. A later session adopts the first one's object if both
+/// read the same offsets and started from the same state; under exactly-once only if the results
+/// are equal, too.
 #[must_use]
 pub fn stage_step(
     existing: Option<&HeadSummary>,
@@ -75,8 +76,8 @@ pub fn reproduces(older: &HeadSummary, mine: &HeadSummary) -> bool {
 pub enum ReplayStep {
     /// Its own object.
     Own,
-    /// A copy of the earlier object. The epoch's result is the same if this run decides or the
-    /// earlier one.
+    /// A copy of the earlier object. So the epoch's result does not depend on which of the two runs
+    /// decides.
     Copy,
     /// Nothing: Spark's offsets of the epoch are not those of the earlier evaluation.
     OffsetsChanged,
@@ -88,8 +89,9 @@ pub enum ReplayStep {
 ///
 /// Under exactly-once the older run must be reproduced from the same offsets. Its records may
 /// already be in a host's state, because its driver may have committed the epoch meanwhile.
-/// At-least-once copies the older object if it started from the same state and the same offsets.
-/// With other offsets the older evaluation is of other rows, so the session's own object counts.
+/// At-least-once copies the older object if its session started from the same state and the same
+/// offsets. Otherwise the session's own object counts: with other offsets, for example, the older
+/// evaluation is of other rows.
 #[must_use]
 pub fn replay_step(
     older: &HeadSummary,

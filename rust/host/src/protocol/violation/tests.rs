@@ -1,4 +1,4 @@
-//! Each message names the affected object or epoch, and what to do.
+//! Each message names what is affected, and what to do.
 
 use super::super::claim::Claim;
 use super::*;

@@ -42,7 +42,8 @@ impl ChangeStream {
     ///
     /// # Errors
     /// `ChangesLost` if an epoch is removed meanwhile, `Restore` for an object that is damaged or
-    /// missing, or for an epoch that is taken back meanwhile; those of `changes` and `emit`.
+    /// missing, or for an epoch that is taken back meanwhile; the error of
+    /// [`not_evaluated`] if an epoch lacks the operator; those of `changes` and `emit`.
     pub fn read(
         mut self,
         (first, last): (Epoch, Epoch),

@@ -63,10 +63,11 @@ impl StateReader {
     /// then as in the log. `partition` limits them to one partition.
     ///
     /// # Errors
-    /// `ChangesLost` if the log no longer holds an epoch of the span; it names the oldest one that
-    /// it holds. `NotUpToBound` if the last epoch is not final. `UnsupportedOperation` for a table
-    /// whose rows cannot be made from the log alone. The stream ends with `Restore` if an object is
-    /// damaged or missing, or if a rewind takes epochs back meanwhile.
+    /// `ChangesLost` if the log no longer holds an epoch of the span; the error names the oldest
+    /// epoch that the log holds. `NotUpToBound` if the last epoch is not final.
+    /// `UnsupportedOperation` for a table whose rows cannot be made from the log alone. The stream
+    /// ends with `Restore` if an object is damaged or missing, or if a rewind takes epochs back
+    /// meanwhile, and with `ChangesLost` if an epoch is removed meanwhile.
     pub fn changes(
         self: &Arc<Self>,
         (operator, store): (&str, &str),

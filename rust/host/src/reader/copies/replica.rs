@@ -196,7 +196,8 @@ impl Drop for Replica {
     }
 }
 
-/// Makes a database from the newest usable snapshot that is not after an epoch, or an empty one.
+/// Makes a database from the newest usable snapshot that is not after an epoch. Without such a
+/// snapshot, the database is empty.
 fn restore(
     source: &ReplicaSource,
     directory: &Path,

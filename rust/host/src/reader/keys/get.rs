@@ -37,7 +37,8 @@ impl StateReader {
     /// `StateMismatch` or `InvalidValue` for an operator, a table or a column that does not exist;
     /// `InvalidType` for keys of other types than the table's; `UnsupportedOperation` if several
     /// partitions have a row of one key, which only a processor can cause; `NotUpToBound` if the
-    /// epoch is not final in time; `Restore` if the root does not hold the epoch's state.
+    /// epoch is not final in time; `Restore` if the root does not hold the epoch's state;
+    /// `InvalidState` if hosts end during each of several attempts.
     pub fn get(
         &self,
         (operator, store): (&str, &str),

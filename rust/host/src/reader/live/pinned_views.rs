@@ -61,7 +61,8 @@ struct RowsJob {
 pub type BatchOf<'a> = dyn Fn(usize) -> Result<RecordBatch> + Sync + 'a;
 
 impl LiveHosts {
-    /// Pins views of partitions, all of one epoch; none if a host cannot answer.
+    /// Pins views of partitions, all of one epoch; none if a host cannot answer, or if the epochs
+    /// still differ after [`PINS`] attempts.
     ///
     /// Hosts are asked at the same time, each on up to `lanes` connections, which share its
     /// partitions.

@@ -33,7 +33,7 @@ pub enum ConditionName {
     Opening,
     /// Its database is not open: hosts do not answer for it until its next session.
     Closed,
-    /// Its database was damaged or deleted since the host's start, and rebuilt.
+    /// Its database was damaged or deleted since its host began to serve it, and rebuilt.
     Rebuilt,
     /// No host answers for it.
     Unserved,

@@ -37,7 +37,7 @@ impl StateReader {
     /// Reports what each partition does, and what is wrong with it.
     ///
     /// # Errors
-    /// As [`StateReader::tables`].
+    /// As [`StateReader::epoch`].
     pub fn report(&self) -> Result<StateReport> {
         let epoch = self.epoch()?;
         let operators = self.root.operators.names()?;

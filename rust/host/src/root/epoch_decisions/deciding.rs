@@ -111,7 +111,8 @@ impl EpochDecisions {
     ///
     /// # Errors
     /// `StateMismatch` if an operator ran. Spark then read the output of its tasks only in part, or
-    /// not at all, and the state would lack the epoch's rows.
+    /// not at all, and the state would lack the epoch's rows. `Restore` if the log has files of a
+    /// later epoch: then the objects of this one were lost.
     fn skip(
         &self,
         asking: DecisionAsker<'_>,

@@ -15,8 +15,8 @@ impl EpochDecisions {
     /// A task stages when its input has ended and its output was read to the end.
     ///
     /// # Errors
-    /// `StateMismatch` names the first operator of which a partition is missing, `Io` if the disk
-    /// fails.
+    /// `StateMismatch` names the first operator of which a partition is missing, `Restore` for an
+    /// object that is damaged, `Io` if the disk fails.
     pub fn check_evaluated(
         &self,
         epoch: Epoch,

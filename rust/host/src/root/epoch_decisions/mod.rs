@@ -23,7 +23,7 @@ use crate::protocol::{
     Digest, Epoch, EpochDecision, OffsetsDifference, OperatorName, RunNumber, Violation,
 };
 
-/// How many decisions a host holds in memory.
+/// How many decisions of a root a host holds in memory.
 const CACHED: usize = 64;
 
 /// The decisions of a root.
@@ -94,8 +94,9 @@ impl EpochDecisions {
     /// Returns the decision of an epoch that Spark has committed, for a session of `run`.
     ///
     /// # Errors
-    /// `StateMismatch` if only a part of the plan was evaluated, `Restore` for an object that is
-    /// damaged or lost, `Io` if the disk fails.
+    /// `StateMismatch` if only a part of the plan was evaluated, or if Spark's offsets have changed
+    /// since; `Restore` for an object that is damaged or lost; `Fenced` if a rewind took the epoch
+    /// back after the run began; `Io` if the disk fails.
     pub fn of(&self, run: RunNumber, epoch: Epoch, partitions: u32) -> Result<Arc<EpochDecision>> {
         self.cached_or(run, epoch, partitions, None)
     }
@@ -104,8 +105,9 @@ impl EpochDecisions {
     /// offsets of that epoch are still those that it was computed from.
     ///
     /// # Errors
-    /// As [`EpochDecisions::of`]; `StateMismatch` if the offsets have changed. If the epoch has no
-    /// objects: `Restore` if it was staged, `StateMismatch` if an operator ran in it.
+    /// As [`EpochDecisions::of`]; `StateMismatch` also if the file of the offsets is missing. If
+    /// the epoch has no objects: `Restore` if it was staged, `StateMismatch` if an operator ran in
+    /// it.
     pub fn before_session(
         &self,
         run: RunNumber,

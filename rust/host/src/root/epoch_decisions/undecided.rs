@@ -15,7 +15,8 @@ impl EpochDecisions {
     /// incomplete or are missing: then the next session decides.
     ///
     /// # Errors
-    /// `Restore` for an object that is damaged, `Io` if the disk fails.
+    /// `Restore` for an object that is damaged, `StateMismatch` if the objects name different
+    /// offsets, `Io` if the disk fails.
     pub fn seen(&self, epoch: Epoch, partitions: u32) -> Result<Option<EpochDecision>> {
         let rewinds = self.log.marks().read()?;
         let rewind = rewinds.newest_of(epoch);

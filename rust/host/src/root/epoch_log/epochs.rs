@@ -161,7 +161,8 @@ impl EpochLog {
         }
     }
 
-    /// Returns whether an epoch, or a later one, was in the log when a run began.
+    /// Returns whether an epoch, or a later one, was in the log when this process first listed the
+    /// log in a run.
     ///
     /// If not, no older run has a valid object of the epoch: an older run that stages it later is
     /// fenced.

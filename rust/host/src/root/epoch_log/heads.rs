@@ -136,7 +136,7 @@ impl EpochLog {
     /// Reads the records of a chunk that a head names.
     ///
     /// # Errors
-    /// `Restore` if it is missing, damaged, or belongs to another head.
+    /// `Restore` if it is missing, damaged, or of another operator, partition or epoch.
     pub fn chunk(&self, head: &HeadHeader, name: &str) -> Result<Records> {
         let place = self.place(name);
         let lost = |what: &str| {

@@ -36,7 +36,7 @@ pub enum EpochStatus {
 /// The rows and stream times of an operator in an epoch, over all partitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OperatorProgress {
-    /// How many partitions have staged.
+    /// How many partitions have staged; of a skipped epoch, how many have a state.
     pub partitions: u32,
     /// The rows.
     #[serde(flatten)]

@@ -16,8 +16,8 @@ pub enum StageOutcome {
     Written,
     /// An earlier session wrote it, with the same content.
     Adopted,
-    /// An earlier session wrote it, with other content of this digest. Under at-least-once the
-    /// earlier content is used.
+    /// The object has the content of an earlier session, with this digest, which differs from this
+    /// session's. Only under at-least-once.
     Differing(Digest),
 }
 
@@ -25,8 +25,8 @@ pub enum StageOutcome {
 type Copied = Option<(HeadHeader, Vec<u8>)>;
 
 impl Root {
-    /// Stages a session's object, whose chunks are already put. Once this returns, the task may be
-    /// acknowledged.
+    /// Stages a session's object, whose chunks are already put. Once this returns and the
+    /// far-future rows are published, the task may be acknowledged.
     ///
     /// The run must have claimed its number. The protocol requires this order: compare with the
     /// epoch's decision or with an older whole run, read Spark's commit log, put or adopt, then
@@ -38,6 +38,7 @@ impl Root {
     /// - `InvalidState` if another session of the run has other results, or if Spark has committed
     ///   the epoch without this object.
     /// - `Fenced` if a newer run has claimed.
+    /// - `Restore` for an object that is damaged or lost.
     ///
     /// Under at-least-once, other results are an error only if the session started from another
     /// state.
@@ -111,8 +112,9 @@ impl Root {
 
     /// Checks that Spark has not committed the epoch without this object.
     ///
-    /// Called before the put and after it. The call before the put decides the epoch without the
-    /// object, so an object that is not the decided one is never put.
+    /// Called before the put and after it. If Spark has already committed the epoch, the call
+    /// before the put decides the epoch without the object, so an object with another result is not
+    /// put.
     fn check_not_ended(&self, header: &HeadHeader, staged: Digest, partitions: u32) -> Result<()> {
         if !self.spark.is_committed(header.epoch)? {
             return Ok(());

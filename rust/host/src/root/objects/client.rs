@@ -20,11 +20,11 @@ use super::location::{BucketAddress, Service};
 const RETRIES: usize = 6;
 /// The longest pause between two retries.
 const PAUSE: Duration = Duration::from_secs(5);
-/// No retry starts later than this after the first request.
+/// If a request fails later than this after its first attempt, it is not retried.
 ///
-/// A request that stalls ends after its own `timeout` (30 s unless the options say otherwise), so
-/// no call takes longer than both together. Then the task fails and is retried, perhaps on another
-/// machine.
+/// An attempt that stalls ends after its own `timeout` (30 s unless the options say otherwise), so
+/// no request takes longer than both together and one pause. Then the task fails and is retried,
+/// perhaps on another machine.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A value is a secret if the name of its option contains one of these words and does not end with
@@ -34,7 +34,7 @@ const SECRET: [&str; 6] = ["key", "secret", "token", "password", "sas", "credent
 /// Options of an object store, by the names of the `object_store` crate (`region`, `endpoint`,
 /// `access_key_id`, …).
 ///
-/// They may hold secrets, so they are never printed and never written.
+/// They may hold secrets, so their values are never printed and never written.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StorageOptions(pub BTreeMap<String, String>);

@@ -42,7 +42,8 @@ impl RootLocation {
     /// `gs://…` or `az://…`.
     ///
     /// # Errors
-    /// `InvalidValue` for anything else, `UnsupportedOperation` for another scheme.
+    /// `InvalidValue` for an empty root, or for an invalid bucket or prefix; `UnsupportedOperation`
+    /// for another scheme.
     pub fn parse(root: &str) -> Result<Self> {
         if root.trim().is_empty() {
             return Err(wrong(

@@ -78,7 +78,8 @@ impl Objects {
 
     /// As [`Objects::put_absent`], for an object that only this user may read.
     ///
-    /// On a local disk the object's top folder becomes private, too, with all objects in it.
+    /// On a local disk the object's top folder becomes private, too, with all objects in it. In an
+    /// object store the object is as readable as all others.
     ///
     /// # Errors
     /// As [`Objects::put_absent`].

@@ -303,8 +303,8 @@ impl Objects {
         found.map_err(|error| self.refused("list", folder, &error))
     }
 
-    /// Returns the error for a broken rule of the protocol; its message names this root and this
-    /// machine.
+    /// Returns the error for a broken rule of the protocol; its message names this root and, if
+    /// offsets are missing, this machine.
     pub fn violation(&self, violation: impl Into<Violation>) -> Error {
         violation.into().at(&self.path, &machine_name())
     }

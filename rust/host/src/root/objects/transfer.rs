@@ -14,7 +14,7 @@ use super::storage::Objects;
 
 /// Bytes of one part of an upload; object stores require at least 5 MiB.
 const PART: u64 = 8 << 20;
-/// Parts that are uploaded at the same time, while the next one is read.
+/// At most this many parts of a file are uploaded at the same time.
 const PARTS: usize = 3;
 
 /// Bytes that one read of a file on a local disk gets.

@@ -55,8 +55,9 @@ impl OperatorCatalog {
     /// because only a newer run can change the operator.
     ///
     /// # Errors
-    /// `StateMismatch` names the first column or setting that differs, `Restore` an object that
-    /// cannot be read.
+    /// `StateMismatch` names the first column or setting that differs, or the operator's object if
+    /// it was lost; `InvalidValue` a column that the root cannot store, `Restore` an object that
+    /// cannot be read. `Fenced` if a newer run has claimed.
     pub fn register(
         &self,
         name: &OperatorName,
@@ -250,7 +251,7 @@ impl OperatorCatalog {
         }
     }
 
-    /// Returns whether an operator took part in any epoch from `first` to `epoch`, which is being
+    /// Returns whether an operator took part in any epoch from `first` on; `epoch` is being
     /// computed.
     ///
     /// False only if the log proves it; true if the log was trimmed or lost. Epochs that a rewind

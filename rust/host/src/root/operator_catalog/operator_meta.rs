@@ -11,8 +11,8 @@ use crate::codec::column::Column;
 use crate::protocol::{Epoch, IsolationLevel};
 
 /// The parts of an operator that may change between two starts: the payload columns of its stored
-/// rows, the serdes of a processor's stores, and settings of stores and readers. The query uses the
-/// newest version.
+/// rows, the serdes of a processor's stores, and settings of stores and readers. The newest version
+/// describes the newest start of the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadSchema {
     /// Columns of the left side, or of the only one.

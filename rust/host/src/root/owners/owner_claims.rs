@@ -13,7 +13,7 @@ use crate::root::names;
 use crate::root::objects::{Objects, PutOutcome};
 use crate::root::run_claims::RunClaims;
 
-/// The number of newest claims of a run that are retained.
+/// The number of earlier claims of a run that are retained when a host claims the partition.
 ///
 /// A host that stalls while the partition moves more often than this does not detect the moves.
 /// More claims would make each listing slower for all other hosts.
@@ -68,8 +68,8 @@ impl OwnerClaims {
     /// host relieves the owner.
     ///
     /// # Errors
-    /// `Fenced` if a newer run owns it, `Restore` for a claim that cannot be read, `Io` if
-    /// the disk fails.
+    /// `Fenced` if a newer run owns it, `Restore` for a claim that cannot be read or is missing,
+    /// `Io` if the disk fails.
     pub fn acquire(&self, request: &OwnershipRequest<'_>) -> Result<Ownership> {
         let OwnershipRequest {
             operator,

@@ -11,8 +11,8 @@ impl Root {
     /// Removes what was staged for an epoch that Spark has not committed, and the operators that
     /// began with it, so that other code can compute the epoch.
     ///
-    /// The command puts a mark, as a rewind does. Spark has not begun any later epoch, so the mark
-    /// covers only the dropped epoch.
+    /// The command puts a mark, as a rewind does. The mark also covers later epochs, but Spark has
+    /// not begun any of them.
     ///
     /// None if there is nothing to remove: then no run is claimed, and a running query continues.
     ///

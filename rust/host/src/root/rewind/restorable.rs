@@ -9,7 +9,8 @@ use crate::root::state_root::Root;
 
 /// Where the restore of an operator begins.
 struct RestoreStart {
-    /// The oldest epoch of its partitions' snapshots, or its first epoch.
+    /// The oldest epoch at which the restore of a partition begins: the epoch of its newest
+    /// snapshot, or the operator's first epoch.
     epoch: Epoch,
     /// A snapshot of a later epoch that is not used, because a host removes it.
     marked: Option<SnapshotId>,
@@ -19,7 +20,7 @@ impl Root {
     /// Checks that the state after `epoch` can be restored from snapshots and log.
     ///
     /// Objects that a host has marked for removal do not count: the host may have stalled, and may
-    /// remove them later.
+    /// remove them later. Epochs that have no decision yet are decided.
     pub(super) fn check_restorable(&self, epoch: Epoch, partitions: u32) -> Result<()> {
         let cannot = |why: String| {
             let text = format!(

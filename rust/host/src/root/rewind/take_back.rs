@@ -14,7 +14,7 @@ impl Root {
     /// Takes the state and Spark's checkpoint back to where `epoch` is computed next.
     ///
     /// Spark's offsets of that epoch stay, so it has the same rows as before. Before anything is
-    /// changed, the command checks that the state before `epoch` can be restored from snapshots and
+    /// removed, the command checks that the state before `epoch` can be restored from snapshots and
     /// log.
     ///
     /// # Errors

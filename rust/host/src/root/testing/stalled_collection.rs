@@ -59,8 +59,8 @@ fn put(root: &Root, partition: PartitionId, epoch: i64, run: RunNumber) {
         .expect("puts");
 }
 
-/// Restores the state after `epoch` as a host with an empty disk does: the epoch of the newest
-/// snapshot that is whole, and the log after it.
+/// Restores the state after `epoch` as a host with an empty disk does: from the newest snapshot
+/// that is whole, and the log after it.
 fn restore(root: &Root, epoch: i64) -> Result<()> {
     for partition in partitions() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! Verifies the small objects: `meta.json`, runs, owners, operators, rewinds, Spark's query id.
+//! Verifies the small objects: `meta.json`, runs, owners, addresses for readers, operators,
+//! rewinds, Spark's query id.
 
 use std::collections::BTreeSet;
 
@@ -122,7 +123,8 @@ impl VerificationWalk<'_> {
         Ok(())
     }
 
-    /// Returns the rewinds, or none if a mark is damaged: then the log cannot be verified.
+    /// Returns the rewinds, or none if a mark is damaged: then neither the log nor the snapshots
+    /// can be verified.
     pub(super) fn rewinds(&mut self) -> Result<Option<Rewinds>> {
         let mut is_whole = true;
         for name in self.files(names::REWINDS)? {

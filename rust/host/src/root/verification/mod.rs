@@ -1,11 +1,16 @@
-//! `holdfast verify`: reads all objects of a root and finds those that are damaged.
+//! `holdfast verify`: reads the objects of a root that are in force and finds those that are
+//! damaged.
+//!
+//! It does not read `followers/`, `removed/`, chunks that no head names, or Spark's files other
+//! than the metadata and the offsets.
 //!
 //! The query may run. Hosts remove old epochs and snapshots meanwhile, each after its mark. So a
 //! missing object is checked once more. It is not damage if it is marked, or if no object names it
 //! any more.
 //!
 //! Log objects and files of snapshots have digests, so any change of them is found. JSON objects
-//! have no digests: they are parsed and compared with the objects that refer to them.
+//! and files of far-future rows have no digests: they are parsed, and most of them are compared
+//! with the objects that refer to them.
 
 mod claims;
 mod epochs;
@@ -22,7 +27,7 @@ pub use report::{Damage, VerificationProgress, VerificationReport};
 use walk::VerificationWalk;
 
 impl Root {
-    /// Reads all objects of the root and checks digests and chains. Changes nothing.
+    /// Reads all objects in force and checks digests and chains. Changes nothing.
     ///
     /// `progress` is called after each object and each step; its error ends the verification.
     ///

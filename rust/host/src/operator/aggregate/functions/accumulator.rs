@@ -68,7 +68,7 @@ pub trait Accumulator: Send {
     /// Adds to the digest what a result depends on besides the groups' states.
     ///
     /// # Errors
-    /// As [`Self::update`].
+    /// As [`Self::update`]; `Serialization` for a result that is too large or cannot be assembled.
     fn result(
         &mut self,
         unions: &[&[usize]],

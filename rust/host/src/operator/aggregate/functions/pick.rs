@@ -28,7 +28,8 @@ pub enum PickFunction {
     /// without one is ignored, as in `min_by`.
     First,
     /// The value at the greatest time; it may be null. If several rows have that time, it is the
-    /// greatest of their values. Without times, it is the last row's value.
+    /// greatest of their values. Without times, it is the last row's value. If the input has times,
+    /// a row without one is ignored.
     Last,
 }
 

@@ -47,7 +47,8 @@ pub fn result_type(function: AggregateFunction, argument: Option<&DataType>) -> 
 /// Returns the accumulator of the result's column `number`.
 ///
 /// # Errors
-/// `InvalidType` for a column that the function does not accept.
+/// `InvalidType` for a column that the function does not accept; those of [`UserFunction::new`] and
+/// [`Items::new`].
 pub fn accumulator(
     number: usize,
     aggregate: &AggregateColumn,

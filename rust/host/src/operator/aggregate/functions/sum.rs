@@ -19,7 +19,7 @@ use crate::operator::input::InputRows;
 /// How numbers of one type are added.
 ///
 /// Whole numbers and decimals are added in a type that no number of rows overflows, and only the
-/// result is checked. So neither a sum nor its failure depends on the order of the rows.
+/// result is checked. So neither their sum nor its failure depends on the order of the rows.
 pub trait Addable: Send + 'static {
     /// The column's type.
     type Column: ArrowPrimitiveType;

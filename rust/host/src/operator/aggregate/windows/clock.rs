@@ -69,7 +69,8 @@ struct RetainedGroups {
 /// Rows of one epoch are processed by time, so no row makes another row of its epoch late. The
 /// windows that were closed before the epoch come from the stored progress; the windows that are
 /// closed after the epoch follow from its stream time. The grace may therefore change between two
-/// epochs: an open window stays open until an epoch closes it, and a closed window stays closed.
+/// epochs. A closed window stays closed. If windows are emitted when they close, an open window
+/// stays open until an epoch closes it; otherwise a shorter grace may close it between two epochs.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowClock {
     before: Option<i64>,
@@ -178,7 +179,7 @@ impl WindowClock {
         (from <= to).then_some((from, to))
     }
 
-    /// Like [`Self::closing`], but none unless closed groups are emitted and then deleted.
+    /// Like [`Self::closing`] if closed groups are emitted and then deleted; otherwise none.
     pub fn closing_groups(&self) -> Option<(i64, i64)> {
         self.closing().filter(|_| self.emit == Emit::Close)
     }

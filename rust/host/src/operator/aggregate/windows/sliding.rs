@@ -219,7 +219,7 @@ impl Windows for SlidingWindows {
     fn results(&self, groups: &Groups, _: &[usize]) -> ResultRows {
         let mut panes: Vec<usize> = (0..groups.count()).collect();
         panes.sort_unstable_by_key(|group| (groups.key(*group), groups.start(*group)));
-        // A key may have as many windows as panes, and each window may hold most of the panes. So
+        // A key may have two windows for each pane, and each window may hold most of the panes. So
         // windows are ranges of one list.
         let (mut rows, mut first) = (Vec::new(), 0);
         for panes in panes.chunk_by(|a, b| groups.key(*a) == groups.key(*b)) {

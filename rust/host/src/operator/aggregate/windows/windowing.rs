@@ -66,7 +66,9 @@ pub trait Windows {
     }
 
     /// Adds the stored groups that the results need, after the groups of the rows. If groups have
-    /// items, also adds the groups that the epoch closes, so that their items are deleted.
+    /// items, sliding windows also add the groups that the epoch closes, so that their items are
+    /// deleted. Other windows emit the closing groups, or pass the expiring ones in
+    /// [`Self::expire`].
     ///
     /// # Errors
     /// Those of the store.

@@ -1,5 +1,5 @@
 //! Calls of a key-value store: `put(keys, values)`, `get(keys)`, `get_ahead(keys)`, `delete(keys)`,
-//! `delete_range(start, end)`, `range(start, end, reverse)`, `prefix(start)`, `entries()`.
+//! `delete_range(start, end)`, `range(start, end, reverse)`, `prefix(start, end)`, `entries()`.
 
 use holdfast_core::column::{Places, key_value_batch, key_value_schema};
 use holdfast_core::{KeyValueStore, Result, Scan, Transaction};

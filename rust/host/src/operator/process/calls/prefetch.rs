@@ -1,7 +1,7 @@
 //! `get_ahead(keys)`: the values of as many leading keys as fit into one message.
 //!
-//! The size of the values is not known in advance. The answer ends when it has as many bytes as one
-//! message may have. The worker then asks for the remaining keys in another call.
+//! The size of the values is not known in advance. The answer ends when it has as many bytes as a
+//! batch may have (`batch_size.rs`). The worker then asks for the remaining keys in another call.
 
 use holdfast_core::column::Places;
 use holdfast_core::{Result, Stamped};
