@@ -212,11 +212,15 @@ impl Client {
         self.check_open()?;
         let sent = call.send(self.connection.writer(), MessageKind::Call);
         self.check_sent(sent)?;
-        match self.receive()? {
-            (MessageKind::Answer, payload) => CallMessage::decode(payload),
-            (MessageKind::Refused, payload) => Err(message::decode_error(&payload)),
-            (kind, _) => Err(unexpected(kind, "a call")),
-        }
+        let error = match self.receive()? {
+            (MessageKind::Answer, payload) => match CallMessage::decode(payload) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            },
+            (MessageKind::Refused, payload) => return Err(message::decode_error(&payload)),
+            (kind, _) => unexpected(kind, "a call"),
+        };
+        Err(self.ended.insert(error).clone())
     }
 
     /// Sends the last call, with the row count and the digest of the code's output. Returns the
