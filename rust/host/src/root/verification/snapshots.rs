@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use holdfast_core::Result;
 
-use super::walk::VerificationWalk;
+use super::walk::{VerificationWalk, is_of_object};
 use crate::protocol::{OperatorName, PartitionId};
 use crate::root::names::{self, SnapshotId};
 
@@ -55,6 +55,7 @@ impl VerificationWalk<'_> {
         for _ in 0..2 {
             damage = match root.snapshots.verify(id, known, &mut || self.count()) {
                 Ok(found) => found,
+                Err(error) if !is_of_object(&error) => return Err(error),
                 Err(error) => vec![(name.clone(), error)],
             };
             if damage.is_empty() {

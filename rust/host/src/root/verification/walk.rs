@@ -72,16 +72,11 @@ impl<'a> VerificationWalk<'a> {
     /// Adds an error to the report if it is about the content of an object. Other errors, such as a
     /// failing disk, end the verification.
     pub(super) fn found_error(&mut self, object: &str, error: Error) -> Result<()> {
-        match error.kind() {
-            ErrorKind::Restore
-            | ErrorKind::FormatVersion
-            | ErrorKind::Serialization
-            | ErrorKind::StateMismatch => {
-                self.found(object, error.to_string());
-                Ok(())
-            }
-            _ => Err(error),
+        if !is_of_object(&error) {
+            return Err(error);
         }
+        self.found(object, error.to_string());
+        Ok(())
     }
 
     /// Counts an object, and returns the content that was read, or none if the object is damaged.
@@ -114,4 +109,15 @@ impl<'a> VerificationWalk<'a> {
         }
         Ok(self.report)
     }
+}
+
+/// Whether an error is about the content of an object.
+pub(super) fn is_of_object(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Restore
+            | ErrorKind::FormatVersion
+            | ErrorKind::Serialization
+            | ErrorKind::StateMismatch
+    )
 }
