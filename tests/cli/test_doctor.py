@@ -80,6 +80,7 @@ def test_few_open_files_are_a_problem(monkeypatch: pytest.MonkeyPatch):
         ("", "warning", 384),
         ("spark.executor.memoryOverhead 2g", "ok", 2048),
         ("spark.executor.memoryOverhead=600", "ok", 600),
+        ("spark.executor.memoryOverhead 629145600b", "ok", 600),
         ("spark.executor.memory 10g\n# a comment", "ok", 1024),
         ("spark.executor.memoryOverhead much", "warning", None),
     ],

@@ -21,14 +21,15 @@ def check_limits(needed: int) -> list[Finding]:
 
 
 def _size(text: str) -> int:
-    """Returns the bytes of a size as Spark writes it; a bare number is MiB.
+    """Returns the bytes of a size as Spark writes it; a bare number is MiB, `512b` is bytes.
 
     Raises `ValueError` for another text.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no size: write 512m or 2g")
-    return int(match[1]) * _UNITS[match[2].lower()]
+    is_bytes = not match[2] and match[0].lower().endswith("b")
+    return int(match[1]) * (1 if is_bytes else _UNITS[match[2].lower()])
 
 
 def _open_files() -> Finding:
