@@ -184,7 +184,7 @@ impl PartitionState {
             .as_ref()
             .is_some_and(|open| !open.directory.is_intact())
         {
-            log::warn!("{self}: its local database was deleted; a new one is made from the log");
+            log::warn!("{self}: its local database was deleted; a new one is made from the root");
             inner.note_damage();
             inner.close();
         }
@@ -309,7 +309,7 @@ impl PartitionState {
         request: &ViewRequest<'_>,
         reason: &str,
     ) -> Result<()> {
-        log::warn!("{self}: a new local database is made from the log: {reason}");
+        log::warn!("{self}: a new local database is made from the root: {reason}");
         inner.rebuilds += 1;
         // The newest snapshot may be of an epoch that was taken back.
         inner.snapshots.newest = None;

@@ -126,7 +126,7 @@ impl PartitionState {
             return;
         };
         log::error!(
-            "{self}: the local database {} is damaged; a new one is made from the log",
+            "{self}: the local database {} is damaged; a new one is made from the root",
             db.path().display()
         );
         inner.note_damage();
