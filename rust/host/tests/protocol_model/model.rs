@@ -81,7 +81,7 @@ impl Model {
         Some(run.0 as usize - 1)
     }
 
-    /// The run (from 0) that decides; none for an error.
+    /// The run (from 0) that decides; none if no run does.
     pub(crate) fn decided(&mut self, state: &State) -> Option<usize> {
         let key = presence(state);
         let run = match self.decisions.get(&key) {
@@ -174,10 +174,10 @@ pub(crate) fn claim(index: u8, driver: u8) -> Claim {
 }
 
 /// Partitions of an operator are equivalent, and so are operators, unless a plan evaluates only
-/// the first partition.
+/// the first partition, or only the job of the second operator outlives its function.
 fn orders(world: &World) -> Vec<[usize; SLOTS]> {
-    let take = world.plans.iter().any(|plan| plan.contains(&false));
-    match (take, world.operators, world.partitions) {
+    let differ = world.outlives || world.plans.iter().any(|plan| plan.contains(&false));
+    match (differ, world.operators, world.partitions) {
         (true, ..) => vec![[0, 1, 2, 3]],
         (false, 1, 1) => vec![[0, 1, 2, 3]],
         (false, 1, 2) | (false, 2, 1) => vec![[0, 1, 2, 3], [1, 0, 2, 3]],
