@@ -1,7 +1,7 @@
 """The bytes that a state takes on disk: the figures of docs/spark/disk.md.
 
 A row has a key of 12 characters and a value of 100 random bytes, which no compression makes
-smaller. `report.py` does not run this: bytes are not a matter of the machine.
+smaller. `report.py` does not run this, because the bytes do not depend on the machine.
 """
 
 from __future__ import annotations

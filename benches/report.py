@@ -2,14 +2,17 @@
 
 `make bench`, or `make bench ARGS=--quick`.
 
-Every figure is a ratio of two measurements taken in turns in one run. Four sources:
+A figure is a ratio of two measurements taken in turns in one run, or an absolute number. Five
+sources:
 
 - Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
 - Spark modules `benches/spark/*.py` and `benches/spark/reading/*.py`, the same;
 - other stores, `benches/peers/*.py`, the same, but only with `--peers`: they take long, and the
   peers must be fetched first. Their figures are a separate part of the report, which a run without
   `--peers` does not change;
-- Rust benches (`benches/rust`), by `cargo bench --profile release`, printing one line
+- the Python calls' own times, by pytest-benchmark (`benches/python/test_*.py`);
+- Rust benches (`benches/rust`, `rust/host/benches`), by `cargo bench --profile release`, printing
+  one line
   `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure.
 """
 

@@ -7,7 +7,7 @@ Every reference rate that the European Central Bank has published since 1999 str
 A million orders dated across those years, some of them late, stream in beside it. Spark runs as a
 child process in local mode. Half way this process is stopped, or with `--kill` killed with SIGKILL
 in the middle of a micro-batch, and started again. At the end every row is checked against an as-of
-join that polars computes from the input files.
+join that polars computes from the same input.
 """
 
 import argparse
@@ -106,7 +106,7 @@ class Folders(NamedTuple):
 def drive(folders: Folders, *, stop_after: int) -> None:
     """Run the streaming query in this process.
 
-    Prints a line of JSON for each micro-batch.
+    Prints a line of JSON when the query has started, and one for each micro-batch.
     """
     began = time.time()
     from pyspark.sql import SparkSession

@@ -15,7 +15,10 @@ _ROOM = 1 << 30
 
 
 def memory_folder(folder: Path = Path("/dev/shm")) -> Path | None:
-    """Returns the file system in memory if it has room for a test; a container has 64 MiB."""
+    """Returns the file system in memory, or None if it has too little room for a test.
+
+    In a container it usually has 64 MiB.
+    """
     return folder if folder.is_dir() and shutil.disk_usage(folder).free > _ROOM else None
 
 

@@ -1,4 +1,4 @@
-"""Errors that say what to install."""
+"""Errors for requirements that the machine does not meet, with what to change."""
 
 from __future__ import annotations
 

@@ -26,7 +26,10 @@ class Clock:
 
 
 def settle(pid: int) -> None:
-    """Waits until a process uses no processor any more: its flushes and compactions are done."""
+    """Waits until a process hardly uses the processor: its flushes and compactions are done.
+
+    It waits for 30 seconds at most.
+    """
 
     def ticks() -> int:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

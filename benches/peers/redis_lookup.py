@@ -1,7 +1,7 @@
 """The look-up join of a stream with another query's state, against redis on loopback.
 
-The stream asks redis by pipelines of 10,000, which is an Arrow batch of Spark's. The client is
-redis-py with hiredis, from the peers' own environment.
+The stream asks redis by pipelines of up to 10,000 keys, one for each Arrow batch of Spark. The
+client is redis-py with hiredis, from the peers' own environment.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ impl Table {
             segment_interval: i64::MAX / 96,
         };
         let db = open(dir.path(), kind);
-        // A slice of 16 MiB of random bytes serves as a value.
+        // Each value is a slice of these 16 MiB of random bytes.
         let mut table = Self {
             rows,
             db,

@@ -1,5 +1,5 @@
-//! A history of twice its retention: how much of the expired versions is left on disk, and what
-//! their removal costs the puts.
+//! A history of up to twice its retention: how much of the expired versions is left on disk, and
+//! what their removal costs the puts.
 
 use crate::history::History;
 use crate::measure;

@@ -7,9 +7,9 @@
 //!          | values oldest first
 //! ```
 //!
-//! There is one packed row per key and segment; a put reads `latest` and the row that it adds to.
-//! All numbers are big-endian. There are no tombstones, as no bench writes any; without them the
-//! versions of a key are contiguous.
+//! There is one packed row per key and segment. A put that is not late reads `latest` and the row
+//! that it adds to. All numbers are big-endian. There are no tombstones, as no bench writes any;
+//! without them the versions of a key are contiguous.
 
 use super::raw;
 use rust_rocksdb::{DB, ReadOptions, WriteBatch, WriteOptions};

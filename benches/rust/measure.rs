@@ -26,7 +26,8 @@ pub struct Settings {
 
 impl Settings {
     pub fn from_env() -> Self {
-        // Cargo passes `--bench`; any other word selects the figures with it in their names.
+        // Cargo passes `--bench`. The first other word selects the figures that have it in their
+        // names.
         let only = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
         let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
         if quick {

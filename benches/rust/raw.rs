@@ -6,8 +6,8 @@ use rust_rocksdb::{
 };
 use std::path::Path;
 
-/// Opens a database with the file options of a store; `hinted` adds those that only help sorted
-/// batches.
+/// Opens a database with the file options of a store. `hinted` adds a store's options of memtables:
+/// the hint, which only helps sorted batches, and the write buffers.
 pub fn open(path: &Path, hinted: bool) -> DB {
     let mut options = Options::default();
     if hinted {

@@ -264,7 +264,7 @@ fn against_no_transactions(settings: &Settings, workload: &Workload) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Nothing,
-    /// Scans the whole store with the open transaction repeatedly.
+    /// Scans the whole store, with the changes of the open transaction, again and again.
     Scans,
     /// Only uses a processor. This shows what any busy thread costs a writer, whose flushes need a
     /// processor, too.

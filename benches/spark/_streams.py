@@ -59,7 +59,7 @@ def session(**settings: str) -> SparkSession:
 
 
 def cluster_session(home: Path, master: str) -> SparkSession:
-    """A `local-cluster` with executors of 1 GiB. It keeps their folders in SPARK_HOME: `home`."""
+    """A `local-cluster` with executors of 1 GiB. Their folders are in `home`, as SPARK_HOME."""
     import pyspark
 
     home.mkdir()
@@ -162,7 +162,7 @@ def progress(
 ) -> list[Any]:
     """Run all micro-batches without a sink; return Spark's reports of those with rows.
 
-    The first `skip` reports are left out.
+    Reports of micro-batches before number `skip` are left out.
     """
     query = (
         frame.writeStream.format("noop")
@@ -178,7 +178,7 @@ def progress(
 def rates(
     frame: DataFrame, checkpoint: str | Path, *, skip: int, mode: str = "append"
 ) -> list[float]:
-    """Run all micro-batches without a sink; return the rows a second of all after `skip`."""
+    """Run all micro-batches without a sink; return the rows a second of those from `skip` on."""
     reports = progress(frame, checkpoint, skip=skip, mode=mode)
     return [p.numInputRows / (p.durationMs["addBatch"] / 1000) for p in reports]
 

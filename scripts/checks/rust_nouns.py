@@ -1,4 +1,7 @@
-"""One thing, one name: a public type's name occurs once in its crate."""
+"""One thing, one name: a public type's name occurs once in its crate.
+
+Public is a type with `pub`, also with `pub(crate)` or `pub(super)`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rust sources as the checks see them: modules, what each defines, and what each refers to.
 
-Test code is left out: modules under `#[cfg(test)]`, and files that only such modules name.
+Test code is left out: items under `#[cfg(test)]` or `#[test]`, and files that only such items name.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Crate:
         return {name for name in found if name is not None and name != module.name}
 
     def resolve(self, path: Names, at: Names, depth: int = 0) -> Names | None:
-        """The module that defines what a path names; None for other crates."""
+        """The module that defines what a path names; None for other crates and long chains."""
         start = self._start(path, at)
         if start is None or depth > _DEEPEST:
             return None
@@ -184,7 +184,7 @@ def _read_inner(node: Node, module: Module) -> None:
 
 
 def _walk(node: Node) -> Iterator[Node]:
-    """A node and all below it, without the modules of tests."""
+    """A node and all below it, without items under `#[cfg(test)]`."""
     yield node
     is_test = False
     for child in node.named_children:

@@ -1,4 +1,4 @@
-"""Each check of `make lint` fails where its rule is broken, and only there."""
+"""Each check in `scripts/checks` but `crates.py` fails where its rule is broken, and only there."""
 
 import places
 import pytest

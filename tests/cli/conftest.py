@@ -55,9 +55,9 @@ def root(spark, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def finish_removal(root: Path) -> None:
-    """Removes the snapshots that the killed host was removing.
+    """Removes the snapshots that the killed host was removing, and files that no snapshot names.
 
-    `holdfast verify` does not check them, and the tests damage any snapshot that is there.
+    `holdfast verify` does not check them, but the tests damage any object that is there.
     """
     for mark in root.glob("snapshots/*/*/*.removal"):
         mark.with_suffix("").unlink(missing_ok=True)

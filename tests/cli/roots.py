@@ -29,13 +29,13 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Ran:
 
 
 def copy_of(root: Path, to: Path) -> Path:
-    """Copies a root; files are links, which `damage` does not change."""
+    """Copies a root with hard links; `damage` replaces a link, so the original is unchanged."""
     shutil.copytree(root, to, copy_function=os.link, ignore=lambda _, names: {"state"} & set(names))
     return to
 
 
 def damage(file: Path, how: str, at: float = 0.5) -> None:
-    """Changes a file: `missing`, `truncated`, or one byte `flipped` at this part of it."""
+    """Damages a file: `missing`, `truncated`, or one bit `flipped`, at the fraction `at` of it."""
     content = bytearray(file.read_bytes())
     file.unlink()
     if how == "missing":

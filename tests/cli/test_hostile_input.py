@@ -1,4 +1,7 @@
-"""Every argument of every command, with values that no command can use."""
+"""The arguments of commands, with malformed and extreme values: none ends in a traceback.
+
+All options with values of the top-level commands are tried; `followers` is not.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ VALUES = [
     ",",
     "://",
 ]
-# Columns of the key of the table `typed`, each with a value that it has.
+# Columns of the key of the table `typed`: the SQL expression of each, and the text of a value.
 KEY = {
     "text": ("k", "a"),
     "whole": ("x", "1"),
@@ -86,14 +89,14 @@ def typed(spark, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy(typed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the root, in a folder where relative files do no harm."""
     monkeypatch.chdir(tmp_path)
-    # A gateway that could start ends at once.
+    # If a gateway can start, it ends at once.
     monkeypatch.setattr(Gateway, "run", Gateway.close)
     yield copy_of(typed, tmp_path / "root")
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 def keys_with(name: str) -> list[str]:
-    """The columns of the key of `typed`, one of them with the value."""
+    """Returns all key columns of `typed` with a value; the column `name` has VALUE."""
     return [f"{one}={'VALUE' if one == name else given}" for one, (_, given) in KEY.items()]
 
 
@@ -130,7 +133,7 @@ OPTIONS = {
         )
     ],
 }
-# Command lines: VALUE is a value, ROOT the root.
+# Command lines: VALUE stands for each of `VALUES`, ROOT for the root.
 PLACES = [
     *(f"{command} --{option}=VALUE" for command, names in OPTIONS.items() for option in names),
     *(f"get ROOT typed -- {' '.join(keys_with(name))}" for name in KEY),
@@ -183,7 +186,7 @@ def test_no_value_ends_in_a_traceback(
             assert usage.startswith("Usage: "), shown
         if status == 1 and not place.startswith("doctor"):
             assert error.startswith("holdfast: "), shown
-        # DuckDB shows the place in a statement on lines of its own.
+        # DuckDB shows the place of an error in a statement on separate lines.
         assert len(error.splitlines()) <= 1 or place.startswith("sql"), shown
 
 

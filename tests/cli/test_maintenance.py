@@ -1,4 +1,4 @@
-"""`holdfast` on the command line; tests/spark/guarantees/test_epochs.py rewinds a query with it."""
+"""`rewind`, `epoch drop` and `followers remove` without a query; `test_epochs.py` rewinds one."""
 
 import json
 from pathlib import Path

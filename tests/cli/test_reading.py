@@ -1,4 +1,4 @@
-"""`tables`, `get`, `scan`, `versions`, `export`, `epochs` on the state of a stopped query."""
+"""The commands that read, such as `get`, `scan` and `sql`, on the state of a stopped query."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_rows_of_a_staged_epoch_are_read_if_asked_for(
 
 
 def test_a_terminal_shows_a_table_and_its_epoch(root: Path):
-    # A child of a pseudo-terminal sees stdout and stderr as one.
+    # The pseudo-terminal merges stdout and stderr of the command.
     code = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
     command = [sys.executable, "-m", "holdfast", "scan", str(root), "prices", "--columns", "k,x"]
     ran = subprocess.run([sys.executable, "-c", code, *command], capture_output=True)

@@ -1,4 +1,4 @@
-"""`holdfast verify`: each kind of object of a root, damaged in each way."""
+"""`holdfast verify`: the kinds of objects of a root, damaged in several ways."""
 
 from __future__ import annotations
 
@@ -139,7 +139,8 @@ def test_what_garbage_collection_removes_meanwhile_is_no_damage(root: Path, tmp_
     removed = threading.Event()
 
     def remove(_done: int, _total: int, objects: int) -> None:
-        # When the first object of the log is read, a host removes the oldest epoch, in any order.
+        # When the first object of the log is read, a host is in the middle of removing the oldest
+        # epoch: its mark is there, and of the epoch's objects only the decision is left.
         if objects and not removed.is_set():
             removed.set()
             mark = copy / "trims" / f"{int(epochs[0].name) + 1:020}.1"

@@ -14,7 +14,7 @@ from databases import Bench
 
 @pytest.fixture(params=MODES)
 def open_case(request: pytest.FixtureRequest, tmp_path: Path):
-    """Opens a store in one transaction, with a commit or with a reopen after every call."""
+    """Opens a store in a mode of `MODES`, such as with a reopen after every call."""
     opened: list[Case] = []
 
     def opener(builder: hf.StoreBuilder) -> Case:

@@ -1,6 +1,6 @@
 """The key-value cases, each by its id (`README.md`).
 
-They run in one transaction, with a commit after every operation, and with a reopen after every
+Most run in one transaction, with a commit after every operation, and with a reopen after every
 operation.
 """
 

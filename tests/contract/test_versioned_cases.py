@@ -1,7 +1,7 @@
 """The cases of `versioned.jsonl`.
 
 Each runs by scalar calls in one transaction, with a commit after every operation and with a reopen
-after every operation, and as one mixed Arrow batch.
+after every operation. A case that only puts and gets also runs as one mixed Arrow batch.
 """
 
 from __future__ import annotations

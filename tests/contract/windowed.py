@@ -1,4 +1,4 @@
-"""The store of a window or session case, which commits or reopens between calls."""
+"""The store of a window or session case (and of K19), which commits or reopens between calls."""
 
 from __future__ import annotations
 

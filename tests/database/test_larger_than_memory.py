@@ -1,4 +1,4 @@
-"""A transaction of 1 GiB: it commits, and most of it was never in memory."""
+"""A transaction of 1 GiB: it commits, with less than 256 MiB of memory."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from processes import run_script
 
-# In a process of its own: a deadlock would end the whole run.
+# In a separate process: a deadlock in this one would block all tests.
 CALLS_THE_DATABASE = """
 import logging
 

@@ -194,7 +194,7 @@ def test_closing_while_others_read_ends_them_with_an_error(bench):
     assert ends == [hf.errors.StoreClosedError] * 3
 
 
-def test_a_commit_waits_for_the_write_of_another_thread(bench, columns):
+def test_commits_during_writes_of_another_thread_succeed(bench, columns):
     keys, _ = columns
     done = threading.Event()
 

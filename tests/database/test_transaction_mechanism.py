@@ -32,7 +32,8 @@ BUILDERS = [
     hf.stores.session("session", retention=LONG),
 ]
 NAMES = [builder.name for builder in BUILDERS]
-# 120 rows of a store are 1.4 MiB: more than the 1 MiB that SECONDARY_STORE holds in memory.
+# 120 rows of a store, of which 20 are deletes, are 1.14 MiB: more than the 1 MiB that
+# SECONDARY_STORE holds in memory.
 MANY, VALUE = 120, b"v" * 12_000
 # The limit at which AUTO continues in files; a few rows of each store stay below it.
 LIMIT = 1_000_000

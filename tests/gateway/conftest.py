@@ -63,7 +63,7 @@ def prices(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A root with a table whose keys and values are also hostile."""
+    """A root with the versioned table `prices`, in which one row has HTML as its key and value."""
     folder = tmp_path_factory.mktemp("page")
     prices = [
         ("tea", "2026-03-01 09:00:00Z", 3.0, "opening price"),
@@ -86,7 +86,7 @@ def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def typed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A root with the table `typed`, whose key has a column of each type."""
+    """A root with the table `typed`, whose key has columns of six types."""
     folder = tmp_path_factory.mktemp("typed")
     frame = spark.sql(
         """select text, n, date'2026-03-01' as day, timestamp'2026-03-01 09:00:00Z' as at,
@@ -104,7 +104,7 @@ def typed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def hourly(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A root with the windows `hourly` and the sessions `visits`."""
+    """A root with the windows `hourly`."""
     folder = tmp_path_factory.mktemp("hourly")
     frame = spark.createDataFrame(
         [("ann", "2026-03-01 09:00:00Z", 3), ("ann", "2026-03-01 10:10:00Z", 5)],

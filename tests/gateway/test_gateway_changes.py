@@ -97,7 +97,7 @@ def test_a_client_that_follows_changes_notices_a_rewind(serve, moving: str, tmp_
 
 
 def test_changes_before_the_first_final_epoch_are_a_problem(serve, moving: str, tmp_path: Path):
-    """An empty answer with an epoch would make a client skip the first one."""
+    """An empty answer with an epoch would make a client skip the first final epoch."""
     root = copied(moving, tmp_path)
     (commits,) = root.rglob("commits")
     shutil.rmtree(commits)

@@ -109,7 +109,10 @@ def test_a_partition_without_a_host_is_reported(serve, prices: str, tmp_path: Pa
 
 
 def test_a_root_that_cannot_be_read_is_logged(serve, prices: str, tmp_path: Path, caplog):
-    """The engine's messages reached Python only with an open database, so a gateway had no log."""
+    """A regression test: a gateway logged nothing.
+
+    The engine's messages reached Python only in a process with an open database.
+    """
     root = shutil.copytree(prices, tmp_path / "shop")
     client = serve(root, offline="never")
     client.get("/metrics")
@@ -127,7 +130,7 @@ def test_each_figure_is_in_the_docs(serve, prices: str):
     documented = set(names.findall(PAGE.read_text()))
     found = {re.sub(r"_(bucket|sum|count)$", "", name) for name in samples(client)}
     assert found <= documented
-    # Those that only some partitions have.
+    # Figures that only some partitions or hosts have.
     assert documented - found <= {
         "holdfast_partition_snapshot_age_seconds",
         "holdfast_partition_snapshot_epoch",

@@ -57,7 +57,10 @@ class Visit:
 
 @pytest.fixture
 def visit(chromium: Browser, serve: Any) -> Iterator[Any]:
-    """Starts a gateway of roots, and opens its page."""
+    """Starts a gateway of roots for a visit, whose `open` loads the page.
+
+    At the end no visit may have an error, or a request to another address.
+    """
     visits: list[Visit] = []
 
     def start(
@@ -169,7 +172,7 @@ def test_an_absent_key_and_an_error_are_shown(visit, shop: str, typed: str):
     page.get_by_label("Root").select_option("b")
     expect(page.locator("#key input")).to_have_count(6)
     page.get_by_role("button", name="First 20 rows").click()
-    # JavaScript's numbers end at 9007199254740991.
+    # JavaScript's numbers are exact for integers up to 9007199254740991 only.
     expect(page.locator("#result")).to_contain_text("9007199254740993")
     page.locator("#key-1").fill("x")
     page.get_by_role("button", name="Look up").click()

@@ -74,7 +74,7 @@ def test_equal_floats_have_equal_bytes_as_keys():
     )
 
 
-# Every type that a field can have: type, value, a key's field and a value's cell.
+# The kinds of types that a key's field can have: type, value, a key's field, a value's cell.
 FIELDS = [
     (pa.bool_(), True, "01", "01"),
     (pa.int8(), -2, "7e", "fe"),
@@ -194,7 +194,7 @@ def test_lists_and_maps_have_their_golden_bytes():
     cells = b"\x03" + b"\x03\x05\x01\x00\x03\x00" + b"\x02\x03" + b"\x03\x01a\x01" + b"\x01\x01b"
     assert data == b"\x01" + bytes([len(columns)]) + columns + cells
     assert struct.deserialize_value(data) == row
-    # It cannot be a key, so `serialize` returns a value's bytes.
+    # A struct with lists or maps cannot be a key, so `serialize` returns a value's bytes.
     assert struct.serialize(row) == data
     assert struct.deserialize(data) == row
 

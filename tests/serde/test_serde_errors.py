@@ -216,7 +216,7 @@ def test_stored_bytes_of_another_kind_name_store_and_key(open_stores, kind, stor
 
 @pytest.mark.parametrize("decoded", [False, True], ids=["store", "stream"])
 def test_a_reader_ends_with_its_first_error(open_stores, decoded):
-    """It continued behind the batch of the error, and the rows of that batch were missing."""
+    """A regression test: the reader continued after the failed batch, without its rows."""
     db = open_stores()
     for key, value in [(b"a", b"x"), (b"b", b"\xff"), (b"c", b"y")]:
         db["kv"].put(key, value)

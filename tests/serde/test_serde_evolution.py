@@ -169,7 +169,7 @@ def test_another_serde_than_the_stores_is_refused(open_stores):
         match=r"value: column id was stored as Int64 and is now asked for as Utf8.*store: kv",
     ):
         open_stores(key=serde.INT64, value=serde.struct(pa.schema([("id", pa.string())])))
-    # Bytes can always be read, which changes nothing.
+    # A store can always be opened without serdes. This does not change its recorded serdes.
     assert list(open_stores()["kv"].range()) == []
     with pytest.raises(ValueError, match="key: it was written with the serde int64"):
         open_stores(key=serde.TIMESTAMP)

@@ -132,7 +132,7 @@ def test_evaluating_only_the_first_rows_is_a_named_error(
     with pytest.raises(StreamingQueryException, match="has not committed the epoch"):
         run(stream, hfs.foreach_batch(fn))
     assert stream.numbers("commits") == [0]
-    # Without the wrapper Spark commits the epoch, and the next one finds it.
+    # Without the wrapper Spark commits the epoch, and the next epoch reports the error.
     with pytest.raises(StreamingQueryException, match="holdfast rewind"):
         run(stream, fn)
     assert stream.numbers("commits") == [0, 1]
@@ -170,7 +170,7 @@ def test_is_empty_is_complete_without_rows_and_an_error_with_many(stream: Stream
     else:
         assert "was not evaluated" in str(caught.value)
         assert main(["rewind", str(stream.root), "--epoch", "1"]) == 0
-    # With the whole evaluated, nothing is lost and nothing doubled.
+    # If the whole result is evaluated, nothing is lost and nothing doubled.
     run(
         stream,
         hfs.foreach_batch(
@@ -198,7 +198,8 @@ def test_an_operator_that_is_not_evaluated_beside_others_is_a_named_error(stream
 
 @pytest.mark.parametrize("wrap", [hfs.foreach_batch, lambda fn: fn], ids=["wrapped", "plain"])
 def test_a_first_epoch_that_is_evaluated_in_part_is_a_named_error(stream: Stream, wrap):
-    # The other operator was whole, so this one counted as new in the next epoch.
+    # A regression test: the other operator was evaluated as a whole, so the next epoch treated this
+    # one as new.
     stream.partitions = 1
     state = stream.state()
     for _ in range(2):
@@ -259,7 +260,7 @@ def test_a_result_may_be_evaluated_in_another_thread(stream: Stream):
 
 @pytest.mark.parametrize("evaluate", [lambda work: work(), in_thread], ids=["here", "in a thread"])
 def test_operators_above_foreach_batch_are_evaluated_in_any_thread(stream: Stream, evaluate):
-    # In another thread this failed with "this job belongs to no micro-batch".
+    # A regression test: in another thread this failed with "this job belongs to no micro-batch".
     expected = three_batches(stream)
     got: dict[int, Any] = {}
 
@@ -286,7 +287,7 @@ def test_operators_above_foreach_batch_ignore_a_user_job_group(stream: Stream):
 
 
 def test_a_thread_that_outlives_its_micro_batch_gets_an_error(stream: Stream):
-    # Its frame has no rows, so only its session shows that it is of an earlier micro-batch.
+    # The frame of batch 1 has no rows, so only its session shows that it is of an earlier batch.
     stream.batch(left=[("a", 1, -1)])
     stream.batch(left=[])
     stream.batch(left=[("a", 5, 5)])
@@ -322,7 +323,8 @@ def test_an_operator_may_be_called_in_another_thread_of_the_wrapper(stream: Stre
 
 @pytest.mark.parametrize("group", ["mine", "0f0a8f2e-54f2-4d9a-9d9b-2f2b8a0f7a11"])
 def test_an_operator_may_be_called_in_a_thread_with_a_job_group(stream: Stream, group: str):
-    # InheritableThread copies the micro-batch's properties; the group replaced the run id in them.
+    # InheritableThread copies the micro-batch's properties; the job group replaces the run id in
+    # them.
     expected = three_batches(stream)
     got: dict[int, Any] = {}
     state = stream.state()
@@ -480,8 +482,8 @@ def test_a_result_of_another_epoch_is_refused(stream: Stream):
 
 @pytest.mark.parametrize("call", [lambda work: work(), in_thread], ids=["here", "in a thread"])
 def test_adaptive_execution_after_the_call_is_a_named_error_in_its_epoch(stream: Stream, call):
-    # Spark dropped the operator's tasks, committed the epoch, and the next one failed with "was
-    # not evaluated".
+    # A regression test: Spark dropped the operator's tasks and committed the epoch. The next epoch
+    # failed with "was not evaluated".
     three_batches(stream)
     state = stream.state()
 

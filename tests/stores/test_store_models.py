@@ -174,7 +174,7 @@ class StoreMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     @invariant()
-    def everybody_sees_what_they_should(self) -> None:
+    def each_reader_sees_the_expected_rows(self) -> None:
         now = self.expected(self.state())
         assert self.all_rows(self.store) == now
         assert self.all_rows(self.store.read_only(RU)) == now

@@ -431,7 +431,7 @@ def test_a_kill_loses_no_window_of_an_older_time(open_database, tmp_path, durabi
     """Late records survive a kill.
 
     Kafka Streams has one database per segment but only the offset of the newest, so it loses late
-    records of an older segment (SX1).
+    records of an older segment (case SX1).
     """
     script = """
     path, durability = sys.argv[1:]

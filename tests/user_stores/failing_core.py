@@ -1,4 +1,4 @@
-"""A database whose next commit fails, for tests of its user stores."""
+"""A database whose commits fail, for tests of its user stores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import holdfast as hf
 
 
 class FailingCore:
-    """The extension's database, whose next commit fails before or after its write."""
+    """The extension's database, each commit of which fails before or after its write."""
 
     def __init__(self, core, *, after: bool) -> None:
         self.core, self.after = core, after
@@ -21,7 +21,7 @@ class FailingCore:
 
 
 def fail_next_commit(db: hf.Database, *, after: bool = False) -> None:
-    """Makes the next commit of the database fail."""
+    """Makes every commit of the database fail until `mend`."""
     db._user_stores._core = FailingCore(db._core, after=after)
 
 

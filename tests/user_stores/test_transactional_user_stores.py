@@ -135,7 +135,10 @@ print(Steps.passed)
 
 
 def kill_at(path: Path, record: int, step: int, uncommitted_max_bytes: int) -> int | None:
-    """Applies a record in a process that is killed at a step; returns the steps if it ends."""
+    """Applies a record in a process that is killed at a step; returns None.
+
+    If the process ends before that step, returns the number of its steps.
+    """
     given = path, record, step, Path(__file__).parent, uncommitted_max_bytes
     with running(KILLED, *given) as child:
         out, _ = child.communicate(timeout=60)

@@ -3,7 +3,7 @@
     python tests/wheel/use_wheel.py stores|spark FOLDER
 
 `scripts/wheel-smoke` runs it from a temporary folder: `stores` with the wheel alone, `spark` with
-its extra as well.
+the extras `cli` and `spark` as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def check_installed(file: str) -> None:
 
 
 def stores(folder: Path) -> None:
-    """Opens, commits and reopens a database with a store of each kind."""
+    """Opens, commits and reopens a database with stores of five kinds."""
     check_installed(hf.__file__)
     kinds = [
         hf.stores.key_value("kv"),

@@ -43,7 +43,7 @@ MEASURED: dict[str, tuple[Any, bool]] = {
     "sqlite, fsync": (stores.Sqlite, True),
 }
 """Each store with whether its commits wait for the disk. If they do, only puts are measured,
-because the other workloads would not differ.
+because reads do not wait for the disk, and read-modify-writes commit in the same way as puts.
 """
 
 

@@ -57,7 +57,7 @@ class Store(Protocol):
         """
 
     def scan(self) -> int:
-        """Reads all rows in order of their keys; how many there are."""
+        """Reads all rows in order of their keys; returns how many there are."""
 
     def close(self) -> None:
         """Closes the store."""

@@ -1,7 +1,8 @@
 """A client of a running query, in a process of its own: `_client.py reads|scan ROOT`.
 
 It works from a line `go` on its input until a line `pause`, which it answers with a line of JSON:
-what it read, and in how many seconds. `reads` reads 1,000 keys a second, `scan` 10 MB a second.
+how many keys or bytes it read a second. `reads` reads at most 1,000 keys a second, `scan` at most
+10 MB.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Client:
         self._say("go")
 
     def pause(self) -> float:
-        """Returns what it has read since, a second."""
+        """Returns how many keys or bytes it has read a second since `go`."""
         self._say("pause")
         return float(self._answer())
 
@@ -60,7 +61,7 @@ class Client:
 
 
 class _Pace:
-    """Sleeps, so that no more is read in a second than may be."""
+    """Limits how much is read in a second: it sleeps after reads that were too fast."""
 
     def __init__(self, a_second: int) -> None:
         self._unit = 1 / a_second

@@ -47,7 +47,7 @@ def by_function(
 
 
 def rate(frame: DataFrame, checkpoint: Path) -> float:
-    """Rows a second of a micro-batch, in the middle."""
+    """The rows a second of a micro-batch, as the median."""
     return middle(rates(frame, checkpoint, skip=SKIP))
 
 

@@ -48,7 +48,7 @@ class _Blocks:
         # Spark must not see half a file.
         for file in sorted(written.glob("*/*")):
             file.rename(self._base / file.relative_to(written))
-        # The first call may return because of a look for files before these.
+        # The first call may return after a listing that was made before these files were there.
         for _ in range(2):
             self._query.processAllAvailable()
         found = [

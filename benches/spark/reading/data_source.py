@@ -76,7 +76,7 @@ def _read(frame: DataFrame) -> object:
 
 
 def _stored_by_spark(spark: SparkSession, base: Path) -> Path:
-    """The checkpoint of Spark's own query that keeps the newest value of each key."""
+    """The checkpoint of Spark's own query that keeps the greatest time and value of each key."""
     rows = spark.read.parquet(str(base / "source"))
     files = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1)
     newest = files.parquet(str(base / "source")).groupBy("k").agg({"t": "max", "v": "max"})

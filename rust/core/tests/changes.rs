@@ -200,7 +200,7 @@ fn write(
             value,
         )?;
     }
-    // Delete rows of the previous round.
+    // Delete a row of this round and one of the previous round.
     db.key_value("kv")?.put(tx, b"a", None)?;
     db.window("window")?.put(
         tx,

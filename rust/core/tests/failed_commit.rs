@@ -1,4 +1,5 @@
-//! Commits that return an error: after a rollback the state is what RocksDB has.
+//! Commits that return an error or panic: after a rollback the state is that of the last commit in
+//! RocksDB.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::failpoint::{Action, Failpoint};
@@ -110,7 +111,8 @@ fn rollback_after_failed_commit_restores_committed_state() {
     }
 }
 
-/// A range delete stages no record. Once, the transaction was therefore treated as unchanged.
+/// A range delete stages no record for stored rows. Once, the transaction was therefore treated as
+/// unchanged.
 #[test]
 fn failed_range_delete_without_transaction_requires_rollback() {
     let _turn = turn();

@@ -78,7 +78,7 @@ fn value(n: i64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-/// Stages the n-th transaction: a row in each store.
+/// Stages the n-th transaction: a row in each store except `direct`, `memory` and `added`.
 fn stage(db: &Database, tx: &mut Transaction, n: i64) {
     let (key, time) = (value(n), Timestamp(100 + n));
     let some = Some(&key[..]);
@@ -124,8 +124,8 @@ fn commit(db: &Database, n: i64) {
     db.commit_transaction(tx, commit).unwrap();
 }
 
-/// Writes four commits: in files, in files under a longer retention, spilled, and in the log only.
-/// Returns the database, which is still open.
+/// Writes four commits: in files, in files under a longer retention, spilled, and in RocksDB's
+/// write-ahead log only. Returns the database, which is still open.
 fn write(path: &Path) -> Arc<Database> {
     let db = open(path, &specs(50, &[memory(false)]), -1);
     let direct = db.key_value("direct").unwrap();
@@ -275,7 +275,8 @@ fn files_of_the_current_format_are_read_and_continued() {
     let more = [memory(true), StoreSpec::new("added", StoreKind::KeyValue)];
     let db = open(&path, &specs(90, &more), -1);
     check(&db, 4);
-    // If the number of a duplicate or of a commit were used again, it would replace a row.
+    // If the number of a duplicate were used again, a row would be replaced. If that of a commit
+    // were used again, the rows of a spilled commit would be missing.
     commit(&db, 5);
     check(&db, 5);
     db.close().unwrap();

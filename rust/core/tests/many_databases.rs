@@ -21,7 +21,7 @@ fn flushes(folder: &Path) -> usize {
         .sum()
 }
 
-/// Commits 10 small rows to each database in turn. Returns the number of flushes.
+/// Commits 10 small rows to each database in turn, in each round. Returns the number of flushes.
 fn commit_in_turns(kind: StoreKind, write: impl Fn(&Database, [u8; 8])) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let options = DatabaseOptions {

@@ -129,7 +129,8 @@ fn large_value_that_is_requested_often_is_read_and_held_once() {
 fn batch_read_of_many_large_values_holds_few_of_them() {
     let _turn = turn();
     const KEYS: u32 = 200;
-    // Few of the 200 values of 1 MiB fit into the transaction's memory. The others are spilled.
+    // With the limit of 8 MiB, few of the values of 1 MiB fit into the transaction's memory. The
+    // others are spilled.
     for (place, limit) in [("in files", -1), ("spilled", 8 << 20)] {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path(), limit);

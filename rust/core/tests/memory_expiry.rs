@@ -1,5 +1,5 @@
-//! Expired rows of stores in memory are freed at once. They need not wait for a flush of files: a
-//! crash loses such a store anyway.
+//! Expired rows of stores in memory are freed by later commits. They need not wait for a flush of
+//! files: a crash loses such a store anyway.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{

@@ -1,5 +1,5 @@
 //! READ_UNCOMMITTED readers do not wait for the writer's long calls. During such a call they see
-//! the writes that had returned before it (`docs/design/stores.md`).
+//! the writes that had returned before it (`docs/design/transactions.md`).
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::failpoint::{Action, Failpoint};

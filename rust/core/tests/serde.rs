@@ -169,7 +169,8 @@ proptest! {
         let serde = Serde::of_struct(&fields()).expect("a struct");
         let empty = arrow_array::new_null_array(&DataType::Struct(fields()), 1);
         let nothing = StructArray::new(fields(), empty.as_struct().columns().to_vec(), None);
-        // The head of a real row with random bytes after it; and the same with one byte changed.
+        // The head of a real row with random bytes after it; and the same, cut off, with one byte
+        // changed.
         let real = serde.encode_row(&[Arc::new(nothing)], SerdeSide::Value).expect("encoded");
         let mut headed = real[..real.len() - 1].to_vec();
         headed.extend_from_slice(&data);

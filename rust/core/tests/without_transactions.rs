@@ -1,4 +1,4 @@
-//! Stores without transactions after an unclean stop.
+//! Stores without transactions after an unclean stop, and beside the commit of another transaction.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
@@ -42,7 +42,8 @@ fn get(db: &Database, key: &[u8]) -> Option<i64> {
         .unwrap()
 }
 
-/// Found by the kill loop: the expiry filter read the discarded version and dropped the later one.
+/// Found by the kill loop: the expiry filter read the discarded version, and dropped the version
+/// that was put after it.
 #[test]
 fn discarded_version_does_not_supersede_a_later_put() {
     for flushed in [false, true] {

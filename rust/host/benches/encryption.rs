@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --profile release --locked --workspace --bench encryption`. Both ends are threads
 //! of this process. Prints medians of rounds in turns: the time of one message of 100 bytes and its
-//! answer, the throughput of frames of 1 MB, and the time until a new connection is usable.
+//! answer, the throughput of frames of 1 MiB, and the time until a new connection is usable.
 #![expect(clippy::unwrap_used, reason = "a failed step ends the benchmark")]
 
 use std::io::{self, Read, Write};
@@ -113,7 +113,7 @@ fn answer(stream: &mut (impl Read + Write)) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a message in one write, as the buffers of both ends do with small ones.
+/// Sends a message. A small one is sent in one write, as by the buffers of both ends.
 fn send(stream: &mut impl Write, payload: &[u8]) -> io::Result<()> {
     let mut writer = io::BufWriter::with_capacity(256, stream);
     frame::write(&mut writer, 1, payload)?;

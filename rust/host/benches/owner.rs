@@ -3,8 +3,8 @@
 //!
 //! `cargo bench -p holdfast-host --bench owner --profile release`; an argument sets the rows of an
 //! epoch. Both hosts are on this machine, so a network's bandwidth is not part of the result.
-//! Prints medians over alternating epochs and their ratio, and the same for the processor time of
-//! client and hosts together, which other load does not change.
+//! Prints medians over alternating epochs and their ratio, and the sums and the ratio of the
+//! processor time of client and hosts together, which other load does not change.
 #![expect(clippy::unwrap_used, reason = "a failed step ends the benchmark")]
 
 mod support;
@@ -45,7 +45,7 @@ fn main() {
             .finish()
             .unwrap()
             .for_each(|batch| drop(batch.unwrap()));
-        // The first two epochs create the databases.
+        // The first two epochs create the database, and make the other host find its owner.
         if epoch >= 2 {
             times[elsewhere].push(started.elapsed().as_secs_f64() * 1e3);
             ticks[elsewhere] += busy_ticks() - before;

@@ -2,9 +2,9 @@
 //! new disk.
 //!
 //! `cargo bench --profile release --locked --workspace --bench restore`; arguments are numbers of
-//! records. Every timed step runs in a new process, so nothing is open or cached in memory.
-//! Restores to a new disk alternate with plain copies of the snapshot's files in the same number of
-//! threads; each file is fsynced.
+//! records. Every timed step runs in a new process, so nothing is open. The files may be in the
+//! operating system's page cache. Restores to a new disk alternate with plain copies of the
+//! snapshot's files in the same number of threads; each file is fsynced.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -32,7 +32,7 @@ use support::{BenchRoot, batch_of, request_of};
 
 const EPOCH_ROWS: usize = 500_000;
 const ARROW_ROWS: usize = 10_000;
-/// Epochs after the snapshot.
+/// Epochs after the one that starts the snapshot.
 const TAIL: usize = 3;
 const ROUNDS: usize = 3;
 const LANES: usize = 4;

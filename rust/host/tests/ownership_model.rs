@@ -27,7 +27,7 @@ use holdfast_host::protocol::{
 };
 
 const HOSTS: usize = 3;
-/// A worker gives up after more moves than this.
+/// More moves than this mean that hosts send a task back and forth. A real worker follows 16.
 const MOVES: u8 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -66,8 +66,9 @@ impl CommitFolder {
 
     /// Removes what was not synced.
     ///
-    /// With `entries`, names revert to those of the folder's last sync. Depending on the seed, only
-    /// the names of RocksDB's files revert: a disk need not write names in order.
+    /// With `entries`, the folder is removed if its own name was not synced. Otherwise, with an
+    /// even seed, the names in it revert to those of its last sync. With an odd seed only the names
+    /// of RocksDB's files revert: a disk need not write names in order.
     pub(crate) fn lose(&self, db: &Path, unsynced: UnsyncedBytes, entries: bool, seed: u64) {
         let folder = db.join(FOLDER);
         let synced = self.of(std::mem::take);

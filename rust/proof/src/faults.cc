@@ -1,7 +1,8 @@
 // A disk that loses power and fails on command.
 //
 // RocksDB's FaultInjectionTestFS simulates the loss: it holds unsynced bytes in memory and records unsynced directory
-// entries. Its injected errors are per thread and never fail a sync, but flushes and compactions run on RocksDB's own threads.
+// entries. Its injected errors are per thread and never fail a sync of a file, but flushes and compactions run on RocksDB's own
+// threads.
 // So a layer above it counts operations: the n-th read, write or sync of any thread fails, or the power goes off before the
 // n-th write or sync.
 
@@ -201,7 +202,8 @@ class Disk : public FileSystemWrapper {
   std::set<std::string> names_;
 };
 
-// After a failed flush or compaction RocksDB sleeps for a second before it checks whether it must close. This clock does not.
+// After a failed flush or compaction RocksDB sleeps for a second before it checks whether it must close. With this clock it
+// sleeps for a millisecond at most.
 class Impatient : public SystemClockWrapper {
  public:
   using SystemClockWrapper::SystemClockWrapper;
@@ -265,7 +267,7 @@ rocksdb_env_t* holdfast_faults_env(holdfast_faults* faults) { return Over(faults
 // The real disk.
 rocksdb_env_t* holdfast_impatient_env() { return Over(FileSystem::Default()); }
 
-// Applies an fsync of a directory that was made outside of RocksDB.
+// Applies to the simulated disk a directory's fsync that the engine makes without RocksDB.
 int holdfast_faults_sync_directory(holdfast_faults* faults, const char* directory) {
   std::unique_ptr<FSDirectory> opened;
   IOStatus status = faults->disk->NewDirectory(directory, IOOptions(), &opened, nullptr);
@@ -273,7 +275,7 @@ int holdfast_faults_sync_directory(holdfast_faults* faults, const char* director
   return status.ok() ? 0 : -1;
 }
 
-// Applies an fsync of a file that was made outside of RocksDB.
+// Applies to the simulated disk a file's fsync that the engine makes without RocksDB.
 int holdfast_faults_sync_file(holdfast_faults* faults) {
   return faults->disk->plan.Check(kSync).ok() && faults->lossy->IsFilesystemActive() ? 0 : -1;
 }

@@ -46,7 +46,7 @@ pub fn without_retry_delay() -> Environment {
 pub enum Operation {
     /// Reads, and opening files for reading.
     Read = 0,
-    /// Writes, and creating, renaming and deleting files.
+    /// Writes, and creating, truncating, linking, renaming and deleting files.
     Write = 1,
     /// Syncs of files and directories.
     Sync = 2,

@@ -1,7 +1,8 @@
-//! The proof of the engine's guarantees, as programs: kills, power losses, damage, disk errors,
-//! failpoints, threads, models, decoders.
+//! The proof of the guarantees of the engine and of a root, as programs: kills, power losses,
+//! damage, disk errors, failpoints, threads, models, decoders.
 //!
-//! Kills, power losses, damage, disk errors and failpoints have the same workload. [`World`] is
+//! Kills, power losses, damage, disk errors and failpoints of the engine have the same workload,
+//! and some of them also have the small one of [`spilled`]. [`World`] is
 //! what the stores of a database must hold after transaction n of a seed. It is a pure function of
 //! n and the seed, and it can write the same transactions to a database. After a failure the offset
 //! that the database has committed selects the world to compare it with. [`WriteMode`] says which
@@ -28,7 +29,8 @@ pub use subject::{OpenTransaction, Store, Subject, WriteMode};
 pub use unsynced::UnsyncedBytes;
 pub use world::World;
 
-/// Returns the number of rounds of a proof: an environment variable, or the default of `make test`.
+/// Returns a number of a proof, such as its rounds or its first seed: an environment variable, or
+/// the default of `make test`.
 pub fn rounds(variable: &str, default: u64) -> u64 {
     std::env::var(variable)
         .ok()

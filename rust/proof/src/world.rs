@@ -36,7 +36,7 @@ pub struct World {
     property: Option<Vec<u8>>,
     /// The transaction after which the stores without transactions were last emptied.
     emptied: u64,
-    /// The world if the last attempted commit or write took effect without returning.
+    /// The world if the last attempted commit or write took effect, although it failed or panicked.
     attempted: Option<Box<World>>,
 }
 

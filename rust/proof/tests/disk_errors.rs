@@ -1,5 +1,6 @@
 //! A disk that refuses a read, a write or a sync, once or until it is repaired. The call returns an
-//! error, nothing of it is committed, and after a rollback or a reopen the state is as before.
+//! error, nothing of it is committed, and after a rollback or a reopen the state is as before. One
+//! exception: a spilled commit whose commit file was written is completed.
 
 use holdfast_core::{Database, DatabaseOptions, Durability, ErrorKind};
 use holdfast_proof::{
@@ -82,8 +83,8 @@ fn refuse(seed: u64, counts: &mut Counts) {
                     Err(fault) => {
                         refused(fault, "working");
                         counts.refused += 1;
-                        // The state before the failed call is readable at once, unless the
-                        // database had just been closed.
+                        // After a rollback that succeeds, the state before the failed call is
+                        // readable at once.
                         let open = match runner.db().rollback() {
                             Ok(()) => {
                                 if World::transaction_of(runner.db())
@@ -101,8 +102,8 @@ fn refuse(seed: u64, counts: &mut Counts) {
                             // A failed close has closed the database: without a WAL this is like
                             // a crash.
                             Err(e) if e.kind() == ErrorKind::StoreClosed => false,
-                            // RocksDB refuses writes, and an interrupted commit continues with
-                            // the next open.
+                            // RocksDB refuses writes until the next open, which also ends an
+                            // interrupted commit.
                             Err(e) if e.kind() == ErrorKind::Io => false,
                             Err(e) => panic!("{context}: {e}"),
                         };
@@ -160,7 +161,7 @@ fn refuse(seed: u64, counts: &mut Counts) {
 }
 
 #[test]
-fn disk_error_loses_nothing_and_commits_nothing() {
+fn disk_error_loses_nothing_and_commits_no_part() {
     let first = rounds("ERROR_SEED", 1);
     let mut counts = Counts::default();
     let seeds = rounds("DISK_ERRORS", 100).div_ceil(ERRORS_EACH);
@@ -174,8 +175,8 @@ fn disk_error_loses_nothing_and_commits_nothing() {
     );
 }
 
-/// Closes databases while the disk refuses all operations from the n-th one on, for growing n;
-/// returns how many closes failed.
+/// Closes databases while the disk refuses all operations of one kind from the n-th one on, for
+/// growing n; returns how many closes failed.
 fn refuse_closes(durability: Durability, operation: Operation) -> u64 {
     let mut refused = 0;
     for after in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233] {

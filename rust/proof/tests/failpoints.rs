@@ -1,5 +1,5 @@
-//! Every failpoint of the engine with an error, a panic and an abort: all commits survive whole,
-//! and the database continues if it can.
+//! Every failpoint of the engine with an error, a panic and an abort: the database holds one whole
+//! commit that is not older than the last durable one, and it continues if it can.
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Database, Durability, ErrorKind, panic_message};

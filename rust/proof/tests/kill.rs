@@ -3,11 +3,12 @@
 //!
 //! The child is this program. It runs a seed's transactions. In a file beside the database it notes
 //! which commits it attempts and which have returned. Plain writes are enough for the notes: a kill
-//! loses no page cache. A second thread of the child kills it some time after the database was
-//! opened, or at a chosen moment: a delay after "attempting n", after the start of a flush, a
-//! compaction or a reopen, or between the steps of a spilled commit.
+//! loses no page cache. A second thread of the child kills it some time after an open of the
+//! database began or ended, or at a chosen moment: a delay after "attempting n", after the start of
+//! a flush, a compaction, a checkpoint or a reopen, or between the steps of a spilled commit.
 //!
-//! `make crash N=1000` runs 1,000 kills and continues where an earlier run was stopped.
+//! `make crash N=1000` runs 1,000 kills and continues where an earlier run of the same build was
+//! stopped.
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{Database, Durability, ErrorKind};
@@ -55,9 +56,9 @@ enum Moment {
     AfterStart(Duration),
     /// A delay after it began to open the database.
     AtOpen(Duration),
-    /// A delay after the commit of the n-th transaction after the first.
+    /// A delay after the commit of the child's n-th transaction, counted from 0, began.
     AtCommit(u64, Duration),
-    /// A delay after the n-th flush, compaction, checkpoint or reopen began.
+    /// A delay after the n-th flush, compaction, checkpoint or reopen, counted from 0, began.
     AtUpkeep(u64, Duration),
     /// A delay after a failpoint was passed n times and is reached again.
     AtPoint(Failpoint, u32, Duration),
@@ -238,8 +239,8 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
         );
 
         if progress.open {
-            // After an unclean stop a store without transactions is emptied; a store with
-            // transactions never is.
+            // After an unclean stop an open empties a store without transactions. It never empties
+            // a store that it opens with transactions, so this open must fail.
             match Database::open(
                 path,
                 &world.transactional_specs(),
@@ -283,7 +284,8 @@ fn live(path: &Path, seed: u64, kills: u64) -> Result<u64, String> {
     Ok(kills)
 }
 
-/// The file in which a long run of this program notes its progress: kills and the next seed.
+/// The file in which a long run of this program notes its progress: kills and the next seed. Each
+/// build of the program has a separate file.
 fn progress_file() -> Option<PathBuf> {
     let path = std::env::var_os("CRASH_PROGRESS").map(PathBuf::from)?;
     let built = std::env::current_exe()

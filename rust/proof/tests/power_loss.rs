@@ -1,4 +1,5 @@
-//! Loss of power at any moment: every commit must survive whole.
+//! Loss of power at any moment: the database then holds one whole commit, which is not older than
+//! the last durable one.
 
 use holdfast_core::{Database, DatabaseOptions, Durability};
 use holdfast_proof::{
@@ -94,7 +95,7 @@ fn lose_power(seed: u64) {
 }
 
 #[test]
-fn power_loss_keeps_every_commit_whole() {
+fn power_loss_leaves_one_whole_commit() {
     let first = rounds("POWER_SEED", 1);
     let losses = rounds("POWER_LOSSES", 100);
     for seed in first..first + losses.div_ceil(LOSSES_EACH) {
@@ -180,7 +181,7 @@ fn power_loss_at_each_step_of_a_spilled_commit_keeps_it_whole() {
 struct FailedSync {
     /// The commit did not reach its n-th sync.
     committed: bool,
-    /// The failed commit left a commit file, which the rollback finishes.
+    /// The failed commit left a commit file, so the rollback finishes the commit.
     commit_file: bool,
     /// The power was on until the end of the rollback.
     powered: bool,
@@ -209,7 +210,7 @@ fn lose_power_in_a_rollback(n: u64, k: u64) -> FailedSync {
     }
     let commit_file = dir.path().join("+commit").join("COMMIT").exists();
     faults.power_off_after(k);
-    // Some of RocksDB's failed syncs need another open.
+    // After some failed syncs RocksDB accepts writes only after another open.
     let _ = db.rollback();
     let powered = faults.powered();
     faults.power_off();

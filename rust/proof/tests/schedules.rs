@@ -58,7 +58,8 @@ fn transfer(db: &Database, tx: &mut Transaction, at: i64) -> Result<()> {
         .map(drop)
 }
 
-/// The money on the left and on the right, by scans; all accounts of a side are equal.
+/// The amount of each account on the left and on the right, by scans; all accounts of a side are
+/// equal.
 fn totals(db: &Database, view: &mut Transaction) -> Result<(u8, u8)> {
     let mut sides = [0; 2];
     for (side, name) in sides.iter_mut().zip(["left", "right"]) {

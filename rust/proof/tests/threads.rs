@@ -1,6 +1,7 @@
 //! Readers of both isolation levels beside a writer that commits, rolls back, expires and compacts.
-//! Money moves between two stores. Each view has the bank's total, and each transfer that had
-//! returned before the view was taken.
+//! Money moves between two stores. Each view has the bank's total. A READ_UNCOMMITTED view has each
+//! transfer that had returned before the view was taken, a READ_COMMITTED view each transfer that
+//! had been committed.
 
 use holdfast_core::{
     Database, Durability, KeyValueStore, OffsetChange, Step, StoreKind, StoreSpec, Timestamp,
@@ -220,7 +221,7 @@ fn readers_always_see_the_same_total() {
                     }
                 }
             }
-            // Readers that start late still see a transfer.
+            // If the readers start late, the test waits until they have read some views.
             while views.load(Ordering::Relaxed) < 200 && !done.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }

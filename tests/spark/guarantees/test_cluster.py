@@ -118,7 +118,8 @@ def test_a_restart_with_other_executors_continues(run, base: Path, cluster: Clus
     job.go_on()
     job.pause_in(4)
     job.stop()
-    # Three executors, of which any two may have run the tasks; then only the added one.
+    # Until here, any two of the three executors may have run the tasks. From here on only the added
+    # executor is left.
     cluster.kill_worker(FIRST)
     cluster.kill_worker(SECOND)
     job = run(cluster.url)

@@ -37,7 +37,7 @@ def run(script: str, folder: Path, *arguments: str) -> str:
 
 
 def test_every_operator_works_in_foreach_batch(tmp_path: Path):
-    """Connect runs it in another process; `make survive` runs the other ways, too."""
+    """Connect runs the function in another process; `make survive` runs the other ways, too."""
     assert run("smoke.py", tmp_path, "--connect", "--way", "in foreachBatch").endswith(
         "Connect: 7 operators: in foreachBatch\n"
     )

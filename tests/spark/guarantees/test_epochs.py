@@ -178,8 +178,8 @@ def test_a_host_killed_in_mid_epoch_loses_nothing(stream: Stream):
         mark = Path(marks) / f"{context.getLocalProperty('streaming.sql.batchId')}"
         for batch in batches:
             if batch.num_rows and context.getLocalProperty("streaming.sql.batchId") == "2":
-                # Only the first of the two workers kills it: the other one, at the same moment,
-                # would find no host to kill.
+                # Only the first of the two workers kills the host: the other one, at the same
+                # moment, would find no host to kill.
                 with suppress(FileExistsError), mark.open("x") as file:
                     file.write(str(kill_host_of_worker()))
             yield batch

@@ -71,7 +71,7 @@ def test_a_new_disk_restores_a_snapshot_from_the_store(job: Job):
 
 
 @pytest.mark.parametrize("refused", [(), ("readers",)])
-def test_a_reader_needs_the_rights_that_the_page_lists(job: Job, refused: tuple[str, ...]):
+def test_a_reader_needs_no_right_that_the_page_does_not_list(job: Job, refused: tuple[str, ...]):
     job.snapshot_interval = 0
     job.run((False, 1, "CHF", 95))
     job.run((True, 2, "CHF", 1))

@@ -1,4 +1,4 @@
-"""Heartbeats advance the stream time like rows; far-future rows do not."""
+"""Heartbeats advance the stream time, far-future rows do not; stores in memory are restored."""
 
 from __future__ import annotations
 
@@ -195,8 +195,8 @@ def test_heartbeats_are_the_same_in_a_replay(stream: Stream):
     # Repeat until the query is stopped between two heartbeats.
     while stream.numbers("offsets")[-1] > (last := stream.numbers("commits")[-1]):
         run(lambda last=last: stream.numbers("commits")[-1] > last + 1)
-    # The driver died before it committed the last one. Other heartbeats would be other input, which
-    # the hosts refuse.
+    # The driver died before it committed the last epoch. Other heartbeats would be other input,
+    # which the hosts refuse.
     first = stream.batches.pop(last)
     stream.forget_commit(last)
     run(lambda: last + 1 in stream.batches)
@@ -226,7 +226,7 @@ def test_a_heartbeat_is_behind_the_clock_and_comes_once_after_a_pause(
     now += 1
     beats, second = clock.read(first)
     assert [*beats] == [(50_000_000,)]
-    # The rate source had a row for each beat of an outage.
+    # After an outage there is one beat; Spark's rate source would have a row for each missed beat.
     now += 3_600_000_000
     later = HeartbeatSource({"every": "10000000", "idle_after": "1000000"})
     restarted = later.simpleStreamReader(later.schema())
@@ -243,7 +243,7 @@ def test_a_heartbeat_is_behind_the_clock_and_comes_once_after_a_pause(
         "idle_after": 1_000_000,
         "started": 3_710_000_000,
     }
-    # A replay of the first beat after the restart has the planned time.
+    # A replay after the restart has the times that were planned before it, with their `idle_after`.
     assert [*restarted.readBetweenOffsets(first, second)] == [(50_000_000,)]
     now = 0
     assert restarted.read(third)[1] == third, "a clock that is set back"

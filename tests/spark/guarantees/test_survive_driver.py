@@ -63,7 +63,7 @@ def test_a_driver_killed_at_twenty_moments_loses_nothing(tmp_path: Path, drive):
 
 @pytest.mark.parametrize("older", ["lives", "is stopped and wakes"])
 def test_a_second_driver_leaves_the_result_exact(tmp_path: Path, drive, older: str):
-    """The newer run continues; the older one's error names the run that superseded it."""
+    """One of the two drivers ends with an error about the other one; the result is exact."""
     sequence = Sequence(2)
     for _ in range(3):
         sequence.write(tmp_path / "in")

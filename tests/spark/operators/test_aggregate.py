@@ -35,7 +35,7 @@ ALL = {
 
 
 def rows_of(seed: int, count: int, late: int = 0) -> list[tuple[Any, ...]]:
-    """Rows over 100 seconds, each at most `late` seconds behind the one before.
+    """Rows over 100 seconds, each at most `late` seconds older than the newest row before it.
 
     The columns `k` and `x` have nulls.
     """
@@ -100,7 +100,7 @@ def rows(spark, tmp_path) -> Stream:
 
 
 def _sums(stream: Stream, **options: Any) -> Any:
-    """The aggregation that the tests here run."""
+    """The aggregation that the tests on streams run."""
     return hfs.aggregate(
         stream.source("left"), by="k", state=stream.state(), name="sums", **options
     )
@@ -220,7 +220,10 @@ TYPES: list[tuple[str, sql.DataType, list[Any]]] = [
 
 
 def test_results_have_sparks_types_and_values(spark):
-    """Every function over every type, against Spark's batch aggregation of the same rows."""
+    """The functions that ignore the order of rows, against Spark's batch aggregation.
+
+    Each runs over all `TYPES`; `sum` and `avg` run over numbers and intervals.
+    """
     schema = sql.StructType(
         [sql.StructField("k", sql.IntegerType()), *(sql.StructField(n, t) for n, t, _ in TYPES)]
     )
@@ -254,7 +257,7 @@ def test_results_have_sparks_types_and_values(spark):
 
 
 def test_averages_of_long_intervals_equal_sparks(spark):
-    """Averages exceed 2^53 microseconds; half microseconds are rounded away from zero."""
+    """Sums or averages exceed 2^53 microseconds; half microseconds are rounded away from zero."""
     rows = [("a", timedelta(days=3_000 * n, microseconds=1)) for n in range(-3, 40)]
     rows += [("b", timedelta(days=200_000, microseconds=n)) for n in (1, 2)]
     rows += [("c", timedelta(days=-200_000, microseconds=-n)) for n in (1, 2)]

@@ -1,4 +1,4 @@
-"""`join_asof` in a streaming plan."""
+"""`join_asof` in streaming plans and on static frames."""
 
 from __future__ import annotations
 
@@ -141,6 +141,7 @@ def test_a_right_row_of_nulls_is_a_value(stream: Stream):
 
 
 def test_rows_with_a_null_key_or_time_match_nothing(stream: Stream):
+    # Case J08 of tests/contract/README.md, a left join.
     stream.batch(
         left=[(None, 5, 1), ("k", None, 2), (None, None, 3), ("k", 5, 4)],
         right=[(None, 4, "no key"), ("k", None, "no time"), ("k", 4, "a")],
@@ -149,6 +150,7 @@ def test_rows_with_a_null_key_or_time_match_nothing(stream: Stream):
 
 
 def test_an_inner_join_leaves_out_null_keys_and_times(stream: Stream):
+    # Case J08 of tests/contract/README.md, an inner join.
     stream.batch(
         left=[(None, 5, 1), ("k", None, 2), ("k", 5, 4)], right=[(None, 4, "no key"), ("k", 4, "a")]
     )
@@ -432,7 +434,7 @@ def test_a_watermark_of_the_left_side_is_passed_on(stream: Stream):
 
 
 def test_left_rows_that_wait_have_no_watermark_and_may_be_null(stream: Stream):
-    """With a watermark, Spark would drop rows that have waited as late.
+    """With a watermark, Spark would treat rows that have waited like late rows, and drop them.
 
     Rows that wait since an earlier start have nulls in columns that were added later.
     """

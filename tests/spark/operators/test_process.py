@@ -1,4 +1,4 @@
-"""Processors in queries; they are in `processors.py`."""
+"""Processors in queries; most of the processors are in `processors.py`."""
 
 from __future__ import annotations
 

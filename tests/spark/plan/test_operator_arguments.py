@@ -83,6 +83,7 @@ def join(frames, left=None, right=None, **options):
         ({"history_retention": "10 s"}, r"no unit 's'; there are microseconds, "),
         ({"history_retention": "1 month"}, r"a month has no fixed length; give it in days"),
         ({"grace": timedelta(seconds=-5)}, r"grace is negative"),
+        # Case J07 of tests/contract/README.md.
         ({"grace": "2 days"}, r"grace=2 days is longer than history_retention=1 day"),
         ({"tolerance": "-1 second"}, r"tolerance is negative"),
         (

@@ -129,7 +129,7 @@ def test_progress_needs_a_root(tmp_path):
 
 
 def metrics_of(stream: Stream, name: str) -> list[dict[str, int]]:
-    """Returns the metrics of each epoch with rows from the query's progress."""
+    """Returns the metrics in the query's progress, for each epoch that has input rows."""
     found = [
         json.loads(progress.json)["observedMetrics"].get(name)
         for progress in stream.last.recentProgress

@@ -20,7 +20,8 @@ hfs.aggregate(rows, by="k", aggs={"n": "count"}, state=hfs.State.scratch(partiti
 
 @pytest.mark.parametrize("named", [True, False], ids=["PYSPARK_PYTHON", "on PATH"])
 def test_workers_without_the_package_are_a_named_error_at_the_call(tmp_path: Path, named: bool):
-    # The call passed, and the first task failed with "No module named 'holdfast'".
+    # A regression test: the call succeeded, and the first task failed with "No module named
+    # 'holdfast'".
     folder = tmp_path / "other"
     folder.mkdir()
     other = folder / "python3"

@@ -77,7 +77,7 @@ def shown(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def check(table: hf.StateTable, *, many: bool = False) -> int:
-    """Compares the table of each epoch with its changes up to then; returns how many there are."""
+    """Compares the table of each epoch with its changes up to then; returns their number."""
     model, changes = Model(table, many=many), table.changes()
     assert changes.schema == table.changes_schema
     rows = changes.read_all().to_pylist()
@@ -321,7 +321,7 @@ def test_an_epoch_that_is_removed_during_a_read_is_lost(stream: Stream):
     table = connect(stream)["table"]
     changes = table.changes()
     assert changes.read_next_batch()["epoch"].to_pylist() == [0]
-    # The newest is removed first, so the log begins with epoch 11 from the first removal on.
+    # Epoch 10 is removed first, so epoch 11 is the oldest usable epoch from the first removal on.
     for epoch in reversed(range(11)):
         remove_epoch(stream, epoch)
     with pytest.raises(ChangesLostError, match="the oldest epoch that it holds is 11"):

@@ -147,7 +147,7 @@ def literals(kind: pa.DataType, present: list[Any]) -> st.SearchStrategy[Any]:
 
 @st.composite
 def comparisons(draw: st.DrawFn, whole: pa.Table) -> pc.Expression:
-    # Often a column that limits what is read: the last ones are of the value.
+    # Key columns are drawn more often, because they limit what is read. The last column is a value.
     names = whole.schema.names
     name = draw(st.sampled_from([*names, *names[:-1] * 2, names[0], names[0]]))
     kind = whole.schema.field(name).type
@@ -186,7 +186,7 @@ def _of_type(value: Any, kind: pa.DataType) -> Any:
 
 
 def filters(whole: pa.Table) -> st.SearchStrategy[pc.Expression]:
-    """Filters, most of them a conjunction as of an SQL statement."""
+    """Filters, most of them a conjunction as in a WHERE clause."""
     one = comparisons(whole)
 
     def combined(inner: st.SearchStrategy[pc.Expression]) -> st.SearchStrategy[pc.Expression]:
@@ -225,7 +225,7 @@ def test_a_filter_selects_the_same_rows_as_of_the_whole_table(reader: hf.StateRe
     def same(where: pc.Expression, columns: list[str] | None) -> None:
         asked = {"filter": where, "columns": columns}
         expected, found = answer(in_memory, **asked), answer(rows, **asked)
-        # Arrow refuses some comparisons at the first row, and none may have been read.
+        # Arrow refuses some comparisons only when it gets a row. The dataset may have read no row.
         assert found == expected or (isinstance(expected, type) and found[1] == [])
 
     same()
@@ -261,7 +261,7 @@ def is_in(value: pa.Scalar, domain: Points | Range) -> bool:
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), names=st.permutations(MEMORY.schema.names))
 def test_domains_have_all_values_of_selected_rows(data: st.DataObject, names: list[str]):
-    # Each row has all combinations with the values of another column.
+    # All pairs of the values of two columns.
     pair = MEMORY.select(names[:2])
     table = pa.table(
         {
@@ -348,11 +348,11 @@ def test_a_filter_on_the_start_reads_only_these_windows(
 def test_columns_that_are_not_needed_are_not_read(reader: hf.StateReader, monkeypatch):
     rows = reader["text_whole"].dataset()
     counted = count_rows(reader, monkeypatch)
-    # `text` is part of a name, and of the literal.
     rows.to_table(columns=["n"], filter=pc.field("n") == 1)
     assert counted.columns == {"n"}
     rows.to_table(columns={"m": pc.field("n") + 1}, filter=pc.field("whole") > 0)
     assert counted.columns == {"n", "whole"}
+    # `whole` is the name of a column, but here only a literal.
     rows.to_table(columns=["n"], filter=pc.field("text") != "whole")
     assert counted.columns == {"n", "text"}
 

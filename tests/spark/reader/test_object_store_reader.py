@@ -1,6 +1,6 @@
 """Reads of a root in an object store: by the query's state host, and by copies without it.
 
-The server is in memory (moto). `make s3` runs the other tests of readers on an S3 server.
+The server is in memory (moto). `make s3` runs some other tests of readers on a server with files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def job(port: int, tmp_path: Path) -> Iterator[Job]:
 
 @pytest.fixture(params=["never", "only"], ids=["host", "copies"])
 def offline(request: pytest.FixtureRequest) -> str:
-    """Who answers."""
+    """The option `offline`: the state host answers the reads, or copies do."""
     return request.param
 
 
@@ -52,7 +52,7 @@ def stop(job: Job) -> None:
 
 
 def three_epochs(job: Job, offline: str = "never") -> None:
-    """Runs a query; without a host that could answer, if copies are to answer."""
+    """Runs three epochs of a query; stops its host if only copies may answer."""
     job.run((False, 1, "CHF", 95), (False, 1, "USD", 90))
     job.run((False, 3, "CHF", 96))
     job.run((False, 3, "EUR", 100))

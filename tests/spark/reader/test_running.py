@@ -242,7 +242,7 @@ def test_a_root_that_was_made_again_needs_another_reader(stream: Stream):
     with pytest.raises(StateMismatchError, match="there is no state here"):
         tables[0].get("a")
     pickled = pickle.dumps(tables[0])
-    # The epoch has the number of the first root's.
+    # The epoch of the new root has the same number as that of the first root.
     stream.batches.clear()
     for file in (stream.base / "left").iterdir():
         file.unlink()

@@ -34,7 +34,7 @@ DAY = "1 day"
 
 @pytest.fixture(autouse=True, params=["auto", "only"], ids=["hosts", "copies"])
 def offline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Who answers."""
+    """The option `offline` of `connect`: state hosts answer the reads, or copies do."""
     monkeypatch.setattr(f"{__name__}.OFFLINE", request.param)
     return request.param
 

@@ -31,7 +31,7 @@ class Updates:
     """Counts the changes of each group, records where each task runs, and can pause a task.
 
     If `<base>/pause` holds an epoch, its first task writes `<base>/paused.<epoch>` and waits until
-    the file changes. Its session stays open meanwhile, with uncommitted writes.
+    `<base>/pause` changes. Its session stays open meanwhile, with uncommitted writes.
     """
 
     stores = (hf.stores.key_value("updates", key=STRING, value=INT64),)

@@ -53,7 +53,7 @@ def counting(stream: streams.Stream) -> Callable[[DataFrame, int], None]:
 
 
 def writing(stream: streams.Stream) -> Callable[[DataFrame, int], None]:
-    """Writes the counts of `counted_in_the_plan`; a job in this thread, one in another."""
+    """Writes the counts of `counted_in_the_plan`, after jobs in another thread and in this one."""
     out = str(stream.base / "out")
 
     def write(frame: DataFrame, batch_id: int) -> None:

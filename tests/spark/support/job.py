@@ -2,8 +2,8 @@
 
     python tests/spark/support/job.py FOLDER MASTER [NAME=VALUE ...]
 
-It joins and sums the rows that `sequence.py` writes into FOLDER/in, micro-batch by micro-batch,
-into FOLDER/joined/N-... and FOLDER/totals/N-..., and ends when FOLDER/last exists and all rows are
+It joins and sums the rows that `sequence.py` writes into FOLDER/in. It writes FOLDER/joined/N-...
+and FOLDER/totals/N-... for micro-batch N. It ends when FOLDER/last exists and all rows are
 processed. If FOLDER/raise exists, a task raises. If FOLDER/wait exists, a task renames it to
 FOLDER/waiting and waits in mid-batch, with its session open, until that file is removed.
 """

@@ -143,7 +143,10 @@ class EveryKind:
 
 
 class EveryChange(EveryKind):
-    """Puts rows as `EveryKind` does; a negative `x` deletes what the row of `-x` has put."""
+    """Puts rows as `EveryKind` does; a negative `x` deletes what the row of `-x` has put.
+
+    The store `many` retains duplicates, so nothing is deleted there.
+    """
 
     def process(self, batch, ctx):
         rows_ = pa.table(batch)

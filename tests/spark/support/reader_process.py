@@ -3,8 +3,8 @@
     python tests/spark/support/reader_process.py ROOT READERS SEED [GATEWAY]
 
 They ask the gateway at the address GATEWAY, or read the root. The process prints a line of JSON a
-second, with the number of answers, of answers from old epochs, and of errors by class, until its
-input ends. It ends with an error at the first answer that is not the state of the named epoch.
+second, with the number of answers by kind of read and of errors by class, until its input ends. It
+ends with an error at the first answer that is not the state of the named epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Rows = list[dict[str, Any] | None]
 
 
 class NoAnswerError(Exception):
-    """The gateway did not answer; the text is the class of the error."""
+    """The gateway did not answer, or answered with an error; the text is the error's class."""
 
 
 class Source(Protocol):

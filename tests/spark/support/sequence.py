@@ -102,7 +102,7 @@ class Sequence:
         return found
 
     def cut(self, files: list[int]) -> Sequence:
-        """Returns the same rows in other micro-batches: number n reads `files[n]` more files."""
+        """Returns the same rows in other micro-batches: batch n reads the next `files[n]` files."""
         other, batches = Sequence(0, keys=len(self._keys)), iter(self.batches)
         for count in files:
             batch = [row for written in itertools.islice(batches, count) for row in written]

@@ -169,7 +169,7 @@ def in_the_plan(stream: streams.Stream) -> list[Any]:
 
 
 def check_tables(stream: streams.Stream) -> None:
-    """Reads a table of the query by Spark's data source, and one row by a filter."""
+    """Reads a table of the query by the data source, by `lookup`, and by following its changes."""
     source = stream.spark.read.format("holdfast").option("table", "materialize")
     table = source.load(stream.address).select("k", "x")
     wanted = [(key, 10 + n) for n, key in enumerate(KEYS)]

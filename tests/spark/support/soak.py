@@ -87,8 +87,8 @@ class Soak:
         writer.start()
         try:
             while time.monotonic() - self.began < self.minutes * 60:
-                # Most faults hit a running query, some of them one that recovers from the last
-                # fault.
+                # Most faults hit a query that makes progress. The others may hit a query that still
+                # recovers from the last fault.
                 alone, pause = self.random.random() < 0.75, self.random.uniform(0, 5)
                 if alone:
                     self._wait_for_progress()
@@ -209,7 +209,7 @@ class Soak:
         ]
 
     def _processes(self, word: str) -> list[int]:
-        """The processes of the cluster, or of the driver, with a word in their command lines."""
+        """The processes of the driver and of the workers, with a word in their command lines."""
         roots = [
             self.driver.process.pid,
             *([] if self.cluster is None else [p.pid for p in self.cluster.workers.values()]),

@@ -137,7 +137,7 @@ class Stream:
         return hfs.State(self.address, **{"partitions": self.partitions, **self.options, **options})
 
     def rewind(self, epoch: int = 0) -> None:
-        """Takes the epochs from this one on back, as `holdfast rewind` does."""
+        """Takes back this epoch and all later ones, as `holdfast rewind` does."""
         arguments = ["rewind", self.address, "--epoch", str(epoch)]
         for name, value in self.options.get("storage_options", {}).items():
             arguments += ["--storage-option", f"{name}={value}"]
@@ -252,7 +252,7 @@ def sides(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def joined_by_sign(frame: DataFrame, state: hfs.State, **options: Any) -> DataFrame:
-    """Joins a frame's rows as of their time with those of negative `x`, with unlimited history."""
+    """Joins a frame's rows as of their time with those of negative `x`; history: 10,000 days."""
     asked = {
         "by": "k",
         "left_on": "t",

@@ -133,7 +133,7 @@ def test_a_cast_that_would_lose_data_is_named(given: pa.Array, wanted: pa.DataTy
         ),
     ],
 )
-def test_a_lossless_cast_is_accepted(
+def test_a_cast_to_a_type_that_can_hold_the_value_is_accepted(
     given: pa.Array, wanted: pa.DataType, expected: list[Any] | None
 ):
     found = cast(given, wanted, "x")

@@ -93,7 +93,7 @@ def test_a_prefetch_is_bounded_by_its_bytes():
     for batch in range(2):
         stores.begin_batch(pa.record_batch({"k": [str(n) for n in range(10_000)]}))
         # The first 5,000 reads find no entry, so they do not show how large entries are. The others
-        # must not be prefetched at once: 5,000 entries of 100 KiB would be 500 MiB.
+        # must not be prefetched at once: 5,000 entries of 100 KiB would be 488 MiB.
         for key in [*range(9_999, 4_999, -1), *range(5_000)]:
             assert (store.get(str(key)) is None) == (key >= 5_000)
         asked, host.asked = [keys for _, keys in host.asked], []

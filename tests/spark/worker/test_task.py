@@ -55,7 +55,7 @@ def main(infile):
 
 result = main(io.BufferedReader(io.BytesIO(b"the end mark")))
 assert [batch.num_rows for batch in result] == [0, 3], "the columns go ahead of the rows"
-assert "pandas" not in sys.modules, "a worker waits a second for pandas, and needs none"
+assert "pandas" not in sys.modules, "a worker needs no pandas, which takes a second to import"
 """
 
 

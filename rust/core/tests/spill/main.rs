@@ -61,7 +61,7 @@ fn scans_and_views_do_not_change_with_spills_commits_and_rollbacks() {
     assert_eq!(found, seen);
     assert!(rows(&db, &mut db.begin().unwrap()).is_empty());
 
-    // Their rows are in files, which the last reference deletes.
+    // The rows of the reader and of the scan are in files, which the last reference deletes.
     let uncommitted = dir.path().join("+uncommitted");
     assert!(!folder_is_empty(&uncommitted));
     drop((reader, scan));
@@ -113,7 +113,8 @@ fn large_batch_spills_and_memory_stays_small() {
     assert_eq!(versions, keys.len());
 }
 
-/// A small record's places in the index and the order take ten times as much memory as its data.
+/// A small record's places in the list of records, the index and the order take ten times as much
+/// memory as its data.
 #[test]
 fn small_records_stay_within_the_memory_limit() {
     let _turn = turn();
@@ -261,7 +262,7 @@ fn spilled_private_commit_does_not_drop_the_open_transaction() {
     store.put(&mut private, b"private", Some(b"1")).unwrap();
     private.spill().unwrap();
     db.commit_transaction(private, Commit::default()).unwrap();
-    // As after any other commit, the open transaction can only be rolled back.
+    // As after any commit of a private transaction, the open transaction can only be rolled back.
     let mut open = db.transaction().unwrap();
     assert_eq!(
         rows(&db, &mut open).into_keys().collect::<Vec<_>>(),

@@ -129,7 +129,7 @@ pub(crate) fn transaction(db: &Database, n: i64) {
     .unwrap();
 }
 
-/// Returns the contents of all stores that survive a reopen, the offset and the position.
+/// Returns the contents of all stores that survive an unclean stop, the offset and the position.
 pub(crate) fn state(db: &Database, tx: &mut Transaction) -> Vec<String> {
     let mut state = vec![format!(
         "{:?} {:?}",

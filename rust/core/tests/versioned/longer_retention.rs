@@ -74,7 +74,8 @@ fn versions(db: &Database, key: &[u8]) -> Vec<i64> {
     begins
 }
 
-/// Writes a key that changes at 100, 400, 600 and 950, and one that never changes.
+/// Writes a key that changes at 100, 400, 600 and 950, and one that never changes. A third key
+/// moves the stream time to 1,000.
 fn filled(path: &Path, history_retention: i64, durability: Durability) {
     let db = open(path, history_retention, durability);
     put(&db, b"still", 50);
@@ -107,7 +108,7 @@ fn versions_before_the_shorter_retention_are_not_returned() {
             assert!(put(&db, b"late", 900));
             db.close().unwrap();
         }
-        // The limit remains until stream time has moved by the longer retention.
+        // The limit of 900 remains until the stream time exceeds it by the longer retention.
         let db = open(dir.path(), 20_000, durability);
         assert!(put(&db, b"other", 20_950));
         assert_eq!(

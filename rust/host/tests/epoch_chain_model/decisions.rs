@@ -8,7 +8,8 @@ use crate::state::{EpochState, Object, Record, Rule, State, offsets_digest, oper
 use crate::steps::Model;
 
 impl Model {
-    /// Decides all epochs before this one and returns the chain; none for an error.
+    /// Decides all epochs before this one and returns the chain; none if a host returns an error.
+    /// An `Err` names a broken invariant.
     pub(crate) fn state_before(
         &self,
         state: &mut State,
@@ -46,7 +47,7 @@ impl Model {
         Some(record)
     }
 
-    /// The newest rewind that covers an epoch.
+    /// The run of the newest rewind that covers an epoch; 0 if there is none.
     pub(crate) fn rewind_of(&self, state: &State, epoch: usize) -> u64 {
         let covering = state.rewind.filter(|(_, from)| epoch >= *from);
         match covering {
@@ -159,7 +160,7 @@ fn check_open(state: &State, epoch: usize, record: &Record) -> Result<(), String
     }
     if record.late {
         return Err(format!(
-            "epoch {epoch} is an object that was put after Spark's commit"
+            "epoch {epoch} is an object whose session found Spark's commit"
         ));
     }
     if given.iter().any(|given| *given != record.digest) {

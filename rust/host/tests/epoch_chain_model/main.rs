@@ -8,7 +8,7 @@
 //!   absent and write), claims a run, opens a session, stages, gives its output to the sink and
 //!   commits. It may end anywhere. It may also commit without any session (`foreachBatch` returns
 //!   early).
-//! - A host that decides the epoch before in two steps: it lists objects, and records its decision
+//! - A host that decides a committed epoch in two steps: it lists objects, and records its decision
 //!   later.
 //! - At most one of these: `holdfast rewind`; a driver that writes its offsets over those of the
 //!   other one; a loss of power that takes Spark's last commit; the loss of a log folder.
@@ -20,6 +20,9 @@
 //! - The state holds exactly what the sink was given in each committed epoch.
 //! - What a state once held for an epoch stays until a rewind.
 //! - The state was computed from the offsets that Spark's log holds.
+//! - An epoch whose objects were lost is not skipped.
+//! - An object decides no epoch if Spark had committed the epoch before the object's session read
+//!   the commit log.
 //!
 //! `each_rule_is_needed` switches off one rule at a time and checks that the model finds damage.
 

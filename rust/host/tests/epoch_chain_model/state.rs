@@ -30,7 +30,8 @@ pub(crate) enum Rule {
     Reproduction,
     /// Only the newest run may continue.
     Fence,
-    /// Spark's commit log is read before a put: an epoch that it holds has its decision already.
+    /// Spark's commit log is read before a put. If it holds the epoch, only an object that equals
+    /// the decided one may be put.
     CommitBeforePut,
 }
 
@@ -100,7 +101,7 @@ pub(crate) struct Record {
     pub(crate) digest: Digest,
     /// The offsets from which the decided rows come; 0 if the epoch was skipped.
     pub(crate) planned: Variant,
-    /// The decided object was put after Spark's commit.
+    /// Whether the decided object is late ([`Object::late`]).
     pub(crate) late: bool,
 }
 
@@ -131,7 +132,7 @@ impl Record {
 pub(crate) enum Phase {
     #[default]
     Dead,
-    /// Has planned and written its offsets.
+    /// Has planned its epoch: it has read the epoch's offsets, or written them.
     Wrote,
     /// Has claimed its run.
     Planned,
@@ -161,7 +162,7 @@ pub(crate) struct EpochState {
     pub(crate) lost: bool,
     /// What the sink was given.
     pub(crate) given: Vec<Digest>,
-    /// What a state held for the epoch when a session opened.
+    /// What a host's state held for the epoch; none if no host has used a decision of the epoch.
     pub(crate) held: Option<Digest>,
 }
 

@@ -288,7 +288,7 @@ fn administrate(state: &State, out: &mut Vec<State>) {
         let mut next = state.clone();
         next.fault = Some(Fault::CommitLost);
         // The host syncs the commit before it records a decision. So if a loss of power takes the
-        // commit, the host has not recorded its decision, which is lost, too.
+        // commit, a decision that is not yet recorded is lost, too.
         next.listed = None;
         next.epochs[committed - 1].committed = false;
         out.push(next);

@@ -131,7 +131,8 @@ fn records_beyond_16_mib_are_in_chunks() {
     );
 }
 
-/// Prints the cost of a record: `cargo test --release -- --ignored --nocapture`.
+/// Prints the cost of a record:
+/// `cargo test --release what_a_record_costs -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints times"]
 fn what_a_record_costs() {

@@ -142,7 +142,8 @@ fn a_row_older_than_the_other_sides_history_is_joined_with_the_known_part() {
         job.epoch(&[row(1, 5, 50)], true).rows,
         [out((5, 50), (1, 10)), out((5, 50), (100, 11))]
     );
-    // A version that began after the left row matches from then on, and so does a delete.
+    // A version that began after the left row is joined from its begin on. A delete after the left
+    // row gives one more row, without a right value.
     let job = Job::new(&request("left", 10), 2, 1);
     job.epoch(
         &[
@@ -233,7 +234,7 @@ fn rows_without_a_key_or_a_time_are_dropped() {
 /// Left and right number of a row of the result.
 type Pair = (Option<i64>, Option<i64>);
 
-/// Each key's values by time, as in both tables.
+/// The values of both tables, by key and time.
 #[derive(Default)]
 struct Tables {
     sides: [BTreeMap<u8, BTreeMap<i64, Option<i64>>>; 2],

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::support::{self, Job};
 
-/// The rows of an epoch.
+/// The left rows of an epoch.
 const ROWS: usize = 10;
 /// The bytes of a document.
 const LARGE: usize = 2 << 20;

@@ -1,7 +1,7 @@
 //! Operators against models: random rows, cut into epochs in any way, over stores in memory.
 //!
-//! There is a file or a folder for each operator. `support/` has rows, and an operator that runs
-//! epochs of them.
+//! There is a file or a folder for each operator except `process`. `support/` has rows, and an
+//! operator that runs epochs of them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![allow(missing_docs, reason = "an executable, not a library")]
 

@@ -1,5 +1,5 @@
-//! The invariants of a committed epoch: each slot is applied and does not change. Under
-//! exactly-once the sink was given nothing but what is applied.
+//! The invariants of a committed epoch: each slot (a partition of an operator) is applied and does
+//! not change. Under exactly-once the sink was given nothing but what is applied.
 
 use holdfast_core::ProcessingGuarantee::AtLeastOnce;
 
@@ -78,7 +78,8 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that each task that the committing driver's hosts acknowledged is in the decision.
+    /// In worlds with `outlives`, checks that the recorded decision has each acknowledged task of
+    /// the committing driver.
     fn check_acknowledged(&self, state: &State) -> Result<(), String> {
         let (Some(recorded), true) = (state.recorded, self.world.outlives) else {
             return Ok(());

@@ -24,11 +24,12 @@
 //!
 //! - What is decided is exactly what the sink was given, for all partitions.
 //! - A whole output that Spark committed is never refused.
-//! - The recorded decision stays, and a task that is acknowledged is in it.
+//! - The recorded decision stays. In the worlds with an unjoined thread, it has each acknowledged
+//!   task of the driver that committed.
 //! - No object decides that was put after Spark's commit.
 //! - The published far-future rows are those of what is decided, unless an attempt has published
 //!   and must still list the heads again.
-//! - With repeatable results and whole evaluations, only the fence refuses a session.
+//! - With repeatable results, no session is refused because of its results.
 //!
 //! Under at-least-once the sink may have been given more than what is applied. All other invariants
 //! hold, and no session is refused because of its results.

@@ -4,6 +4,7 @@ use holdfast_core::ProcessingGuarantee;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) const RUNS: usize = 3;
+/// A slot is one partition of one operator.
 pub(crate) const SLOTS: usize = 4;
 pub(crate) const TWINS: usize = 2;
 
@@ -72,7 +73,7 @@ pub(crate) enum Session {
     Listed(Content),
     /// The same, but Spark has committed the epoch, and the session has not read that yet.
     ListedLate(Content),
-    /// Its object, or an equal one, exists.
+    /// Its object exists, or it adopts that of another attempt.
     Put(Content),
     /// As `Put`, if far-future rows are published and another attempt wrote the object.
     Adopted(Content),

@@ -19,7 +19,7 @@ impl Model {
         Ok(out)
     }
 
-    /// Hosts that see Spark's commit list, decide and record, in one step or in two.
+    /// A host that finds Spark's commit lists objects, decides and records, in one step or in two.
     fn record(&mut self, state: &State, out: &mut Vec<State>) {
         let overwrites = self.world.broken == Broken::RecordIsOverwritten;
         if !state.committed || (state.recorded.is_some() && !overwrites) {
@@ -291,7 +291,8 @@ impl Model {
         Ok(())
     }
 
-    /// With repeatable results, and under at-least-once, only the fence may stop a session.
+    /// With repeatable results, and under at-least-once, no session may be refused because of its
+    /// results.
     fn refused(&self, why: &str) -> Result<(), String> {
         if self.world.repeatable || self.world.guarantee == AtLeastOnce {
             Err(format!("false alarm: {why}"))

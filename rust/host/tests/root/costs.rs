@@ -9,7 +9,8 @@ use holdfast_host::root::DecisionAsker;
 
 use crate::support::{EPOCH, claim, header, root, spark};
 
-/// Prints the costs of a micro-batch: `cargo test --release -- --ignored --nocapture`.
+/// Prints the costs of a micro-batch:
+/// `cargo test --release costs_of_a_micro_batch -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints times"]
 fn costs_of_a_micro_batch() {

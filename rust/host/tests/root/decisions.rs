@@ -223,7 +223,7 @@ fn an_operator_that_only_an_older_run_has_staged_is_not_evaluated() {
             .put_head(&header("count", partition, newer, "x"), &[])
             .expect("puts");
     }
-    // The next epoch would find that neither run is whole.
+    // Run 2 lacks an operator of the whole run 1, so no run would decide the epoch.
     refused(
         root.decisions.check_evaluated(EPOCH, &[name("count")], 2),
         ErrorKind::StateMismatch,

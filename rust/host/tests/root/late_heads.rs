@@ -52,7 +52,7 @@ fn a_head_that_comes_after_sparks_commit_is_not_put() {
 }
 
 #[test]
-fn a_late_copy_of_a_committed_older_run_is_adopted() {
+fn a_late_copy_of_a_committed_older_run_is_put() {
     for guarantee in [ExactlyOnce, AtLeastOnce] {
         let root = root();
         let first = claim(&root, "a");

@@ -56,7 +56,7 @@ fn a_retry_adopts_an_equal_object_and_an_unequal_one_is_refused() {
 }
 
 #[test]
-fn chunks_of_concurrent_attempts_do_not_mix_and_the_second_ones_are_removed() {
+fn chunks_of_concurrent_attempts_do_not_mix_and_unnamed_ones_are_removed() {
     let root = root();
     let run = claim(&root, "a");
     let chunk = |attempt: i64, value: &[u8]| {

@@ -66,7 +66,8 @@ fn operator_without_its_file_is_refused_while_its_state_exists() {
         assert!(!file.exists(), "the root stays as it is");
     };
     check(1);
-    // If the query continued without the operator, the operator's snapshots prove its state.
+    // If the query has continued without the operator, the last epoch has no object of it. Its
+    // snapshots still prove that it has state.
     let log = spark.path().join(format!("log/{:020}", 1));
     fs::rename(&log, spark.path().join("hidden")).unwrap();
     let snapshots = spark.path().join("snapshots/join/0");

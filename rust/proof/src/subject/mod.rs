@@ -24,7 +24,8 @@ use window::Window;
 pub enum WriteMode {
     /// To files, with transactions: a stop leaves the rows of a commit.
     Transactional,
-    /// To files, without transactions: a clean close leaves all rows, any other stop none.
+    /// To files, without transactions: a clean close leaves all rows. Under exactly-once, any other
+    /// stop leaves none.
     Direct,
     /// To memory: a stop leaves nothing.
     Memory,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// The folder of an interrupted commit.
 const COMMIT: &str = "+commit";
 
-/// The kind of a file: its name without digits.
+/// The kind of a file: its name without digits, in the commit folder with the folder's name.
 pub fn kind(file: &Path) -> String {
     let name = |path: &Path| {
         path.file_name()
@@ -22,7 +22,7 @@ pub fn kind(file: &Path) -> String {
     name.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
-/// All files that the next open reads.
+/// All files of a database and of its commit folder. An open reads no file of another folder.
 pub fn files_below(path: &Path) -> Vec<PathBuf> {
     let entries = |path: &Path| {
         std::fs::read_dir(path)

@@ -136,7 +136,7 @@ fn damage_is_an_error_or_changes_nothing() {
         let mut rng = generator(seed, 2);
         let kinds: Vec<_> = original.files.keys().cloned().collect();
         for place in 0..PLACES_EACH {
-            // All kinds in turn, data and logs more often.
+            // All kinds in turn, data, logs and manifests more often.
             let kind = match place % 4 {
                 0 if original.files.contains_key(".log") && !original.closed => ".log",
                 0 | 1 => ".sst",
@@ -269,7 +269,8 @@ fn open_ends_for_every_record_type() {
             std::fs::write(copy.join(file.file_name().expect("a name")), &damaged)
                 .expect("a write");
             if record % 2 == 1 {
-                // A checkpoint lacks it, and is first checked for files of another program.
+                // A checkpoint has no `HOLDER`, so an open first checks whether its files are those
+                // of another program.
                 std::fs::remove_file(copy.join("HOLDER")).expect("a file");
             }
             let (ends, ended) = std::sync::mpsc::channel();

@@ -15,7 +15,7 @@ use crate::feed::{bytes, feed_made, rng, text, times};
 
 const ROWS: usize = 20;
 
-/// Rows with a column of every Spark type, with nulls.
+/// Rows with a column of each of nine Spark types, with nulls.
 pub fn batch(rng: &mut Rng) -> RecordBatch {
     let long = |rng: &mut Rng| rng.bool().then(|| rng.i64(..));
     let longs: Int64Array = (0..ROWS).map(|_| long(rng)).collect();
@@ -126,7 +126,8 @@ fn decoding_payloads_never_panics() {
     );
     let beside = now[0].clone();
     feed_made("payload", [old, now, new].concat(), times(5_000), |bytes| {
-        // The bytes are decoded beside a valid row, because all rows become one column.
+        // The bytes are decoded beside a valid row, because all rows are decoded into the same
+        // columns.
         let Ok(columns) = codec.decode([Some(bytes), None, Some(beside.as_slice())]) else {
             return;
         };

@@ -103,7 +103,7 @@ fn rows(mut bytes: &[u8]) -> Vec<(FamilySpec, &[u8], &[u8])> {
     rows
 }
 
-/// Runs every read of a database.
+/// Reads the rows of all stores, puts a version of some keys, and compacts all stores.
 fn read_all(db: &Database) -> holdfast_core::Result<()> {
     let (first, last) = (Timestamp::MIN, Timestamp::MAX);
     let mut tx = db.begin()?;

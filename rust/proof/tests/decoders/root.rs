@@ -96,7 +96,8 @@ fn own(root: &Root) -> Result<()> {
 /// Spark's offsets of epoch 0.
 const OFFSETS: &str = "v1\n{\"batchWatermarkMs\":0,\"batchTimestampMs\":7}\n{}";
 
-/// Writes a root with a file of each kind.
+/// Writes a root with most kinds of files. Chunks, far-future rows, followers, addresses for
+/// readers and marks of log removals are missing.
 fn write(folder: &Path) -> Result<()> {
     let root = open(folder)?;
     root.identity.check("q", 1, Epoch(0))?;
@@ -153,7 +154,7 @@ fn write(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads the whole root.
+/// Reads all that [`write`] writes.
 fn read(folder: &Path) -> Result<()> {
     let root = open(folder)?;
     root.identity.query()?;

@@ -308,7 +308,7 @@ fn a_range_delete_is_a_change_of_every_row_in_it() {
 }
 
 #[test]
-fn a_range_delete_of_many_rows_is_one_record() {
+fn range_delete_of_many_rows_takes_constant_memory() {
     let dir = tempfile::tempdir().unwrap();
     let (db, store) = open(dir.path(), &StoreSpec::new("s", StoreKind::KeyValue));
     let mut tx = db.begin().unwrap();

@@ -46,8 +46,9 @@ pub trait Subject {
         committed.clone()
     }
 
-    /// Decides what a crash leaves: the last commit (`Sync`), or any commit since the last flush
-    /// (`Changelog`). `None` for a store that a reopen empties or that has no transactions.
+    /// Decides what a crash leaves: the last commit (`Sync`), or the commit at the last flush or a
+    /// later one (`Changelog`). `None` for a store that a reopen empties or that has no
+    /// transactions.
     fn durability(&self) -> Option<Durability>;
 
     /// Fails unless a reader's view has the rows of the model.
@@ -63,7 +64,7 @@ pub trait Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In files, with the memory limit of a transaction in bytes. Depending on the limit, a
-    /// transaction spills at every batch (0), sometimes, or never (-1).
+    /// transaction spills at every put or batch (0), sometimes, or never (-1).
     Files(Durability, i64),
     Memory,
     MemoryBesideFiles,
@@ -256,7 +257,7 @@ fn copy_as_killed(from: &Path, to: &Path) {
     }
 }
 
-/// The lengths of the files below a folder, by their paths within it.
+/// The lengths of the files below `folder` in `root`, by their paths within `root`.
 fn files(root: &Path, folder: &Path) -> BTreeMap<PathBuf, u64> {
     let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
         return BTreeMap::new();

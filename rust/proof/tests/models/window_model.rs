@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 /// The retention of the stores under test.
 pub const RETENTION: i64 = 40;
 
-/// Maps (time, key, more) to a value, in the order of scans. `more` is a duplicate's number or a
-/// session's start.
+/// Maps (time, key, more) to a value, in the order of scans. `time` is a window's start or a
+/// session's end. `more` is a duplicate's number, a session's start, or 0.
 #[derive(Clone, Default, Debug)]
 pub struct WindowModel {
     pub rows: BTreeMap<(i64, Vec<u8>, i64), u8>,

@@ -197,7 +197,8 @@ impl Disk {
         Ok(())
     }
 
-    /// What is left of a file: its synced content, and any prefix of what was written later.
+    /// What is left of a file: its synced content, and any prefix of what was appended later. Of a
+    /// file that was rewritten, any prefix of the new content.
     fn content(
         &self,
         number: u64,

@@ -1,5 +1,5 @@
-//! Replaces the C library's `fsync` in this process. The simulated disk then handles each sync of
-//! the host, of its object store client and of RocksDB.
+//! Replaces the C library's `fsync` in this process. The simulated disk then handles each sync of a
+//! root by the host and by its object store client. RocksDB's databases are not on that disk.
 #![allow(unsafe_code, reason = "a function of the C library is replaced")]
 
 use std::ffi::c_int;

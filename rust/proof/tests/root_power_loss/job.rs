@@ -22,7 +22,7 @@ use crate::{disk, far_future};
 const PARTITIONS: usize = 2;
 const KEYS: usize = 4;
 const COMMIT: &str = "v1\n{}";
-/// The end of a complete file of Spark.
+/// The end of a complete file of offsets or of a source's log, as this job writes them.
 const END: &[u8] = b".\n";
 
 /// Why a job stopped.
@@ -129,7 +129,8 @@ impl Job {
         }
         let mut offsets = self.whole_files("offsets", |bytes| bytes.ends_with(END))?;
         let planned = self.whole_files("sources/0", |bytes| bytes.ends_with(END))?;
-        // A file source reads no rows for offsets that its log lacks. It plans them again.
+        // A file source reads no rows for offsets that its log lacks, so these epochs are planned
+        // again.
         for epoch in offsets.extract_if(.., |epoch| !planned.contains(epoch)) {
             fs::remove_file(self.file("offsets", epoch))?;
         }
@@ -322,7 +323,8 @@ fn id(epoch: usize, key: usize) -> i64 {
     (epoch * KEYS + key) as i64
 }
 
-/// The rows of a partition: its keys' rates, then an order of each.
+/// The rows of a partition: for each key its rate, if it has one, and an order. Then the far-future
+/// order, if the partition has one.
 fn batch(epoch: usize, partition: usize, rows: u64) -> RecordBatch {
     let mut found: Vec<(String, i64, Option<i64>, Option<f64>)> = Vec::new();
     let time = epoch as i64 * 10;

@@ -18,14 +18,14 @@ use job::{Job, Stop};
 
 /// Losses of power of one root.
 const LOSSES_EACH: u64 = 3;
-/// How many seeds may pass before a sync without effect is reported.
+/// How many seeds are tried without a sync, at most, until one of them fails.
 const SEEDS: u64 = 100;
 /// The same for a sync in [`NEEDED`]. Snapshots are taken concurrently with the epochs, so the seed
 /// of a run that misses one of their syncs differs each time.
 const NEEDED_SEEDS: u64 = 2_000;
 
 /// The syncs that are known to be needed: after the removal of any of them a run failed.
-/// `docs/design/proofs.md` says what is open about the others.
+/// `docs/design/proofs.md` says why the others stay.
 const NEEDED: [&str; 22] = [
     "client: file root/ahead/join/*",
     "client: file root/log/N/*",

@@ -154,7 +154,7 @@ def test_the_versions_of_nested_keys_come_with_their_deletes(stream: Stream, tmp
         name="keys",
     )
     stream.run(frame)
-    # Of the partitions, some have one version and some several.
+    # Some partitions have one version, others have several.
     (found,) = Follower(stream, tmp_path / "follower", table="keys.versions").run()
     of_b = [(t.astimezone(at(0).tzinfo), value) for _, key, t, value, _ in found if key.of.k == "b"]
     assert sorted(of_b) == [(at(0), 2), (at(2), None), (at(3), 8)]

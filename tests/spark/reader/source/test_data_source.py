@@ -25,7 +25,7 @@ PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 @pytest.fixture(params=["auto", "only"], ids=["hosts", "copies"])
 def offline(request: pytest.FixtureRequest) -> str:
-    """Who answers."""
+    """The option `offline`: state hosts answer the reads, or copies do."""
     return request.param
 
 
@@ -170,7 +170,7 @@ def test_stores_of_a_processor_are_read(stream: Stream, offline: str):
     assert rows(read(stream, offline=offline, key='["a", "h", "zz"]')) == [("a", 1), ("h", 1)]
 
 
-def test_a_table_without_a_final_epoch_is_refused(stream: Stream):
+def test_a_root_without_state_is_refused(stream: Stream):
     (stream.root / "query").mkdir(parents=True, exist_ok=True)
     with pytest.raises(AnalysisException, match="there is no state here|no such folder"):
         read(stream)

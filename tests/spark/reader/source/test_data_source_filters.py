@@ -173,7 +173,7 @@ def test_filters_and_other_options_are_applied_together(stream: Stream, push_dow
     assert sorted(row.x for row in versions.where("k <= 'a'").collect()) == [1, 3]
     assert read(stream, key="a").where("k = 'b'").collect() == []
     assert [row.x for row in read(stream, columns="x,k").where("k = 'b'").collect()] == [1]
-    # The filter's column is not read: Spark does not know it.
+    # The key is not among the columns, so Spark has no filter that limits the keys.
     assert [row.x for row in read(stream, columns="x").where("x = 3").collect()] == [3]
 
 

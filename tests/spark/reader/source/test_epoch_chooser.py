@@ -99,7 +99,7 @@ def test_the_first_task_of_a_micro_batch_chooses_for_all(stream: Stream, task: T
     assert chosen.of_task() == 1
     micro_batch(task, 0)
     assert chosen.of_task() == 0
-    # A run that begins again with a micro-batch reads the newest rows.
+    # Another run that repeats the micro-batch reads the newest rows.
     micro_batch(task, 0, run="another")
     assert chosen.of_task() == 1
 

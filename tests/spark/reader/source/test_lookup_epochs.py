@@ -28,7 +28,7 @@ def same_value(stream: Stream, value: int) -> None:
 
 
 def test_all_rows_of_a_micro_batch_are_of_one_epoch(stream: Stream, spark, tmp_path, small_batches):
-    """Each batch of rows read the newest epoch: a micro-batch had rows of several."""
+    """A regression test: each Arrow batch read the newest epoch, so a micro-batch had several."""
     (tmp_path / "other").mkdir()
     other = Stream(spark, tmp_path / "other")
     same_value(stream, 0)

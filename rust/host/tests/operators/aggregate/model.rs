@@ -75,7 +75,7 @@ impl Settings {
     }
 }
 
-/// A row of the result over these rows, by SQL's definitions. `end` is the window's end in it.
+/// A row of the result over these rows, by SQL's definitions, with this start and end.
 fn answer(key: Option<u8>, start: i64, end: i64, members: &[Row]) -> Out {
     let mut members = members.to_vec();
     members.sort_by_key(|row| (row.time, row.number));

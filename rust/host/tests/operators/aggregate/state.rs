@@ -142,7 +142,7 @@ fn a_shorter_grace_deletes_the_items_of_the_windows_that_it_closes() {
         for time in 0..200 {
             job.epoch(&[row((time % 5) as u8, time * 7, time)], false);
         }
-        // A session that began long ago and is open.
+        // If the windows are sessions, this is one that began long ago and is open.
         job.epoch(
             &(0..200)
                 .map(|time| row(9, time * 7, time))

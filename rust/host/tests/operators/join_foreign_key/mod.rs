@@ -180,7 +180,7 @@ impl Tables {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Rows of one key and side arrive in the order of time; sides and keys are mixed in any order.
+    /// The rows of each side arrive in the order of time, both sides mixed in any order.
     #[test]
     fn the_result_is_the_join_of_the_tables_at_any_time(
         (lefts, rights) in (rows(Just(true), 0, 40), rows(Just(false), 0, 40)),
@@ -222,8 +222,8 @@ proptest! {
         }
     }
 
-    /// Rows may be late by any amount. Of a key's results with the greatest left time, the last one
-    /// is the join of the newest rows.
+    /// Rows may be late. Of a key's results with the greatest left time, the last one is the join
+    /// of the newest rows.
     #[test]
     fn the_newest_rows_of_the_result_are_the_join_of_the_newest_rows(
         epochs in rows(any::<bool>(), 1, 60).prop_flat_map(|rows| cut(rows, 30)),

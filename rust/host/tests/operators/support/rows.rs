@@ -29,7 +29,7 @@ pub fn row(key: u8, time: i64, number: i64) -> Row {
     }
 }
 
-/// Rows of a side, some with nulls.
+/// Fewer than `count` rows, of the sides that `left` draws, some with nulls.
 pub fn rows(
     left: impl Strategy<Value = bool> + Clone,
     nulls: u32,

@@ -6,7 +6,8 @@ use crate::support::{
     Host, Spark, TaskRequest, batch, count_windows, counted, left, matched, right,
 };
 
-/// Counts a row at a time; returns the windows that the epoch emits, each with its count.
+/// Runs an epoch with one row at `time`; returns the windows that the epoch emits, each with its
+/// count.
 fn count(
     (spark, host): (&Spark, &Host),
     (run, emit, grace): (&str, &str, i64),

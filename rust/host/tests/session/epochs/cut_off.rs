@@ -1,4 +1,5 @@
-//! Epochs whose tasks Spark read only in part, or dropped from a job's plan, are never skipped.
+//! Epochs whose tasks Spark read only in part, or dropped from the streaming plan, are errors. An
+//! epoch of `foreachBatch` without any session is skipped.
 
 use crate::support::{Host, Spark, TaskRequest, left, refused, right};
 use holdfast_core::ErrorKind;

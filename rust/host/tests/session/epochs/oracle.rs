@@ -80,7 +80,7 @@ impl Model {
     }
 }
 
-/// What happens between two epochs.
+/// What happens in an epoch (`Retry`, `NewRun`) or after it.
 #[derive(Debug, Clone, Copy)]
 enum Disturbance {
     None,

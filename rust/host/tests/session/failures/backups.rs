@@ -6,7 +6,7 @@ use crate::support::{Host, Spark, TaskRequest, left, matched, right};
 
 /// Runs an epoch that stores a rate, and joins the rate of the epoch before.
 fn run(spark: &Spark, host: &Host, run: &str, epoch: i64, rate: i64, before: i64) {
-    // Task attempts are numbered anew in each application.
+    // Runs b, c and d are of one application, so d does not repeat the attempt numbers of c.
     let mut task = TaskRequest::new(spark, run, epoch).attempt(i64::from(run == "d") + 1);
     // A partition does not stay with a host of another application.
     task.request["application"] = (if run == "a" { "first" } else { "second" }).into();

@@ -1,4 +1,4 @@
-//! Hosts whose executor ends while a file blocks its readers.
+//! Hosts whose executor ends while a file or a pipe blocks them.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -36,7 +36,8 @@ fn executor() -> Child {
     Command::new("sleep").arg("600").spawn().unwrap()
 }
 
-/// Runs two epochs. With `snapshot`, waits until a snapshot has been taken.
+/// Runs two epochs. With `snapshot`, waits until a snapshot has been taken. Then stops the host and
+/// deletes the local databases.
 fn two_epochs(spark: &Spark, snapshot: bool) {
     let host = Host::start();
     for epoch in 0..2 {

@@ -35,7 +35,7 @@ fn root_that_is_created_again_at_its_path_begins_empty() {
     assert_eq!(run(1, &[left("EUR", 20, 2)]), [matched(2, 200, 20)]);
 }
 
-/// The files below a folder that this process has open, deleted ones included.
+/// How many files below a folder this process has open, deleted ones included.
 fn open_files(folder: &Path) -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap();
     links
@@ -60,6 +60,6 @@ fn databases_of_a_deleted_root_are_closed() {
     spark.delete();
     host.close_gone_roots();
     assert_eq!(open_files(&folder), 0);
-    // The test's temporary folder exists again when it is removed.
+    // The temporary folder must exist when the test removes it.
     fs::create_dir_all(&folder).unwrap();
 }

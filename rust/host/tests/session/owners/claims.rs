@@ -190,7 +190,7 @@ fn other_host_at_the_owners_address_is_not_the_owner() {
     );
     first_epoch(&spark, a.connect());
     first_epoch(&other, c.connect());
-    // Both roots have writers of one driver.
+    // The writers of both roots have the secret of one driver.
     let claim = |root: &Spark| {
         fs::read_dir(root.path().join("owners/join/0"))
             .unwrap()

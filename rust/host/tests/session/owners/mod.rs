@@ -72,7 +72,7 @@ pub fn stream(endpoint: &TcpEndpoint) -> std::io::Result<Stream> {
     Endpoint::Tcp(endpoint.clone()).connect(PATIENCE)
 }
 
-/// Greets a host as a peer on another machine; returns the kind of its answer.
+/// Greets a host as a peer on another machine; returns the stream and the kind of the answer.
 pub fn greeted(
     endpoint: &TcpEndpoint,
     greeting: impl FnOnce(&Channel) -> Vec<u8>,

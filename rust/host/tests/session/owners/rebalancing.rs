@@ -78,7 +78,7 @@ fn partition_stays_with_its_owner_until_the_next_one_has_restored_it() {
     let before: Vec<_> = (0..PARTITIONS)
         .map(|partition| spark.owners(partition))
         .collect();
-    // A restore waits for the first epoch, which its owner does not read again.
+    // A restore waits for the first epoch, which the partition's owner does not read again.
     for partition in 0..PARTITIONS {
         let object = spark
             .path()

@@ -25,12 +25,12 @@ const MESSAGES: usize = 10_000;
 /// How much more memory the host may take for all damaged messages.
 const MEMORY: u64 = 96 << 20;
 
-/// How much more memory the host may take for one message of less than 64 KB.
+/// How much more memory the host may take for one message of at most 64 KiB.
 const CLAIM: u64 = 8 << 20;
 
 type Message = (MessageKind, Vec<u8>);
 
-/// Whole requests of every kind.
+/// Whole requests: all reads of a table, a pin, an unpin, and a read of stored rows.
 fn requests(spark: &Spark) -> Vec<Message> {
     let keys = |keys: &[&str]| {
         let keys: ArrayRef = Arc::new(StringArray::from(keys.to_vec()));
@@ -248,7 +248,8 @@ fn compressed(json: &str) -> Vec<u8> {
     bytes
 }
 
-/// A schema of a few kilobytes that describes 450,000 columns: all refer to the same ones.
+/// A schema of a few kilobytes that describes 450,000 columns, because all of them refer to the
+/// bytes of one column.
 fn repeated_columns() -> Vec<u8> {
     let mut message = FlatBufferBuilder::new();
     let name = message.create_string("n");

@@ -124,7 +124,7 @@ fn check_one_epoch(count: i64) {
 
 #[test]
 fn keys_of_several_requests_are_read_of_one_epoch_and_keep_their_order() {
-    // Names of 20 bytes: four requests, which could be one read of the newest epoch.
+    // About 200 KB of keys: a few requests of the usual size.
     check_one_epoch(9_000);
 }
 

@@ -20,7 +20,7 @@ const SCANS: usize = 50;
 const REQUESTS: usize = 50;
 /// `State(memory=…)`.
 const MEMORY: u64 = 256 << 20;
-/// What a connection may take beside it: `docs/design/security.md`, and half as much again.
+/// What a connection may take in addition; `docs/spark/operating.md` says up to 70 KB.
 const CONNECTION: u64 = 192 << 10;
 /// The process itself, and what the allocator holds.
 const MARGIN: u64 = 64 << 20;

@@ -25,7 +25,8 @@ use crate::support::{Host, HostProcess, Spark, TaskRequest, right};
 fn serve(proxied: &(UnixListener, Value), (to_other, of_other): &(Sender<()>, Receiver<()>)) {
     pass_on(proxied, |_, _| {
         to_other.send(()).unwrap_or_default();
-        // A reader that asks one host after the other waits here, and then for this host.
+        // If a reader asks one host after the other, the other request never comes. This waits
+        // until its time is over, and passes nothing on.
         of_other.recv_timeout(Duration::from_secs(5)).is_ok()
     });
 }

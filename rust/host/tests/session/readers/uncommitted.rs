@@ -150,7 +150,7 @@ fn readers_of_a_staged_epoch_share_its_changes_within_the_memory() {
 }
 
 #[test]
-fn reader_sees_the_object_of_the_newest_run() {
+fn reader_sees_what_is_staged_of_the_next_epoch() {
     let (spark, host) = (Spark::new(), HostProcess::on_a_cluster());
     stage(&spark, &host, 0, 0..10, b'0');
     spark.commit(0);

@@ -79,8 +79,8 @@ fn commit_lost_to_power_failure_is_not_an_older_checkpoint() {
         .unwrap();
     host.stop();
     spark.delete_local();
-    // Spark does not sync its files: the offsets of epoch 4 and the commit of epoch 3 may be lost
-    // while objects of epoch 4 exist.
+    // Hosts sync the offsets of epoch 4 and the commit of epoch 3 before heads of epoch 4 exist.
+    // If the disk ignores this, a loss of power may take both files.
     spark.restore_checkpoint(3, 4);
     let host = Host::start();
     assert_eq!(

@@ -45,8 +45,8 @@ pub fn manifests(spark: &Spark) -> Vec<PathBuf> {
     let Ok(folder) = fs::read_dir(spark.path().join("snapshots/join/0")) else {
         return Vec::new();
     };
-    // A manifest that is being written has the suffix `#1`, and one that is being removed has a
-    // mark.
+    // A manifest that is being written has the suffix `#1`. A mark, with the suffix `.removal`, is
+    // beside a manifest that is being removed.
     let whole = |path: &PathBuf| {
         let name = path.to_string_lossy();
         path.is_file() && !name.contains('#') && !name.ends_with(".removal")

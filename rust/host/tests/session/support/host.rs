@@ -111,7 +111,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         if thread::panicking() {
-            // The test has failed. The process must not survive it.
+            // The test has failed. The executor's process must not outlive it.
             self.executor.kill().unwrap_or_default();
         } else {
             self.end();

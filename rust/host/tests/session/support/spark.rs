@@ -295,7 +295,7 @@ impl Spark {
 
 /// Flips a bit in each table file of partition 0 that contains the text; returns their number.
 ///
-/// The partition is closed. RocksDB does not read rows when it opens a database, so the damage
+/// The partition must be closed. RocksDB does not read rows when it opens a database, so the damage
 /// shows only when they are read.
 pub fn damage_tables(spark: &Spark, text: &[u8]) -> usize {
     let folder = std::fs::read_dir(spark.local(0))

@@ -20,7 +20,7 @@ const EPOCHS: i64 = 24;
 /// The most copies: of old epochs, and the newest.
 const COPIES: usize = 16 + 1;
 
-/// The copies in a reader's folder.
+/// How many copies a reader's folder has.
 fn copies(cache: &Path) -> usize {
     let readers = std::fs::read_dir(cache).unwrap();
     let folders = readers.flat_map(|reader| std::fs::read_dir(reader.unwrap().path()).unwrap());

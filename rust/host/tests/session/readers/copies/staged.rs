@@ -12,7 +12,7 @@ use holdfast_host::tables::ReadCall;
 use crate::support::{Host, Spark, TaskRequest, right, wait_until};
 
 #[test]
-fn copy_drops_what_is_staged_after_the_last_read() {
+fn after_the_last_read_a_copy_drops_what_it_staged() {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..2 {
         spark.begin(epoch);

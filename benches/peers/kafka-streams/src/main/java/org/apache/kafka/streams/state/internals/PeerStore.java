@@ -14,14 +14,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 
-/** A store of Kafka Streams, opened outside an application: in this package, since restoring is not public. */
+/** A store of Kafka Streams, opened outside an application. It is in this package because restoring is not public. */
 final class PeerStore implements AutoCloseable {
     private static final TopicPartition CHANGELOG = new TopicPartition("bench-store-changelog", 0);
-    /** Those of a retention of one hour. */
+    /** One hour, and the segment interval that Kafka Streams takes for it by default. */
     private static final Duration RETENTION = Duration.ofHours(1);
     private static final Duration SEGMENT_INTERVAL = Duration.ofMinutes(5);
 
-    /** One of the two is there. */
+    /** One of the two stores; the other field is null. */
     final RocksDBStore plain;
     final RocksDBVersionedStore versioned;
 

@@ -20,10 +20,11 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Does one workload a line of standard input, and answers each with a line of JSON: the bench decides whose turn it is.
+ * Reads workloads from standard input, one for each line. Runs each, and answers with a line of JSON. The bench decides
+ * whose turn it is.
  *
  * <p>Keys, values and records are made before the clock starts. {@code sum} adds up the first eight bytes of every value
- * that was read, so that both sides can be seen to have read the same.
+ * that was read. The bench compares it, to check that both sides have read the same values.
  */
 public final class Turns {
     private static final int BATCH = 10_000;
@@ -116,7 +117,7 @@ public final class Turns {
         }
     }
 
-    /** Each at a random time from {@code low} to below {@code high}. */
+    /** Gets of random keys, each as of a random time from {@code low} to below {@code high}. */
     private void getAsOf(final long seed, final long count, final long keys, final long low, final long high) {
         for (long first = 0; first < count; first += BATCH) {
             final List<Bytes> batch = drawn(seed, first, keys);
