@@ -40,15 +40,23 @@ class TableCalls:
         return arrow().Table.from_batches(self.get_batches(call, keys, source))
 
     def get_batches(
-        self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
+        self,
+        call: dict[str, Any],
+        keys: "pyarrow.RecordBatch",
+        source: ReadSource,
+        *,
+        every_row: bool = False,
     ) -> "list[pyarrow.RecordBatch]":
-        """Returns the rows of `get` as a list of one or more batches."""
+        """Returns the rows of `get`, or with `every_row` those of `find`, as one or more batches.
+
+        The last column is `FOUND`.
+        """
         found = self.connection.core.get(
             (self.operator, self.store),
             json.dumps(call),
             keys,
             self.connection.source(source),
-            every_row=False,
+            every_row,
         )
         return [arrow().record_batch(batch) for batch in found]
 
@@ -60,14 +68,7 @@ class TableCalls:
         If the keys do not choose the partition, several partitions may have a row of one key. The
         result has all of them.
         """
-        found = self.connection.core.get(
-            (self.operator, self.store),
-            json.dumps(call),
-            keys,
-            self.connection.source(source),
-            every_row=True,
-        )
-        rows = arrow().Table.from_batches([arrow().record_batch(batch) for batch in found])
+        rows = arrow().Table.from_batches(self.get_batches(call, keys, source, every_row=True))
         return rows.filter(rows[FOUND]).drop_columns([FOUND])
 
     def get_row(

@@ -22,8 +22,9 @@ class CountedReads:
         """The columns that the last call requested."""
         self.epochs: list[int] = []
 
-    def get(self, table: Any, read: str, keys: Any, source: Any) -> Any:
-        found = [pa.record_batch(batch) for batch in self._core.get(table, read, keys, source)]
+    def get(self, table: Any, read: str, keys: Any, source: Any, every_row: bool) -> Any:
+        batches = self._core.get(table, read, keys, source, every_row)
+        found = [pa.record_batch(batch) for batch in batches]
         for batch in found:
             # A key that is not found is a row, too.
             self.rows += batch["holdfast.found"].to_pylist().count(True)

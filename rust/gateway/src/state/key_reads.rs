@@ -165,10 +165,10 @@ impl KeyReads {
         if keys.is_empty() {
             return;
         }
-        let found = self.get(kind, keys.clone()).await;
-        // If the row of one key cannot be decoded, the other rows may still be readable.
-        let is_of_one = |problem: &Problem| problem.is_of(ErrorKind::Serialization);
-        match found {
+        // One key may have a damaged row, or several rows. The other keys may still be readable.
+        let of_one = [ErrorKind::Serialization, ErrorKind::UnsupportedOperation];
+        let is_of_one = |problem: &Problem| of_one.iter().any(|kind| problem.is_of(*kind));
+        match self.get(kind, keys.clone()).await {
             Err(problem) if keys.len() > 1 && is_of_one(&problem) => {
                 for (key, answer) in keys.into_iter().zip(answers) {
                     if answer.is_closed() {
@@ -384,17 +384,17 @@ mod tests {
 
     #[test]
     fn row_that_cannot_be_read_fails_alone() {
-        let get: Arc<GetRows> = Arc::new(|_, keys| {
-            let numbers = keys.column(0).as_primitive::<Int64Type>();
-            if numbers.values().contains(&3) {
-                return Err(Error::new(ErrorKind::Serialization, "damaged"));
+        for kind in [ErrorKind::Serialization, ErrorKind::UnsupportedOperation] {
+            let get: Arc<GetRows> = Arc::new(move |_, keys| {
+                let numbers = keys.column(0).as_primitive::<Int64Type>().values();
+                let error = numbers.contains(&3).then(|| Error::new(kind, "of one key"));
+                error.map_or_else(|| same(keys), Err)
+            });
+            let reads = Arc::new(KeyReads::new(get, Work::new(1)));
+            let found = runtime().block_on(all(&reads, 0..10));
+            for (number, row) in found.iter().enumerate() {
+                assert_eq!(row.is_err(), number == 3, "{row:?}");
             }
-            same(keys)
-        });
-        let reads = Arc::new(KeyReads::new(get, Work::new(1)));
-        let found = runtime().block_on(all(&reads, 0..10));
-        for (number, row) in found.iter().enumerate() {
-            assert_eq!(row.is_err(), number == 3, "{row:?}");
         }
     }
 }

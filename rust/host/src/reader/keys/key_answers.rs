@@ -89,8 +89,8 @@ impl KeyAnswers {
         } else if is_found(place) {
             if self.same_key == SameKey::Refused {
                 let text = "several partitions have a row of the key: the keys of a processor's \
-                            store do not choose the partition. Read all its rows with a scan, with \
-                            find or from dataset()";
+                            store do not choose the partition. Read all its rows with a scan, or \
+                            from dataset()";
                 return Err(Error::new(ErrorKind::UnsupportedOperation, text));
             }
             self.further.push((key, place));
