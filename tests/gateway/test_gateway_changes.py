@@ -96,6 +96,15 @@ def test_a_client_that_follows_changes_notices_a_rewind(serve, moving: str, tmp_
     assert client.get(PATH + "?from_epoch=2&rewind=0").json == []
 
 
+def test_a_client_notices_a_rewind_before_other_errors(serve, moving: str, tmp_path: Path):
+    root = copied(moving, tmp_path)
+    client = serve(str(root))
+    assert main(["rewind", str(root), "--epoch", "1"]) == 0
+    for parameters in ("from_epoch=3&rewind=0", "from_epoch=3&to_epoch=9&rewind=0"):
+        problem = client.problem(f"{PATH}?{parameters}")
+        assert (problem["status"], problem["class"]) == (410, "RestoreError")
+
+
 def test_changes_before_the_first_final_epoch_are_a_problem(serve, moving: str, tmp_path: Path):
     """An empty answer with an epoch would make a client skip the first final epoch."""
     root = copied(moving, tmp_path)

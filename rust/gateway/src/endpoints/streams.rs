@@ -63,31 +63,39 @@ pub async fn changes(asked: Asked) -> std::result::Result<Response, Problem> {
     // No state has so many partitions: the reader says how many there are.
     let partition = partition.map(|number| PartitionId(i32::try_from(number).unwrap_or(i32::MAX)));
     send(asked, move |table| {
-        let read_before = span.from.and_then(Epoch::previous);
-        let span = EpochSpan {
-            to: Some(match span.to {
-                Some(to) => to,
-                None => table.reader.final_epoch()?,
-            }),
-            ..span
-        };
-        let begun = table.reader.changes(table.named(), span, partition);
-        let begun = begun.map_err(|error| {
-            if error.kind() == ErrorKind::ChangesLost
-                && let Ok(Some(oldest)) = table.reader.oldest_changes(table.named())
-            {
-                return Problem::from(error).with_oldest_epoch(oldest.0);
-            }
-            Problem::from(error)
-        })?;
+        let begun = begin_changes(table, span, partition);
         // Checked after the newest epoch was read: a rewind puts its mark before it changes Spark's
-        // log. So if the log was read after a rewind's change, the mark is found here.
-        if let (Some(rewind), Some(before)) = (rewind, read_before) {
+        // log. So if the log was read after a rewind's change, the mark is found here. The client
+        // has to know of the rewind before any other error.
+        if let (Some(rewind), Some(before)) = (rewind, span.from.and_then(Epoch::previous)) {
             check_rewind(&table.reader, before, RunNumber(rewind))?;
         }
-        Ok(begun)
+        begun
     })
     .await
+}
+
+fn begin_changes(
+    table: &RootTable,
+    span: EpochSpan,
+    partition: Option<PartitionId>,
+) -> std::result::Result<RowStream, Problem> {
+    let span = EpochSpan {
+        to: Some(match span.to {
+            Some(to) => to,
+            None => table.reader.final_epoch()?,
+        }),
+        ..span
+    };
+    let begun = table.reader.changes(table.named(), span, partition);
+    begun.map_err(|error| {
+        if error.kind() == ErrorKind::ChangesLost
+            && let Ok(Some(oldest)) = table.reader.oldest_changes(table.named())
+        {
+            return Problem::from(error).with_oldest_epoch(oldest.0);
+        }
+        error.into()
+    })
 }
 
 /// Checks that an epoch which a client has read was not taken back since.
