@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use holdfast_core::Result;
+use holdfast_core::{ProcessingGuarantee, Result};
 
 use crate::host::Host;
 use crate::host::request::{Request, StageReport};
@@ -17,8 +17,8 @@ use crate::session::state::PersistentState;
 
 /// Finds an earlier session's object with equal input and base.
 ///
-/// The object is of the older run that the session must reproduce, if there is one. Else it is of
-/// this run or, if it has none, of the newest earlier run that has one.
+/// Under exactly-once the object is of the older run that the session must reproduce, if there is
+/// one. Else it is of this run or, if it has none, of the newest earlier run that has one.
 pub fn find_repeated(
     request: &Request,
     state: &PersistentState,
@@ -28,7 +28,10 @@ pub fn find_repeated(
     let PersistentState { root, run, query } = state;
     let operator = &request.operator.name;
     let mut objects = root.log.files_in_force(query.epoch)?.heads;
-    let reproduced = older_whole(&objects, request.partitions, *run);
+    let reproduced = match request.settings.processing_guarantee {
+        ProcessingGuarantee::ExactlyOnce => older_whole(&objects, request.partitions, *run),
+        ProcessingGuarantee::AtLeastOnce => None,
+    };
     objects.retain(|object| {
         object.operator == *operator && object.partition == request.partition && object.run <= *run
     });

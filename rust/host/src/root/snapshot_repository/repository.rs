@@ -171,14 +171,19 @@ impl SnapshotRepository {
         })?;
         self.objects.put_absent(&names::snapshot(id), &json)?;
         // The upload may have taken long, so the run may no longer be the newest.
-        let fenced = self
-            .marks
-            .fence_put(&names::snapshot(id), id.epoch, id.term.run);
+        let name = names::snapshot(id);
+        let fenced = self.marks.fence_put(&name, id.epoch, id.term.run);
+        if let Err(fenced) = &fenced
+            && !self.objects.exists(&name)?
+        {
+            // A rewind took the epoch back, and the manifest was removed.
+            return Err(fenced.clone());
+        }
         // If this host is not the owner any more, the owner may have removed files that no manifest
         // named yet. The manifest counts as a snapshot, even of a run that is no longer the newest.
         let again = self.put_files(id, &manifest, directory)?;
         if again > 0 {
-            let place = self.objects.place(&names::snapshot(id));
+            let place = self.objects.place(&name);
             log::warn!(
                 "{}: {again} bytes of its files were removed meanwhile and were put again",
                 place.display()

@@ -321,7 +321,7 @@ fn two_queries_share_a_local_dir() {
             let done = task.run(host.connect(), &rows).unwrap();
             assert_eq!(done.rows.len(), 1);
             assert!(
-                !host.log().contains("is made from the log"),
+                !host.log().contains("is made from the root"),
                 "{}",
                 host.log()
             );
