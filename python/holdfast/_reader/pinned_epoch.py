@@ -33,6 +33,6 @@ class PinnedEpoch:
         """
         if reader.newest_rewind_of(self.number) != self.rewind:
             raise StateMismatchError(
-                f"epoch {self.number} was taken back by a rewind while it was read: start the "
-                "Spark query again"
+                f"epoch {self.number} was taken back by a rewind while it was read: create the "
+                "DataFrame again, or start the streaming query again"
             )

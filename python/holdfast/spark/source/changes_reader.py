@@ -40,8 +40,10 @@ class TableChanges:
         self.table: Final = table
         self._schema: Final = schema
 
-    def partitions(self, span: ChangesSpan) -> list[InputPartition]:
+    def partitions(self, span: ChangesSpan, last: PinnedEpoch) -> list[InputPartition]:
         """Returns a task for each partition of the state; none if there are no rows.
+
+        `last` is the last epoch of the span.
 
         Raises `ChangesLostError` if the log no longer has the first epoch.
         """
@@ -50,7 +52,6 @@ class TableChanges:
         if span.has_changes:
             # Raises the error here: Spark passes on only the text of an error in a task.
             self.table.changes(from_epoch=span.first, to_epoch=span.last, partition=0).close()
-        last = PinnedEpoch.of(self.reader, span.last)
         return [ChangesPartition(number, span, last) for number in range(self.reader.partitions)]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
@@ -81,7 +82,8 @@ class ChangesBatchReader(DataSourceReader):
         first = options.first_epoch
         if first is None:
             first = self._changes.table.oldest_changes()
-        return self._changes.partitions(ChangesSpan(first=first or 0, last=last))
+        pinned = PinnedEpoch.of(self._changes.reader, last)
+        return self._changes.partitions(ChangesSpan(first=first or 0, last=last), pinned)
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Reads the rows of a task."""

@@ -1,6 +1,7 @@
 """Follows the changes of a table as a stream.
 
-An offset has the last epoch that was read, and the newest rewind that took that epoch back.
+An offset has the last epoch that was read, and the newest rewind that had taken back an epoch of
+this number before; 0 if there was none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from holdfast import _core
+from holdfast._reader.pinned_epoch import PinnedEpoch
 from holdfast.errors import StateMismatchError
 from holdfast.spark.source.changes_reader import TableChanges
 from holdfast.spark.source.changes_span import BEGIN, ChangesSpan, Offset
@@ -106,7 +108,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         self._check_taken_back(end, end["epoch"])
         span = ChangesSpan.between(start, end)
         self._record(span.first)
-        return self._changes.partitions(span)
+        return self._changes.partitions(span, PinnedEpoch(end["epoch"], end["rewind"]))
 
     def _with_rewind(self, offset: Offset) -> Offset:
         """Returns an offset with the newest rewind that took its epoch back, 0 for none."""

@@ -18,7 +18,8 @@ from streams import KEYS, Stream, at
 import holdfast as hf
 import holdfast.spark as hfs
 from holdfast.errors import StateMismatchError
-from holdfast.spark.source.changes_reader import TableChanges
+from holdfast.spark.source.batch_reader import StateBatchReader
+from holdfast.spark.source.changes_reader import ChangesBatchReader, TableChanges
 from holdfast.spark.source.changes_span import ChangesSpan
 from holdfast.spark.source.source_options import SourceOptions
 from holdfast.spark.source.spark_types import spark_schema
@@ -257,6 +258,30 @@ def test_epochs_that_were_taken_back_end_the_stream(stream: Stream, tmp_path):
         follower.run()
     later = Follower(stream, tmp_path / "later").run()
     assert ("z", 9) in [(key, value) for _, key, value, _ in later[0]]
+
+
+def test_tasks_notice_that_the_epoch_of_their_plan_was_taken_back(stream: Stream):
+    epochs(stream, *THREE)
+    stream.run(latest(stream))
+    options = SourceOptions.parse({"path": stream.address, "changes": "true"})
+    reader = hf.connect(stream.address, storage_options=stream.options.get("storage_options"))
+    table = reader["keys"]["latest"]
+    changes = TableChanges(options, reader, table, spark_schema(table.changes_schema))
+    plans = [
+        (reads, reads.partitions()[0])
+        for reads in (
+            StateBatchReader(options, reader, table, spark_schema(table.schema)),
+            ChangesBatchReader(changes),
+        )
+    ]
+    for reads, task in plans:
+        list(reads.read(task))
+    stream.rewind(2)
+    epochs(stream, [("z", 9)], [("y", 9)], first=3)
+    stream.run(latest(stream))
+    for reads, task in plans:
+        with pytest.raises(StateMismatchError, match="epoch 2 was taken back by a rewind"):
+            list(reads.read(task))
 
 
 def test_changes_are_read_in_a_batch_query(stream: Stream):
