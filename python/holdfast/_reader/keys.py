@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast._reader.arrow import arrow
 from holdfast._time import timestamp_micros
+from holdfast.serde import Row
 
 if TYPE_CHECKING:
     import pyarrow
@@ -61,6 +62,9 @@ def key_values(columns: "pyarrow.Schema", key: Any, argument: str) -> list[Any]:
     if len(names) == 1 and arrow().types.is_struct(columns.field(0).type):
         # The dict is the value of the only column.
         return [key]
+    if isinstance(key, Row):
+        # A row of another struct may have the same fields in another order.
+        key = dict(key)
     if isinstance(key, Mapping):
         unknown = [name for name in key if name not in names]
         if unknown:
@@ -146,7 +150,7 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         if isinstance(values, pa.Array):
-            return values if values.type == kind else values.cast(kind)
+            return values if values.type == kind else _cast(values, kind)
         # pyarrow itself checks the numbers of a numpy array.
         if pa.types.is_integer(kind) and str(getattr(values, "dtype", "object")) == "object":
             _refuse_fractions(values)
@@ -154,6 +158,24 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
         message = f"keys: column {name!r} is {kind}, and the values given do not fit: {error}"
         raise ValueError(message) from error
+
+
+def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
+    """Returns the values in another type.
+
+    Raises `ArrowInvalid` for a number with more digits than a decimal has, or for a time of day in
+    a date: pyarrow would round the one and drop the other, and another key would be read.
+    """
+    pa = arrow()
+    cast, given = values.cast(kind), values.type
+    if pa.types.is_decimal(kind) and pa.types.is_floating(given):
+        # Text keeps the digits: pyarrow's cast of a decimal to a double may be off by the last bit.
+        is_exact = cast.cast(pa.string()).cast(given).equals(values)
+    else:
+        is_exact = not pa.types.is_date(kind) or cast.cast(given, safe=False).equals(values)
+    if not is_exact:
+        raise pa.ArrowInvalid(f"a value of {given} is not exactly a {kind}")
+    return cast
 
 
 def _refuse_fractions(values: Any) -> None:

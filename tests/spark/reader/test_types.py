@@ -128,3 +128,18 @@ def test_a_key_is_what_arrow_converts(stream: Stream):
             table.get_batch({"k": ["a", "a"], "n": numbers})
     found = table.get_batch({"k": ["a", "a"], "n": np.array([7.0, 8.0])})
     assert found["x"].to_pylist() == [7, None]
+
+
+def test_a_column_of_keys_is_not_rounded(stream: Stream):
+    stream.batch(left=[("a", 1, 7)])
+    frame = stream.source("left").selectExpr(
+        "cast(19.99 as decimal(10, 2)) AS amount", "date '2026-03-01' AS day", "x"
+    )
+    stream.run(hfs.materialize(frame, by=["amount", "day"], name="table", state=stream.state()))
+    table = connect(stream)["table"]
+    day = pa.array([datetime(2026, 3, 1)], pa.timestamp("us"))
+    found = table.get_batch({"amount": pa.array([19.99]), "day": day})
+    assert found["x"].to_pylist() == [7]
+    for amount, moment in ([19.991], day), ([19.99], pa.array([datetime(2026, 3, 1, 18)])):
+        with pytest.raises(ValueError, match="is not exactly a"):
+            table.get_batch({"amount": pa.array(amount), "day": moment})
