@@ -11,8 +11,8 @@ from holdfast._cli.doctor.finding import Finding
 _MIB: Final = 1 << 20
 _FILES: Final = 1_024
 """Enough for 70 small partitions on an executor (docs/spark/operating.md)."""
-_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
-_UNITS: Final = {"": _MIB, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40}
+_SIZE: Final = re.compile(r"(\d+)\s*(b|[kmgt]?)(?:i?b)?", re.IGNORECASE)
+_UNITS: Final = {"": _MIB, "b": 1, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40}
 
 
 def check_limits(needed: int) -> list[Finding]:
@@ -28,8 +28,7 @@ def _size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no size: write 512m or 2g")
-    is_bytes = not match[2] and match[0].lower().endswith("b")
-    return int(match[1]) * (1 if is_bytes else _UNITS[match[2].lower()])
+    return int(match[1]) * _UNITS[match[2].lower()]
 
 
 def _open_files() -> Finding:
