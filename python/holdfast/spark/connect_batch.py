@@ -26,9 +26,10 @@ class ConnectBatch(NamedTuple):
     number: int
 
     def epoch(self, checkpoint: str) -> Epoch:
-        """Returns the epoch of the query that has this checkpoint.
+        """Returns the epoch of the micro-batch's query.
 
-        Raises `HoldfastError` if the session does not run that query.
+        Without `query_id` it is the query that has this checkpoint. Raises `HoldfastError` if the
+        session does not run that query.
         """
         query = self.query_id or query_of(self.session, checkpoint)
         if query not in self.running:

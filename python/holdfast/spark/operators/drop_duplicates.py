@@ -26,7 +26,7 @@ def drop_duplicates(
     materialized: Materialized | None = None,
     name: str | None = None,
 ) -> "DataFrame":
-    """Returns each row that has no earlier row of the same key at most `within` from its time.
+    """Returns each row, unless an earlier row of its key has a time at most `within` away.
 
     Rows are ordered by micro-batch, then by event time (`on`), then by content. A row is earlier if
     it comes first in this order, so its time may be smaller or greater. A dropped duplicate counts

@@ -261,11 +261,10 @@ impl FinalEpochs {
         }
         let found = self.root.decisions.seen(epoch, self.partitions)?;
         // A rewind between the two reads takes the commit back, and a new run may stage the epoch.
-        Ok(if self.is_committed(epoch)? {
-            found
-        } else {
-            None
-        })
+        if !self.is_committed(epoch)? {
+            return Ok(None);
+        }
+        Ok(found)
     }
 
     /// Whether Spark's log has the commit of the epoch or of a later one.

@@ -60,7 +60,7 @@ class RemoteVersioned(RemoteStore):
         return RemoteRows(self._scan("scan", *_as_of(as_of)), tuples)
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> Any:
-        """Puts one version per row, all or none."""
+        """Puts one version per row, in order; returns `accepted` and `valid_to` of each row."""
         put = self._ask(
             "apply",
             ("keys", "key", keys),

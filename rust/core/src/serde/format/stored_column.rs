@@ -23,7 +23,7 @@ pub struct StoredColumn {
 pub enum Shape {
     /// A boolean.
     Bool,
-    /// A number of fixed width: its bytes, and how they are ordered.
+    /// A number of fixed width: its size in bytes, and the order of such numbers.
     Fixed(usize, Order),
     /// A string or binary.
     Bytes,

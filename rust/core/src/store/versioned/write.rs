@@ -89,6 +89,7 @@ impl VersionedStore {
 
     /// As `restore`, for rows that come before older ones: the stream time stays as it is, so the
     /// older rows find the history that they need. After them, `restore` without rows raises it.
+    /// Until then `scan` must not be called: it expects no version after the stream time.
     ///
     /// # Errors
     /// As `restore`.

@@ -39,7 +39,8 @@ impl<'a> JoinedRowWriter<'a> {
     /// Adds a row.
     ///
     /// # Errors
-    /// `Serialization` if the bytes are not such rows; otherwise the worker's error.
+    /// `Serialization` if keys or payloads were not encoded with the input's layout; otherwise the
+    /// worker's error. The error may be of rows that were added earlier.
     pub fn push(&mut self, key: &[u8], left: JoinedSide<'_>, right: JoinedSide<'_>) -> Result<()> {
         let bytes = [Some(key), left.payload, right.payload]
             .into_iter()

@@ -129,8 +129,8 @@ impl ChangeStream {
 
     fn taken_back(&self, epoch: Epoch) -> Error {
         let text = format!(
-            "epoch {epoch} does not continue the previous epoch: a rewind has taken epochs back \
-             during the read. Read the changes again"
+            "a rewind has taken back epoch {epoch}, or an epoch before it, during the read. Read \
+             the changes again"
         );
         Error::new(ErrorKind::Restore, text).path(self.root.path())
     }

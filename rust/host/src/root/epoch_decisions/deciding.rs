@@ -158,7 +158,8 @@ impl EpochDecisions {
         }
     }
 
-    /// Checks that an epoch without objects was not computed before a rewind or a drop.
+    /// Checks that an epoch without objects was not computed before `holdfast rewind` or `holdfast
+    /// epoch drop` removed its objects.
     ///
     /// If it was computed, the sink may already have the epoch and skip it. Then no operator runs,
     /// and the state would lack the epoch's rows. The epoch's folder in the log is searched, too,
