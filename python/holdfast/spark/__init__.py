@@ -3,7 +3,7 @@
 They work in a streaming plan and inside `foreachBatch`. If an error says that a union or a
 `coalesce` moves an operator's tasks, put a `repartition` between that and the operator. This
 example joins each order with the exchange rate that was in force when the order was placed, even if
-the order or the rate is late, and even after a crash:
+the order is late, and even after a crash (`grace=` also waits for late rates):
 
 ```python
 import holdfast.spark as hfs

@@ -67,8 +67,8 @@ def as_key(column: "Column", field: sql.StructField) -> "Column":
 def parsed_ddl(text: str, argument: str, fold: Callable[[str], str] = str) -> sql.StructType:
     """Parses a list of columns as SQL writes it; `argument` names the text in errors.
 
-    `fold` maps names that Spark considers equal to one form. Raises `TypeError` if the text is no
-    string, `ValueError` if it is no list of columns or has two columns of one name.
+    `fold` returns the same text for all names that Spark considers equal. Raises `TypeError` if the
+    text is no string, `ValueError` if it is no list of columns or has two columns of one name.
     """
     example = 'write it as SQL does, "key string, hits bigint"'
     if not isinstance(text, str):
@@ -86,7 +86,7 @@ def parsed_ddl(text: str, argument: str, fold: Callable[[str], str] = str) -> sq
 
 
 def instant(column: "Column", time_type: sql.DataType) -> "Column":
-    """Converts a timestamp to a time of that type; one without a zone is the local time in UTC."""
+    """Converts a timestamp to `time_type`; without a zone it is the local time in UTC."""
     if not isinstance(time_type, sql.TimestampNTZType):
         return column
     # Not convert_timezone: it uses the local time of the session's zone, in which one hour occurs

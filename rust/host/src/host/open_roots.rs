@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::cancellation::Cancellation;
 use crate::root::{Root, StorageOptions};
 
-/// A host ends, or closes a query's databases, if it has no session for this many times the query's
-/// longest pause.
+/// The time without a session after which a host ends, or closes a query's databases, is at least
+/// the query's longest pause times this number.
 const PAUSES: u32 = 3;
 
 /// What a session may name: a root and a local folder.

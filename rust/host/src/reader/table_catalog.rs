@@ -104,7 +104,8 @@ impl TableCatalog {
     /// `StateMismatch` if there is no such operator; `Restore` for one that cannot be read; those
     /// of [`operator_tables`].
     pub fn read(&self, operator: &OperatorName) -> Result<Arc<OperatorTables>> {
-        // Otherwise a reader's first read of rows would find a newer run, and be repeated.
+        // Read the newest epoch first if no run is known yet. Otherwise a reader's first read of
+        // rows would find a newer run and be repeated.
         if self.epochs.newest_run() == RunNumber(0)
             && let Err(error) = self.epochs.newest()
         {

@@ -12,7 +12,7 @@ _BYTES: Final = 16 << 20
 _GROWTH: Final = 4
 """A batch has at most about this many times the rows of the last result.
 
-Later results may be larger.
+The growth is limited because the rows of later results may be larger.
 """
 
 Work = Callable[["pyarrow.RecordBatch"], "pyarrow.RecordBatch"]

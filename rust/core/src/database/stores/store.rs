@@ -45,7 +45,8 @@ impl StoreExpiry<'_> {
 const PARTS: i64 = 24;
 
 impl Store {
-    /// All tables of the store; the first holds its rows.
+    /// All tables of the store. The first holds its rows; a timestamped store that was a key-value
+    /// store may have rows in the second, too.
     pub(in crate::database) fn tables(&self) -> Vec<Table> {
         match self {
             Self::KeyValue(store) => vec![store.table],

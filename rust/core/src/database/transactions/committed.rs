@@ -11,7 +11,7 @@ pub(in crate::database) struct Committed {
     pub(in crate::database) states: Vec<StoreState>,
 }
 
-/// What the database holds in memory of the next commit.
+/// The part of the next commit that the database holds in memory.
 #[derive(Clone)]
 pub(in crate::database) struct NextCommit {
     pub(in crate::database) memory: Vec<MemoryTable>,
