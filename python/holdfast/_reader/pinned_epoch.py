@@ -26,12 +26,16 @@ class PinnedEpoch:
         """Returns the final epoch of this number as it is now."""
         return PinnedEpoch(number, reader.newest_rewind_of(number))
 
+    def is_taken_back(self, reader: "StateReader") -> bool:
+        """Whether a rewind has taken the epoch back since."""
+        return reader.newest_rewind_of(self.number) != self.rewind
+
     def check(self, reader: "StateReader") -> None:
         """Checks that what was read at this number until now is of this epoch.
 
         Raises `StateMismatchError` if a rewind has taken it back since.
         """
-        if reader.newest_rewind_of(self.number) != self.rewind:
+        if self.is_taken_back(reader):
             raise StateMismatchError(
                 f"epoch {self.number} was taken back by a rewind while it was read: create the "
                 "DataFrame again, or start the streaming query again"

@@ -123,7 +123,8 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         if offset is None or epoch is None:
             return
         is_there = newest is not None and newest >= epoch
-        if not is_there or self._changes.reader.newest_rewind_of(epoch) != offset["rewind"]:
+        read = PinnedEpoch(epoch, offset["rewind"])
+        if not is_there or read.is_taken_back(self._changes.reader):
             raise StateMismatchError(
                 f"{self._changes.options.root}: epoch {epoch} is in the stream's checkpoint, and "
                 "it was taken back since. Start with another checkpoint"
