@@ -414,7 +414,7 @@ def test_a_rewind_of_epochs_that_were_read_ends_the_read(stream: Stream, again: 
             stream.batch(left=[("a", number, number)])
         negated = stream.source("left").select("k", "t", (-F.col("x")).alias("x"))
         stream.run(hfs.materialize(negated, by="k", state=stream.state(), name="table"))
-    with pytest.raises(RestoreError, match="a rewind has taken epochs back"):
+    with pytest.raises(RestoreError, match="a rewind has taken back epoch"):
         changes.read_all()
 
 
