@@ -213,7 +213,8 @@ fn open_failure(path: &Path, error: rust_rocksdb::Error, options: &RocksOptions)
     if error.kind() == rust_rocksdb::ErrorKind::IOError && locked {
         return Error::new(
             ErrorKind::StoreLocked,
-            "another program has the directory open; end it, or open another directory",
+            "the directory is open already, in this process or in another one; close it there, or \
+             open another directory",
         )
         .path(path);
     }

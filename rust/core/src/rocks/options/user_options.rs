@@ -51,8 +51,8 @@ fn check_option(name: &str, value: &str) -> std::result::Result<(), String> {
     }
     if !is_one_value(value) {
         return Err(format!(
-            "the value of {name} holds further options, since it goes on after a semicolon or a \
-             closing brace"
+            "the value of {name} is not one value: one value has no semicolon outside braces, and \
+             if it begins with a brace, it ends with the matching one"
         ));
     }
     refusal(name, value).map_or(Ok(()), Err)
