@@ -44,7 +44,7 @@ def _spark_type(field: "pyarrow.Field") -> sql.DataType:
     except Exception as error:
         raise ValueError(
             f"column {field.name!r} is {field.type}, which Spark does not read from a Python data "
-            "source: leave it out with the option columns"
+            "source: leave it out with the option `columns`"
         ) from error
     return spark_type
 

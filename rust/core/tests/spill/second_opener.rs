@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The directory that the child opens.
+/// The environment variable with the directory that the child opens.
 const CHILD: &str = "HOLDFAST_SECOND_OPENER";
 const TEST: &str = "second_opener::second_opener_changes_nothing_while_a_commit_runs";
 

@@ -204,7 +204,7 @@ impl Host {
         }
     }
 
-    /// Sets the root that requests name `name`.
+    /// Sets the root to which `name` refers in requests.
     #[cfg(test)]
     pub(crate) fn set_root(&self, name: &str, root: Root) {
         self.roots.set(name, root);

@@ -4,7 +4,7 @@ use std::thread::{self, JoinHandle};
 
 /// Runs at most one task at a time in a thread.
 ///
-/// A host that does not accept connections for long counts as unreachable, so slow work does not
+/// A host that accepts no connections for a long time counts as unreachable, so slow work does not
 /// run in the accepting thread. Dropping this waits for the running task.
 #[derive(Default)]
 pub struct BackgroundTask(Option<JoinHandle<()>>);
@@ -57,7 +57,8 @@ mod tests {
         let ((go, waits), (report, reports)) = (channel(), channel());
         let first = report.clone();
         background.start(move || {
-            // The sender drops or sends only after the task has started.
+            // The test sends only after `start` has returned. If `start` ran the task in the
+            // calling thread, this would time out.
             let released =
                 waits.recv_timeout(Duration::from_secs(20)) != Err(RecvTimeoutError::Timeout);
             first.send(released).expect("the test receives");

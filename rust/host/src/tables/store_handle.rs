@@ -22,7 +22,7 @@ pub enum StoreHandle {
 /// The times that a read names beside its keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moments {
-    /// In a versioned store: the moment of each key; none: now.
+    /// In a versioned store: the moment of each key; none: its newest version.
     pub as_of: Option<Vec<i64>>,
     /// In a window or session store: the start of each key's window or session.
     pub starts: Vec<i64>,
@@ -136,13 +136,13 @@ impl StoreHandle {
         Ok(found)
     }
 
-    /// Scans the rows of a range of keys: the newest ones, or in a versioned store those as of a
-    /// moment. In a window store, `span` limits the starts. In a session store, it selects the
-    /// sessions that overlap it.
+    /// Scans the rows of a range of keys. In a versioned store, these are the versions as of a
+    /// moment, or the newest ones without a moment. In a window store, `span` limits the starts. In
+    /// a session store, it selects the sessions that overlap it.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for a span in a store without windows; the store's. A moment in a
-    /// store without versions is ignored: the caller rejects it.
+    /// `UnsupportedOperation` for a span in a store without windows; the errors of the store. A
+    /// moment in a store without versions is ignored: the caller rejects it.
     pub fn scan(
         &self,
         tx: &mut Transaction,
@@ -196,7 +196,7 @@ impl StoreHandle {
     /// Scans the versions of a range of keys whose validity overlaps a span, by key, oldest first.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for a store without versions; the store's.
+    /// `UnsupportedOperation` for a store without versions; the errors of the store.
     pub fn versions(
         &self,
         tx: &mut Transaction,

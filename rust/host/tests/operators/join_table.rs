@@ -1,4 +1,4 @@
-//! The join of tables against the join of both tables as of any time.
+//! Compares the result of `join_table` with the join of both tables as of each time.
 
 use std::collections::BTreeMap;
 

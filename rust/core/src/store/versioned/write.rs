@@ -87,9 +87,10 @@ impl VersionedStore {
         Ok(())
     }
 
-    /// As `restore`, for rows that come before older ones: the stream time stays as it is, so the
-    /// older rows find the history that they need. After them, `restore` without rows raises it.
-    /// Until then `scan` must not be called: it expects no version after the stream time.
+    /// As `restore`, for rows that are restored before older rows. The stream time stays as it is,
+    /// so the older rows find the history that they need. After the older rows, `restore` without
+    /// rows raises the stream time. Until then `scan` must not be called: it expects no version
+    /// after the stream time.
     ///
     /// # Errors
     /// As `restore`.
@@ -101,7 +102,7 @@ impl VersionedStore {
     }
 
     /// As `restore`, for rows in the order in which they were put. Rows that are older than the
-    /// retention are skipped and not counted.
+    /// retention are skipped, and are not counted as dropped.
     pub(crate) fn restore_in_order(
         &self,
         tx: &mut Transaction,

@@ -102,7 +102,7 @@ impl ReaderAddresses {
     /// `now`: the current time. During the pause after a failure the call succeeds without a put.
     ///
     /// # Errors
-    /// `Io` if the disk fails.
+    /// `Io` if the disk or the object store fails.
     pub fn publish(
         &self,
         operator: &OperatorName,
@@ -159,7 +159,7 @@ impl ReaderAddresses {
     /// Returns the newest address of a partition's host; none if no host has put one.
     ///
     /// # Errors
-    /// `Restore` for an address that cannot be read, `Io` if the disk fails.
+    /// `Restore` for an address that cannot be read, `Io` if the disk or the object store fails.
     pub fn newest(
         &self,
         operator: &OperatorName,
@@ -177,7 +177,7 @@ impl ReaderAddresses {
     /// An address that cannot be read, or was removed meanwhile, is left out.
     ///
     /// # Errors
-    /// `Io` if the disk fails.
+    /// `Io` if the disk or the object store fails.
     pub fn all(&self) -> Result<Vec<FoundAddress>> {
         self.newest_below(names::READERS)
     }

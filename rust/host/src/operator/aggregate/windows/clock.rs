@@ -24,8 +24,8 @@ pub struct TimeProgress {
 }
 
 impl TimeProgress {
-    /// The earliest time of a group that every copy of the state still has; the least number if no
-    /// group has expired.
+    /// The earliest time of a group that every copy of the state still has; the least number if the
+    /// state does not store it.
     pub fn retained(self) -> i64 {
         self.retained.unwrap_or(i64::MIN)
     }
@@ -58,7 +58,8 @@ impl TimeProgress {
 /// Which groups their store has.
 #[derive(Debug, Clone, Copy)]
 struct RetainedGroups {
-    /// The earliest time of a group before the epoch.
+    /// The earliest time from which groups were retained before the epoch; none if it is not
+    /// stored.
     from: Option<i64>,
     /// How far behind its stream time the store retains groups.
     retention: i64,
@@ -165,7 +166,7 @@ impl WindowClock {
         self.last || end <= self.is_closed
     }
 
-    /// Whether a window was closed by this epoch and no later epoch needs it.
+    /// Whether a window is closed after an epoch that closes windows, and later epochs come.
     pub fn is_finished(&self, end: i64) -> bool {
         !self.last && self.was_closed != self.is_closed && end <= self.is_closed
     }
