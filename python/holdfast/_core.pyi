@@ -1,10 +1,10 @@
 """The extension module, exported by `rust/python`.
 
 Calls into the engine release the GIL, except for work that takes less time than the release. Keys
-and values are bytes, times and durations are microseconds. The classes in `holdfast` wrap the ones
-here and document what they raise. An error of the engine becomes the class of its kind in
-`holdfast.errors` (`rust/python/src/error.rs`). Wrong values and types raise `ValueError` and
-`TypeError`, and a panic becomes a `HoldfastError`.
+and values are bytes. Times, and the durations of stores, are microseconds; timeouts are seconds.
+The classes in `holdfast` wrap the ones here and document what they raise. An error of the engine
+becomes the class of its kind in `holdfast.errors` (`rust/python/src/error.rs`). Wrong values and
+types raise `ValueError` and `TypeError`, and a panic becomes a `HoldfastError`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -81,6 +81,8 @@ class _Settings(TypedDict):
     uncommitted_max_bytes: int
     metrics_level: str
     rocksdb_options: Sequence[tuple[str, str]]
+    serdes: Sequence[tuple[str, bool, Serde]]
+    """(store, whether the serde is for keys, serde)"""
 
 def open_database(
     path: str | PathLike[str] | None, stores: Sequence[StoreBuilder], settings: _Settings
@@ -116,12 +118,6 @@ class Database:
         """Returns the directory of the files."""
     def is_open(self) -> bool:
         """Whether `close` has not been called."""
-    def keep_serdes(self, serdes: Sequence[tuple[str, bool, Serde]]) -> None:
-        """Checks the serdes of stores against those that the stores were written with.
-
-        Records them if they fit. Each item is a store's name, whether the serde is for keys, and
-        the serde.
-        """
     def key_value(self, name: str) -> KeyValueStore:
         """Returns the writer's handle of a key-value store."""
     def timestamped_key_value(self, name: str) -> TimestampedKeyValueStore:
@@ -292,7 +288,7 @@ class TimestampedIterator:
 class WindowStore:
     """A window store in one view, with timestamps or without.
 
-    A store without timestamps returns -1 as timestamps and takes None in puts.
+    A store without timestamps returns -1 as each timestamp, and its puts take None as timestamp.
     """
 
     def read_only(self, level: str, bound: Sequence[tuple[str, int, int]] | None) -> WindowStore:
@@ -715,8 +711,8 @@ class StateReader:
     ) -> list[ArrowBatch]:
         """Returns a row for each key, in order. `read`: a `ReadCall` as JSON.
 
-        With `every_row`, a key of which several partitions have a row gives all of them. Without it
-        this raises `UnsupportedOperationError`.
+        With `every_row`, a key of which several partitions have a row gives all these rows. Without
+        `every_row`, such a key raises `UnsupportedOperationError`.
 
         The schema's metadata says which state the rows are of: `holdfast.epoch`,
         `holdfast.isolation_level`, `holdfast.behind`. The last column, `holdfast.found`, says which
@@ -732,9 +728,9 @@ class StateReader:
     ) -> tuple[dict[str, Any] | None] | None:
         """Returns the row of a key, or None, in a tuple.
 
-        `key`: the names and values of its columns. `columns`: those of the result; by default all
-        but the key's. Returns None if only pyarrow can convert the key or a value, or if a column
-        does not exist: `get` then reads the row or raises the error.
+        `key`: the names and values of its columns. `columns`: the columns of the result; by default
+        all except those of the key. Returns None if only pyarrow can convert the key or a value, or
+        if a column does not exist: `get` then reads the row or raises the error.
         """
     def places(self, table: tuple[str, str], keys: Any) -> list[int] | None:
         """Returns the partition of each key; None if the table's keys do not choose it."""
@@ -750,7 +746,10 @@ class StateReader:
     def changes_schema(self, table: tuple[str, str]) -> ArrowBatch:
         """Returns the columns of a table's changes, as a batch without rows."""
     def oldest_changes(self, table: tuple[str, str]) -> int | None:
-        """Returns the oldest epoch from which a table's changes can be read."""
+        """Returns the oldest epoch from which a table's changes can be read.
+
+        None if no epoch is final.
+        """
     def changes(
         self,
         table: tuple[str, str],
@@ -806,7 +805,7 @@ class HostCalls:
     def is_repeated(self) -> bool:
         """Whether the stores have the results of an earlier session with the same input."""
     def next_task(self, given: Any) -> tuple[str, int | None, ArrowBatch]:
-        """Sends the result of an aggregation's last task, and returns its next task.
+        """Sends the result of an aggregation's previous task, and returns its next task.
 
         A task is returned as its name, the aggregate that it is for, and its batch.
         """

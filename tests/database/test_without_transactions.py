@@ -108,6 +108,27 @@ def test_an_unclean_stop_discards_only_that_store_under_exactly_once(tmp_path):
         assert db["direct"].get(b"k") == b"1"
 
 
+def test_an_open_with_another_serde_changes_nothing(tmp_path):
+    def typed(serde, retention):
+        return [
+            hf.stores.key_value("direct", transactional=False),
+            hf.stores.versioned("history", history_retention=retention, transactional=False),
+            hf.stores.key_value("staged", value=serde),
+        ]
+
+    with hf.open(tmp_path / "db", typed(hf.serde.STRING, 1000)):
+        pass
+    crash(tmp_path / "db")
+    with pytest.raises(ValueError, match="staged"):
+        hf.open(tmp_path / "db", typed(hf.serde.INT64, 10))
+    stores = typed(hf.serde.STRING, 1000)
+    with hf.open(tmp_path / "db", stores, processing_guarantee=AT_LEAST_ONCE) as db:
+        assert db["direct"].get(b"k") == b"2"
+        db["history"].put(b"k", b"2", 900)
+        # A shorter retention that the failed open had recorded would make this read expired.
+        assert db["history"].get(b"k", as_of=5).value == b"1"
+
+
 def test_an_open_that_fails_discards_no_store(tmp_path):
     crash(tmp_path / "db")
     stores = [

@@ -55,7 +55,8 @@ def open(  # noqa: A001
 
     - `uncommitted_max_bytes`: the memory limit of the open transaction; -1: no limit. At the limit
       `Database.commit_requested` becomes true, and the transaction continues in files beside the
-      stores, unless `transaction_mechanism` is INDEXED_BATCH or the database is in memory.
+      stores, unless `transaction_mechanism` is INDEXED_BATCH or the database is in memory. With
+      SECONDARY_STORE it continues in files at 1 MiB, or at the limit if that is lower.
     - `default_isolation_level`: the level of queries that do not give one; by default
       READ_COMMITTED under exactly-once, else READ_UNCOMMITTED.
     - `metrics_level`: how much `Database.metrics` measures (`docs/metrics.md`).
@@ -76,7 +77,7 @@ def open(  # noqa: A001
       or a durability that differs from the one that the database was created with, for another
       `retain_duplicates`, for a store with `persistent=False` whose rows are in files, and under
       exactly-once for a transactional user store that lacks a member of `TransactionalUserStore`,
-      or that is persistent if the database can lose commits,
+      and for a persistent transactional user store if the database can lose commits,
     - the errors of a user store's `init` and `recover`.
 
     """
@@ -119,10 +120,10 @@ def open(  # noqa: A001
             "uncommitted_max_bytes": uncommitted_max_bytes,
             "metrics_level": metrics_level.value,
             "rocksdb_options": rocksdb_option_rows(rocksdb_options),
+            "serdes": _typed_serdes(built),
         },
     )
     try:
-        core.keep_serdes(_typed_serdes(built))
         directory = None if directory is None else Path(core.path())
         by_name: dict[str, StoreBuilder | AttachedStore] = {store.name: store for store in built}
         for user_store in user_stores:

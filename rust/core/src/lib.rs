@@ -50,8 +50,8 @@ pub mod transaction;
 
 pub use database::{
     Commit, Database, DatabaseMetrics, DatabaseOptions, Durability, LongCall, Offsets,
-    OpenTransaction, ProcessingGuarantee, StoreMetrics, TransactionMechanism, check_store_name,
-    check_topic, read_offsets, remove_offsets, write_offsets,
+    OpenTransaction, ProcessingGuarantee, StoreMetrics, StoreSerde, TransactionMechanism,
+    check_store_name, check_topic, read_offsets, remove_offsets, write_offsets,
 };
 pub use error::{Error, ErrorKind, Result, panic_message};
 pub use metrics::{Figure, FigureValue, MetricsLevel};

@@ -17,7 +17,6 @@ mod offsets;
 mod open;
 mod options;
 mod rows;
-mod serdes;
 mod stores;
 mod transactions;
 
@@ -25,7 +24,9 @@ pub use commit::Commit;
 pub use database::Database;
 pub use metrics::{DatabaseMetrics, StoreMetrics};
 pub use offset_file::{Offsets, check_topic, read_offsets, remove_offsets, write_offsets};
-pub use options::{DatabaseOptions, Durability, ProcessingGuarantee, TransactionMechanism};
+pub use options::{
+    DatabaseOptions, Durability, ProcessingGuarantee, StoreSerde, TransactionMechanism,
+};
 pub use rows::store_descriptor::check_store_name;
 pub use transactions::open_transaction::OpenTransaction;
 pub use transactions::read_uncommitted::LongCall;

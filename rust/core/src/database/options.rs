@@ -1,9 +1,10 @@
 //! How a database is opened.
 
-use serde::Deserialize;
-
 use crate::metrics::MetricsLevel;
 use crate::rocks::Environment;
+use crate::serde::{Serde, SerdeSide};
+use serde::Deserialize;
+use std::sync::Arc;
 
 /// Which commits survive a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +77,17 @@ impl TransactionMechanism {
     }
 }
 
+/// The serde of one side of a store.
+#[derive(Clone, Debug)]
+pub struct StoreSerde {
+    /// The store's name.
+    pub store: String,
+    /// What the serde encodes.
+    pub side: SerdeSide,
+    /// The serde.
+    pub serde: Arc<Serde>,
+}
+
 /// Settings of a database.
 #[derive(Clone, Debug)]
 pub struct DatabaseOptions {
@@ -92,6 +104,9 @@ pub struct DatabaseOptions {
     pub metrics_level: MetricsLevel,
     /// RocksDB's options of the database or of column families, as strings for RocksDB.
     pub rocksdb_options: Vec<(String, String)>,
+    /// The serdes of typed stores. They are checked against those that the stores were written
+    /// with, and recorded; those of stores in memory are ignored.
+    pub serdes: Vec<StoreSerde>,
     /// The file system that the database uses. Callers other than the crate `proof` leave it unset.
     #[doc(hidden)]
     pub environment: Option<Environment>,
@@ -106,6 +121,7 @@ impl Default for DatabaseOptions {
             uncommitted_max_bytes: 64 << 20,
             metrics_level: MetricsLevel::default(),
             rocksdb_options: Vec::new(),
+            serdes: Vec::new(),
             environment: None,
         }
     }

@@ -11,7 +11,6 @@ use crate::messages::log_to_python;
 use crate::open_database::OpenDatabase;
 use crate::process::Process;
 use crate::run::run;
-use crate::serde::{Serde, side};
 use crate::stores::key_value::KeyValueStore;
 use crate::stores::session::SessionStore;
 use crate::stores::store_handle::StoreHandle;
@@ -153,18 +152,6 @@ impl Database {
 
     fn is_open(&self) -> bool {
         self.open.is_open()
-    }
-
-    fn keep_serdes(&self, py: Python<'_>, serdes: Vec<(String, bool, Py<Serde>)>) -> PyResult<()> {
-        self.run(py, |open| {
-            let serdes: Vec<_> = serdes
-                .iter()
-                .map(|(store, as_key, serde)| {
-                    (store.clone(), side(*as_key), &**serde.get().engine())
-                })
-                .collect();
-            open.db().keep_serdes(&serdes)
-        })
     }
 
     fn key_value(&self, py: Python<'_>, name: &str) -> PyResult<KeyValueStore> {

@@ -1,8 +1,9 @@
 //! The settings of a database.
 
+use crate::serde::{Serde, side};
 use holdfast_core::{
     DatabaseOptions, Durability, Error, ErrorKind, MetricsLevel, ProcessingGuarantee, Result,
-    TransactionMechanism,
+    StoreSerde, TransactionMechanism,
 };
 use pyo3::prelude::*;
 
@@ -16,11 +17,13 @@ pub struct DatabaseSettings {
     uncommitted_max_bytes: i64,
     metrics_level: String,
     rocksdb_options: Vec<(String, String)>,
+    /// (store, whether the serde is for keys, serde)
+    serdes: Vec<(String, bool, Py<Serde>)>,
 }
 
 impl DatabaseSettings {
     /// Returns the options for the engine.
-    pub fn options(self) -> Result<DatabaseOptions> {
+    pub fn options(&self) -> Result<DatabaseOptions> {
         Ok(DatabaseOptions {
             durability: named(
                 "durability",
@@ -54,7 +57,16 @@ impl DatabaseSettings {
                 MetricsLevel::name,
             )?,
             uncommitted_max_bytes: self.uncommitted_max_bytes,
-            rocksdb_options: self.rocksdb_options,
+            rocksdb_options: self.rocksdb_options.clone(),
+            serdes: self
+                .serdes
+                .iter()
+                .map(|(store, as_key, serde)| StoreSerde {
+                    store: store.clone(),
+                    side: side(*as_key),
+                    serde: serde.get().engine().clone(),
+                })
+                .collect(),
             ..DatabaseOptions::default()
         })
     }

@@ -41,6 +41,7 @@ impl Opening {
             states,
             shorter_retention,
         } = self.store_states(stores, &discarded, &position, &mut batch)?;
+        self.push_serdes(stores, &mut batch)?;
         self.rocks.write(&mut batch)?;
         if shorter_retention || !discarded.is_empty() {
             // Compactions now drop rows that a crash does not restore, so a crash must not restore

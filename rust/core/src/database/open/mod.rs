@@ -8,6 +8,7 @@ mod foreign;
 mod open_database;
 mod opening;
 mod store_entries;
+mod store_serdes;
 mod store_states;
 
 pub(super) use directory::make_directory;

@@ -20,8 +20,9 @@ impl Database {
     /// - `StoreLocked` with the holder's process id; nothing in the directory is changed.
     /// - `FormatVersion` for files of another program, where nothing is changed, or of another
     ///   format.
-    /// - `InvalidValue` for another kind of a store, or another durability, than the files have,
-    ///   for invalid names, durations and database options, and for the path of a file.
+    /// - `InvalidValue` for another kind of a store, another serde, or another durability, than the
+    ///   files have, for invalid names, durations and database options, and for the path of a file.
+    /// - `Serialization` for columns of a value that do not fit the stored ones.
     /// - `StateMismatch` under exactly-once for a state that an unclean stop left suspect.
     /// - `Io` if the directory cannot be written.
     /// - `StoreCorrupted` if files are damaged.
