@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use holdfast_host::reader::TableDescription;
 use serde_json::{Map, Value};
 
-use super::moment;
+use super::exact::{exact, not_such};
 use crate::problem::Problem;
 
 /// The columns that name a row.
@@ -179,85 +179,12 @@ impl KeyColumns {
     }
 }
 
-/// Checks that the type of a column holds a value exactly, in structs and lists, too. Otherwise
-/// another key would be read.
-fn exact(field: &Field, value: Value) -> Result<Value, Problem> {
-    match (field.data_type(), value) {
-        (DataType::Struct(members), Value::Object(mut values)) => {
-            let exact_values = members.iter().map(|member| {
-                let name = member.name();
-                let value = values.remove(name).ok_or_else(|| {
-                    Problem::value(format!("key column {}: no member {name:?}", field.name()))
-                })?;
-                Ok((name.clone(), exact(member, value)?))
-            });
-            let exact_values = exact_values.collect::<Result<_, Problem>>()?;
-            match values.keys().next() {
-                Some(name) => Err(Problem::value(format!(
-                    "key column {} has no member {name:?}",
-                    field.name()
-                ))),
-                None => Ok(Value::Object(exact_values)),
-            }
-        }
-        (DataType::List(item), Value::Array(items)) => {
-            let items = items.into_iter().map(|value| exact(item, value));
-            Ok(Value::Array(items.collect::<Result<_, _>>()?))
-        }
-        (_, value) => exact_scalar(field, value),
-    }
-}
-
-fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
-    let kind = field.data_type();
-    match (kind, &value) {
-        (DataType::Timestamp(unit, zone), Value::String(text)) => {
-            // A column without a zone (Spark's TIMESTAMP_NTZ) has times without a zone.
-            if zone.is_none() || *unit != TimeUnit::Microsecond {
-                return Ok(value);
-            }
-            let micros = moment::micros(text).map_err(|e| not_such(field, text, &e))?;
-            Ok(micros.into())
-        }
-        (DataType::Decimal128(_, scale), Value::String(_) | Value::Number(_)) => {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            let digits = text.split_once('.').map_or("", |(_, digits)| digits);
-            let digits = digits.trim_end_matches('0').len();
-            if text.contains(['e', 'E']) {
-                return Err(not_such(field, &text, "write it without an exponent"));
-            }
-            if digits > usize::try_from(*scale).unwrap_or(0) {
-                return Err(not_such(field, &text, "too many digits behind the point"));
-            }
-            Ok(Value::String(text))
-        }
-        // A longer text would be cut to its date.
-        (DataType::Date32, Value::String(text)) if text.len() != "2026-03-01".len() => {
-            Err(not_such(field, text, "give a date as 2026-03-01"))
-        }
-        (_, Value::Number(number))
-            if (kind.is_integer() || kind.is_temporal())
-                && !(number.is_i64() || number.is_u64()) =>
-        {
-            Err(not_such(field, &number.to_string(), "no whole number"))
-        }
-        _ => Ok(value),
-    }
-}
-
-fn not_such(field: &Field, text: &str, why: &str) -> Problem {
-    let (name, kind) = (field.name(), field.data_type());
-    Problem::value(format!(
-        "key column {name} is {kind}, and {text:?} is not: {why}"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use arrow_array::cast::AsArray;
-    use arrow_array::types::{Date32Type, Decimal128Type, Int32Type, TimestampMicrosecondType};
+    use arrow_array::types::{
+        Date32Type, Decimal128Type, Float64Type, Int32Type, TimestampMicrosecondType,
+    };
 
     use super::*;
 
@@ -277,6 +204,42 @@ mod tests {
 
     fn utc() -> DataType {
         DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+    }
+
+    fn ntz() -> DataType {
+        DataType::Timestamp(TimeUnit::Microsecond, None)
+    }
+
+    #[test]
+    fn numbers_are_exact() {
+        for json in [
+            "0.1",
+            "17.170000000000002",
+            "5.0e-324",
+            "123456789012345680.0",
+        ] {
+            let value = serde_json::from_str(json).expect("JSON");
+            let keys = columns(&[DataType::Float64]).parse_json(vec![value]);
+            let keys = keys.unwrap_or_else(|_| panic!("{json}"));
+            let expected: f64 = json.parse().expect("a number");
+            let found = keys.column(0).as_primitive::<Float64Type>().value(0);
+            assert_eq!(found.to_bits(), expected.to_bits(), "{json}");
+        }
+        let digits = "12345678901234567.89";
+        let decimal = columns(&[DataType::Decimal128(20, 2)]);
+        let keys = decimal
+            .parse_json(vec![digits.into()])
+            .unwrap_or_else(|_| panic!("{digits}"));
+        let found = keys.column(0).as_primitive::<Decimal128Type>().value(0);
+        assert_eq!(found, 1_234_567_890_123_456_789);
+    }
+
+    #[test]
+    fn time_without_a_zone_is_as_written() {
+        let keys = columns(&[ntz()]).parse_text(&texts(&["1970-01-01T00:00:01.5"]));
+        let keys = keys.unwrap_or_else(|_| panic!("a time"));
+        let time = keys.column(0).as_primitive::<TimestampMicrosecondType>();
+        assert_eq!(time.value(0), 1_500_000);
     }
 
     #[test]
@@ -318,6 +281,8 @@ mod tests {
             (DataType::Decimal128(10, 2), "1.505"),
             (DataType::Decimal128(10, 2), "15e-3"),
             (utc(), "2026-01-01T00:00:00"),
+            (ntz(), "2026-01-01T00:00:00Z"),
+            (ntz(), "2026-01-01T00:00:00.0000001"),
             (DataType::Boolean, "yes"),
         ];
         for (kind, text) in wrong {
@@ -329,6 +294,7 @@ mod tests {
             (DataType::Int64, "1e3"),
             (utc(), "1.5"),
             (DataType::Decimal128(10, 2), "1.505"),
+            (DataType::Decimal128(20, 2), "1.5"),
         ];
         for (kind, json) in numbers {
             let value = serde_json::from_str(json).expect("JSON");

@@ -1,5 +1,6 @@
 //! What a request asks for, as text and JSON.
 
+mod exact;
 mod key_columns;
 mod moment;
 mod parameter;

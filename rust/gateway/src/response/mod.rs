@@ -3,6 +3,7 @@
 mod exposition;
 mod format;
 mod row_writer;
+mod time_encoder;
 
 pub use exposition::{Exposition, MEDIA_TYPE};
 pub use format::Format;

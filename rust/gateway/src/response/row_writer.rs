@@ -1,5 +1,7 @@
 //! Writes batches of rows as bytes of a response.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use arrow_json::WriterBuilder;
@@ -8,6 +10,7 @@ use arrow_schema::{ArrowError, Schema};
 use holdfast_core::{Error, ErrorKind, Result};
 
 use super::format::Format;
+use super::time_encoder::TimeEncoders;
 
 /// The most rows that are written as JSON at once: the text may be larger than the batch.
 const JSON_ROWS: usize = 1024;
@@ -117,6 +120,7 @@ fn json_lines(batch: &RecordBatch) -> Result<Vec<u8>> {
     }
     let mut writer = WriterBuilder::new()
         .with_explicit_nulls(true)
+        .with_encoder_factory(Arc::new(TimeEncoders))
         .build::<_, LineDelimited>(Vec::new());
     writer.write(batch).map_err(not_written)?;
     writer.finish().map_err(not_written)?;
@@ -130,9 +134,7 @@ fn not_written(error: ArrowError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+    use arrow_array::{Array, ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray};
     use arrow_ipc::reader::StreamReader;
 
     use super::*;
@@ -182,6 +184,20 @@ mod tests {
             let read: Vec<RecordBatch> = reader.map(|batch| batch.expect("a batch")).collect();
             assert_eq!(read, batches);
         }
+    }
+
+    #[test]
+    fn time_beyond_the_calendar_is_a_number() {
+        let times = TimestampMicrosecondArray::from(vec![Some(1), None, Some(i64::MAX)]);
+        let times: ArrayRef = Arc::new(times.with_timezone("UTC"));
+        let batch = RecordBatch::try_from_iter([("t", times)]).expect("a column");
+        let rows = json_rows(&batch).expect("JSON");
+        let expected = [
+            r#"{"t":"1970-01-01T00:00:00.000001Z"}"#,
+            r#"{"t":null}"#,
+            r#"{"t":9223372036854775807}"#,
+        ];
+        assert_eq!(rows, expected);
     }
 
     #[test]

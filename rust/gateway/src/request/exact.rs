@@ -1,0 +1,93 @@
+//! Values that a key column holds exactly.
+
+use arrow_schema::{DataType, Field};
+use serde_json::Value;
+
+use super::moment;
+use crate::problem::Problem;
+
+/// How many decimal digits a float always retains.
+const FLOAT_DIGITS: u8 = 15;
+
+/// Checks that the type of a column holds a value exactly, in structs and lists, too. Otherwise
+/// another key would be read.
+///
+/// # Errors
+/// A problem names the column.
+pub fn exact(field: &Field, value: Value) -> Result<Value, Problem> {
+    match (field.data_type(), value) {
+        (DataType::Struct(members), Value::Object(mut values)) => {
+            let exact_values = members.iter().map(|member| {
+                let name = member.name();
+                let value = values.remove(name).ok_or_else(|| {
+                    Problem::value(format!("key column {}: no member {name:?}", field.name()))
+                })?;
+                Ok((name.clone(), exact(member, value)?))
+            });
+            let exact_values = exact_values.collect::<Result<_, Problem>>()?;
+            match values.keys().next() {
+                Some(name) => Err(Problem::value(format!(
+                    "key column {} has no member {name:?}",
+                    field.name()
+                ))),
+                None => Ok(Value::Object(exact_values)),
+            }
+        }
+        (DataType::List(item), Value::Array(items)) => {
+            let items = items.into_iter().map(|value| exact(item, value));
+            Ok(Value::Array(items.collect::<Result<_, _>>()?))
+        }
+        (_, value) => exact_scalar(field, value),
+    }
+}
+
+fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
+    let kind = field.data_type();
+    match (kind, &value) {
+        // A column without a zone (Spark's TIMESTAMP_NTZ) has times without a zone.
+        (DataType::Timestamp(unit, zone), Value::String(text)) => {
+            let number = moment::units(text, *unit, zone.is_some())
+                .map_err(|error| not_such(field, text, &error))?;
+            Ok(number.into())
+        }
+        // The JSON parser has read the number as a float.
+        (DataType::Decimal128(precision, _), Value::Number(number))
+            if *precision > FLOAT_DIGITS && number.is_f64() =>
+        {
+            Err(not_such(field, &number.to_string(), "give it as a string"))
+        }
+        (DataType::Decimal128(_, scale), Value::String(_) | Value::Number(_)) => {
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            let digits = text.split_once('.').map_or("", |(_, digits)| digits);
+            let digits = digits.trim_end_matches('0').len();
+            if text.contains(['e', 'E']) {
+                return Err(not_such(field, &text, "write it without an exponent"));
+            }
+            if digits > usize::try_from(*scale).unwrap_or(0) {
+                return Err(not_such(field, &text, "too many digits behind the point"));
+            }
+            Ok(Value::String(text))
+        }
+        // A longer text would be cut to its date.
+        (DataType::Date32, Value::String(text)) if text.len() != "2026-03-01".len() => {
+            Err(not_such(field, text, "give a date as 2026-03-01"))
+        }
+        (_, Value::Number(number))
+            if (kind.is_integer() || kind.is_temporal())
+                && !(number.is_i64() || number.is_u64()) =>
+        {
+            Err(not_such(field, &number.to_string(), "no whole number"))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// The problem of a text that a key column does not hold.
+pub fn not_such(field: &Field, text: &str, why: &str) -> Problem {
+    let (name, kind) = (field.name(), field.data_type());
+    Problem::value(format!(
+        "key column {name} is {kind}, and {text:?} is not: {why}"
+    ))
+}

@@ -1,0 +1,69 @@
+//! Times that no calendar has, as JSON.
+
+use arrow_array::cast::AsArray;
+use arrow_array::temporal_conversions::as_datetime;
+use arrow_array::types::{
+    ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
+use arrow_array::{Array, PrimitiveArray};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_json::writer::NullableEncoder;
+use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
+use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
+
+/// Writes a time beyond the calendar of `chrono`, about 262,000 years around 1970, as its number.
+/// Arrow's own encoder would write the text of an error.
+#[derive(Debug)]
+pub struct TimeEncoders;
+
+impl EncoderFactory for TimeEncoders {
+    fn make_default_encoder<'a>(
+        &self,
+        _field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let DataType::Timestamp(unit, _) = array.data_type() else {
+            return Ok(None);
+        };
+        match unit {
+            TimeUnit::Second => encoder::<TimestampSecondType>(array),
+            TimeUnit::Millisecond => encoder::<TimestampMillisecondType>(array),
+            TimeUnit::Microsecond => encoder::<TimestampMicrosecondType>(array),
+            TimeUnit::Nanosecond => encoder::<TimestampNanosecondType>(array),
+        }
+    }
+}
+
+/// An encoder of times, if Arrow's own does not fit one of them.
+fn encoder<T: ArrowTimestampType>(
+    array: &dyn Array,
+) -> Result<Option<NullableEncoder<'_>>, ArrowError> {
+    let times = array.as_primitive::<T>();
+    let fits = |time: &i64| as_datetime::<T>(*time).is_some();
+    if times.values().iter().all(fits) {
+        return Ok(None);
+    }
+    let encoder = TimeEncoder {
+        formatter: ArrayFormatter::try_new(array, &FormatOptions::new())?,
+        times,
+    };
+    let nulls = array.nulls().cloned();
+    Ok(Some(NullableEncoder::new(Box::new(encoder), nulls)))
+}
+
+struct TimeEncoder<'a, T: ArrowTimestampType> {
+    formatter: ArrayFormatter<'a>,
+    times: &'a PrimitiveArray<T>,
+}
+
+impl<T: ArrowTimestampType> Encoder for TimeEncoder<'_, T> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let text = match self.formatter.value(row).try_to_string() {
+            Ok(time) => format!("\"{time}\""),
+            Err(_) => self.times.value(row).to_string(),
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+}
