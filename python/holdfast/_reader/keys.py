@@ -1,6 +1,7 @@
 """Converts keys to Arrow columns, from Python values, pandas or pyarrow."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, time
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -147,13 +148,16 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
             values = pa.array(values)
         elif hasattr(values, "dtype") and hasattr(values, "iloc"):
             values = pa.Array.from_pandas(values)
+        elif getattr(getattr(values, "dtype", None), "kind", None) == "M":
+            # numpy's times have no zone.
+            values = pa.array(values)
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         if isinstance(values, pa.Array):
             return values if values.type == kind else _cast(values, kind)
         # pyarrow itself checks the numbers of a numpy array.
-        if pa.types.is_integer(kind) and str(getattr(values, "dtype", "object")) == "object":
-            _refuse_fractions(values)
+        if str(getattr(values, "dtype", "object")) == "object":
+            _refuse_inexact(values, kind)
         return pa.array(values, type=kind)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
         message = f"keys: column {name!r} is {kind}, and the values given do not fit: {error}"
@@ -163,11 +167,15 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
 def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
     """Returns the values in another type.
 
-    Raises `ArrowInvalid` for a number with more digits than a decimal has, or for a time of day in
-    a date: pyarrow would round the one and drop the other, and another key would be read.
+    Raises `ArrowInvalid` for a number with more digits than a decimal has, for a time of day in a
+    date, or if only one of two types of times has a zone: pyarrow would round the first, drop the
+    second and take the third as UTC, and another key would be read.
     """
     pa = arrow()
-    cast, given = values.cast(kind), values.type
+    given = values.type
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(given):
+        _check_zone(kind, has_zone=given.tz is not None)
+    cast = values.cast(kind)
     if pa.types.is_decimal(kind) and pa.types.is_floating(given):
         # Text keeps the digits: pyarrow's cast of a decimal to a double may be off by the last bit.
         is_exact = cast.cast(pa.string()).cast(given).equals(values)
@@ -178,8 +186,29 @@ def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
     return cast
 
 
-def _refuse_fractions(values: Any) -> None:
-    """Raises `OverflowError` for a number that is not whole: pyarrow would drop its fraction."""
-    for value in values:
-        if type(value) is not int and isinstance(value, Real | Decimal) and value % 1:
-            raise OverflowError(f"{value!r} is not whole")
+def _check_zone(kind: "pyarrow.DataType", *, has_zone: bool) -> None:
+    """Raises `ArrowInvalid` unless times have a zone if the type of a column has one."""
+    if has_zone != (kind.tz is not None):
+        has, needs = ("a", "none") if has_zone else ("no", "one")
+        raise arrow().ArrowInvalid(f"a time has {has} time zone, and the column has {needs}")
+
+
+def _refuse_inexact(values: Any, kind: "pyarrow.DataType") -> None:
+    """Raises an error for a value that pyarrow would store as another one.
+
+    `OverflowError` for a number that is not whole, in an integer column; `ArrowInvalid` for a
+    datetime without a zone in a column with one or the reverse, or with a time of day in a date.
+    """
+    pa = arrow()
+    if pa.types.is_integer(kind):
+        for value in values:
+            if type(value) is not int and isinstance(value, Real | Decimal) and value % 1:
+                raise OverflowError(f"{value!r} is not whole")
+    elif pa.types.is_timestamp(kind):
+        for value in values:
+            if isinstance(value, datetime):
+                _check_zone(kind, has_zone=value.utcoffset() is not None)
+    elif pa.types.is_date(kind):
+        for value in values:
+            if isinstance(value, datetime) and value.time() != time():
+                raise pa.ArrowInvalid(f"{value!r} is not exactly a {kind}")

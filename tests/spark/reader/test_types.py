@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
@@ -143,3 +144,34 @@ def test_a_column_of_keys_is_not_rounded(stream: Stream):
     for amount, moment in ([19.991], day), ([19.99], pa.array([datetime(2026, 3, 1, 18)])):
         with pytest.raises(ValueError, match="is not exactly a"):
             table.get_batch({"amount": pa.array(amount), "day": moment})
+
+
+def test_a_time_key_has_a_zone_if_its_column_has_one(stream: Stream):
+    stream.batch(left=[("a", 1, 7)])
+    frame = stream.source("left").selectExpr(
+        "timestamp '2026-03-01 09:00:00Z' AS t", "timestamp_ntz '2026-03-01 09:00:00' AS n", "x"
+    )
+    stream.run(hfs.materialize(frame, by=["t", "n"], name="table", state=stream.state()))
+    table = connect(stream)["table"]
+    naive = datetime(2026, 3, 1, 9)
+    aware = naive.replace(tzinfo=UTC)
+    assert table.get((aware, naive)) == {"x": 7}
+    found = table.get_batch({"t": pd.Series([aware]), "n": pd.Series([naive])})
+    assert found["x"].to_pylist() == [7]
+    for t, n in ((naive, naive), (aware, aware)):
+        for frame in ({"t": [t], "n": [n]}, {"t": pd.Series([t]), "n": pd.Series([n])}):
+            with pytest.raises(ValueError, match="time zone"):
+                table.get_batch(frame)
+    with pytest.raises(ValueError, match="no time zone"):
+        table.get_batch({"t": np.array(["2026-03-01T09:00:00"], "M8[us]"), "n": [naive]})
+
+
+def test_a_date_key_has_no_time_of_day(stream: Stream):
+    stream.batch(left=[("a", 1, 7)])
+    frame = stream.source("left").selectExpr("date '2026-03-01' AS day", "x")
+    stream.run(hfs.materialize(frame, by="day", name="table", state=stream.state()))
+    table = connect(stream)["table"]
+    found = table.get_batch([datetime(2026, 3, 1), date(2026, 3, 1), date(2026, 3, 2)])
+    assert found["x"].to_pylist() == [7, 7, None]
+    with pytest.raises(ValueError, match="is not exactly a"):
+        table.get_batch([datetime(2026, 3, 1, 18)])
