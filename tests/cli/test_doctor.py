@@ -100,6 +100,14 @@ def test_the_memory_overhead_is_that_of_spark(
         assert f"memoryOverhead is {mebibytes} MiB" in found.found
 
 
+def test_the_databases_of_a_local_root_are_below_it():
+    for root in ("/data/root", "file:///data/root", "file:/data/root"):
+        assert disk.default_local_dir(root) == Path("/data/root/state")
+    for root in ("s3://bucket/root", None):
+        assert disk.default_local_dir(root).name == "state"
+        assert disk.default_local_dir(root).parts[-2].startswith("holdfast-")
+
+
 def test_a_full_or_remote_disk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     mounts = tmp_path / "mounts"
     mounts.write_text(f"disk / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n")

@@ -15,8 +15,9 @@ _MOUNTS: Final = Path("/proc/self/mounts")
 
 def default_local_dir(root: str | None) -> Path:
     """Returns the folder of an executor's databases if `State` is given no `local_dir`."""
-    if root is not None and "://" not in root:
-        return Path(root) / "state"
+    folder = None if root is None else root.removeprefix("file://").removeprefix("file:")
+    if folder is not None and "://" not in folder:
+        return Path(folder) / "state"
     return Path(tempfile.gettempdir()) / f"holdfast-{os.getuid()}" / "state"
 
 
