@@ -1,4 +1,7 @@
-"""The names and types of all metrics, for type checkers; `docs/metrics.md` describes them."""
+"""The names and types of all metrics of a database and its stores, for type checkers.
+
+`docs/metrics.md` describes the metrics.
+"""
 
 from typing import NotRequired, TypedDict
 

@@ -41,7 +41,7 @@ class Durability(Enum):
     CHANGELOG = "changelog"
     """A changelog that the caller keeps.
 
-    There is no write-ahead log: a crash takes the whole database back to an earlier commit.
+    There is no write-ahead log: a crash may take the whole database back to an earlier commit.
     """
     SYNC = "sync"
     """The database itself: a write-ahead log, with an fsync at every commit."""
@@ -53,7 +53,10 @@ class MetricsLevel(Enum):
     INFO = "info"
     """Counts of everything, and times of long operations: commits, batches, open iterators."""
     DEBUG = "debug"
-    """Also the time of each call for one record, and RocksDB's own statistics."""
+    """Also the times of calls that INFO only counts, and RocksDB's own statistics.
+
+    Such calls are those for one record, and those that open a scan or delete a range.
+    """
 
 
 class TransactionMechanism(Enum):
@@ -63,12 +66,12 @@ class TransactionMechanism(Enum):
     """In memory up to `uncommitted_max_bytes`, then in sorted files beside the stores.
 
     A transaction may be larger than memory. `Database.commit_requested` is true when the limit is
-    near.
+    near. Writes of stores in memory stay in memory.
     """
     INDEXED_BATCH = "indexed_batch"
     """In memory, without a limit."""
     SECONDARY_STORE = "secondary_store"
-    """In sorted files beside the stores, except for a buffer of 1 MiB.
+    """In sorted files beside the stores, except for a buffer of at most 1 MiB.
 
     Committing files is slower than committing memory: their rows are merged into new files, which
     the database then ingests.

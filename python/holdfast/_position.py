@@ -86,8 +86,8 @@ class PositionBound:
 
     A store can lack input that its database has read: a store in memory after an open, one that was
     discarded after an unclean stop, one that was added later, or one that was not opened while the
-    database read more input. Such a store meets no bound until `Database.restore_batch` has
-    restored it.
+    database read more input. Such a store meets no bound that has an offset until
+    `Database.restore_batch` has restored it.
 
     >>> PositionBound.at(Position({"orders": {0: 41}}))
     PositionBound.at(Position({'orders': {0: 41}}))

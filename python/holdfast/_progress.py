@@ -57,8 +57,9 @@ def read_progress(
 ) -> list[EpochProgress]:
     """Returns what happened in the newest `last` epochs, oldest first, or only in `epoch`.
 
-    Raises `StateMismatchError` if the root does not exist, `FormatVersionError` or `RestoreError`
-    for an object that cannot be read, `HoldfastError` for an error of the object store.
+    Raises as `_core.read_epochs`: `StateMismatchError` if the root does not exist,
+    `FormatVersionError` or `RestoreError` for an object that cannot be read, `HoldfastError` for an
+    error of the object store.
     """
     found = json.loads(_core.read_epochs(root, storage_options, epoch, last))
     return [_epoch_progress(one) for one in found]

@@ -1,7 +1,7 @@
-"""The exceptions: one base, and few classes that differ in what the caller should do.
+"""The exceptions: one base, and a few classes that differ in what the caller should do.
 
-A message names the store, the key and the path if it has them. Invalid arguments raise Python's own
-`ValueError` and `TypeError`.
+A message names the store, the key and the path that the error is about. Invalid arguments raise
+Python's own `ValueError` and `TypeError`.
 
 Docstrings do not repeat what every call on a database can raise: `StoreClosedError`,
 `ForkedProcessError`, `StoreCorruptedError` for a damaged file, and `HoldfastError` itself.
@@ -32,9 +32,9 @@ __all__ = [
 class HoldfastError(Exception):
     """The base class of all errors.
 
-    This class itself is raised if the operating system refuses an operation (a full disk, a missing
-    permission), if a call is not allowed in the current state (after a commit that failed), and for
-    a bug in Holdfast. The message says which.
+    This class itself is raised if the operating system or the object store refuses an operation (a
+    full disk, a missing permission), if a call is not allowed in the current state (after a commit
+    that failed), and for a bug in Holdfast. The message says which.
     """
 
 
@@ -45,7 +45,7 @@ class StoreClosedError(HoldfastError):
 class StoreLockedError(HoldfastError):
     """Another process or database has the directory open: close it there first.
 
-    The message names that process's pid.
+    The message names the id of that process, if it is known.
     """
 
 
@@ -87,7 +87,7 @@ class RequirementError(HoldfastError, ImportError):
 
 
 class UnsupportedOperationError(HoldfastError):
-    """The operation is not supported, by design or not yet: the message names an alternative."""
+    """The operation is not supported, or not supported yet: the message names an alternative."""
 
 
 class StateMismatchError(HoldfastError):
@@ -95,9 +95,10 @@ class StateMismatchError(HoldfastError):
 
 
 class RestoreError(HoldfastError):
-    """An object of the changelog or of a snapshot is missing or damaged.
+    """The root lacks what a restore or a read needs, or a rewind took back the epoch that is read.
 
-    The message names the object: restore it from a backup, or read an epoch that the root holds.
+    An object of the changelog or of a snapshot is missing or damaged: restore the object that the
+    message names from a backup, or read an epoch that the root holds.
     """
 
 

@@ -1,7 +1,8 @@
 """The state host of a Spark executor: `python -m holdfast.host`.
 
-The first task that needs it starts it (`holdfast.spark.worker.state_host`). All of its work is in
-Rust. It ends with its executor, or when no session has been open for a while.
+The first task that needs it starts it (`holdfast.spark.worker.state_host`). Its work is in Rust,
+except that this module returns freed memory to the system. It ends with its executor, or when no
+session has been open for a while.
 """
 
 import ctypes

@@ -3,8 +3,8 @@
 All builders take a name of 1 to 200 ASCII letters, digits, `_`, `-` or `.`, and
 
 - `key`, `value`: the serdes of keys and values; bytes by default,
-- `persistent`: False holds the store in memory, where it is empty after each open and is restored
-  from its changelog,
+- `persistent`: False holds the store in memory, where it is empty after each open and must be
+  restored from its changelog,
 - `transactional`: False makes each write visible at once.
 
 Durations are timedeltas or microseconds. Builders raise `ValueError` or `TypeError` for an invalid

@@ -134,7 +134,7 @@ class Database(AbstractContextManager["Database"]):
         about the input; the offsets that `commit` takes are about the changelog. To restore the
         position from a changelog, write it beside the records, and give it to `restore_batch`.
 
-        Raises `HoldfastError` after a commit that failed, until `rollback`.
+        Raises `HoldfastError` after a write or a commit that failed, until `rollback`.
         """
         try:
             self._core.observe(topic, partition, offset)
@@ -158,10 +158,10 @@ class Database(AbstractContextManager["Database"]):
         written. Only the commit of a transaction that outgrew its memory can stop half-way: the
         error says so, and `rollback` or `recover` completes or undoes it.
 
-        Raises `ValueError` for invalid offsets, before anything is changed. If a user store does
-        not manage its offsets, they are written to a text file, and a topic that is empty or
-        contains white space is invalid, too. Raises `HoldfastError` after a write or a commit that
-        failed, until `rollback`.
+        Raises `ValueError` for invalid offsets, before anything is changed. If a persistent user
+        store does not manage its offsets, they are written to a text file, and a topic that is
+        empty or contains white space is invalid, too. Raises `HoldfastError` after a write or a
+        commit that failed, until `rollback`.
 
         Two rules hold for user stores under exactly-once. With a transactional user store, a commit
         that moves no offset raises `ValueError`. The first commit of a partition raises
@@ -178,8 +178,8 @@ class Database(AbstractContextManager["Database"]):
         the commit can be neither completed nor undone, or if writes to the disk still fail, raises
         `HoldfastError` or `StoreCorruptedError`; the call can be repeated.
 
-        User stores return to the last commit, too, with their `rollback` and `recover`. Their
-        errors are raised unchanged, after all stores were called. Under exactly-once raises
+        User stores return to the last commit, too, with their `rollback` and `recover`. The first
+        of their errors is raised unchanged, after all stores were called. Under exactly-once raises
         `StateMismatchError` for a user store that has committed more than the database and cannot
         return to the database's last commit.
         """
@@ -232,9 +232,9 @@ class Database(AbstractContextManager["Database"]):
         - session: a key that is followed by the session's end and start in 8 bytes each,
           big-endian, as Kafka Streams writes it; value; `timestamps` None
 
-        The offsets are those of the whole database: lower offsets of other stores rise, too. If
-        several stores have records in the changelog, first restore all of them with offsets `{}`,
-        which change nothing, and then give each store the offsets with a call without rows.
+        The offsets are those of the whole database: if other stores have lower offsets, those rise,
+        too. If several stores have records in the changelog, first restore all of them with offsets
+        `{}`, which change nothing, and then give each store the offsets with a call without rows.
         Otherwise a crash between two calls would lose the records of the stores that are not
         restored yet.
 
@@ -245,11 +245,12 @@ class Database(AbstractContextManager["Database"]):
         The database's position is that of all stores, so restore all stores before you serve
         queries with a bound.
 
-        Nothing is applied if it raises: `HoldfastError` while the database has uncommitted writes
-        or observed offsets in any store (commit or roll back first); `KeyError` for an unknown
-        store; `ValueError` for a user store, for `timestamps` that the kind does not take, for
-        missing `timestamps` that the kind needs, and for a row that is not a record of the kind;
-        for invalid columns the errors that `StateStore` lists.
+        Nothing is applied if the call raises: `HoldfastError` while any store has uncommitted
+        writes or the database has observed offsets (commit or roll back first), and after a commit
+        that failed, until `rollback`; `KeyError` for an unknown store; `ValueError` for a user
+        store, for `timestamps` that the kind does not take, for missing `timestamps` that the kind
+        needs, and for a row that is not a record of the kind; for invalid columns the errors that
+        `StateStore` lists.
         """
         self[store]  # the KeyError of an unknown name lists the known ones
         offsets = offset_rows(changelog_offsets) or []
@@ -302,13 +303,13 @@ class Database(AbstractContextManager["Database"]):
     def approximate_num_uncommitted_bytes(self) -> int:
         """The bytes of memory that a commit would free; data in files is not included.
 
-        It grows with every write, including repeated writes of the same key. The bytes that user
-        stores report are included.
+        Every write of a transaction adds to it, including repeated writes of the same key; a spill
+        to files reduces it. The bytes that user stores report are included.
         """
         return self._core.uncommitted_bytes() + self._user_stores.uncommitted_bytes
 
     def store_uncommitted_bytes(self, store: str) -> int:
-        """Returns the part of `approximate_num_uncommitted_bytes` that is one store's.
+        """Returns the part of `approximate_num_uncommitted_bytes` that belongs to one store.
 
         Raises `ValueError` for an unknown store.
         """
@@ -323,7 +324,7 @@ class Database(AbstractContextManager["Database"]):
 
         Also true if another record as large as the last one would reach that limit. All writes
         between two reads of this property count as one record, so read it after each record or
-        batch.
+        batch. Without a limit (-1) it is always false.
         """
         return self._core.commit_requested(self._user_stores.uncommitted_bytes)
 
@@ -331,10 +332,10 @@ class Database(AbstractContextManager["Database"]):
         """Returns metrics by name, those of each store under `stores`.
 
         Rates are per second, times in seconds, sizes in bytes; `docs/metrics.md` describes each
-        metric. Rates, means and maxima cover a window that ends now. If this method is called more
-        often than every 30 s, the window is 30 to 60 s long; otherwise it begins two calls ago. If
-        there were fewer than two earlier calls, it begins when the database was opened. RocksDB's
-        own times always begin there. Sizes and `-total` counts are exact.
+        metric. Rates, means and maxima cover a window that ends now. If this method is called every
+        few seconds, the window is 30 to 60 s long. With rarer calls it is longer, and if they are
+        30 s or more apart, it begins two calls ago. The first windows begin when the database was
+        opened, and so do all windows of RocksDB's own times. `-total` counts are since the open.
         `holdfast.metrics.prometheus` returns the metrics as text.
         """
         figures, stores = self._core.metrics()

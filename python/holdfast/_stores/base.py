@@ -49,8 +49,8 @@ class StateStore(ABC):
     - `TypeError` for an argument, a key, a value or a column of another type,
     - `SerializationError` for a key or value that a serde cannot convert, in or out,
     - `ValueError` for a key that is None, a null time, a datetime without a zone, a time beyond 64
-      bits, a key or value above 1 GiB, a returned batch above 2 GiB, columns of different lengths,
-      `batch_rows` below 1.
+      bits, a key or value above 1 GiB, a returned batch of 2 GiB or more, columns of different
+      lengths, `batch_rows` below 1.
 
     A batch is one unit: if one of its rows is invalid, nothing is written. After a commit that
     failed, or a write that failed half-way (on a full disk, for example), all writes and reads

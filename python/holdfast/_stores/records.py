@@ -62,7 +62,7 @@ class PutResult(NamedTuple):
 
     `accepted` is False if the timestamp is older than the history retention: nothing was written.
     `valid_to` is the timestamp of the key's next version, in epoch microseconds; None if the new
-    version is the newest.
+    version is the newest, or if nothing was written.
     """
 
     accepted: bool

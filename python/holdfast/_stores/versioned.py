@@ -43,7 +43,8 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     def get(self, key: K, as_of: Timestamp | None = None) -> VersionedRecord[V] | None:
         """Returns the newest version, or the one that was valid at `as_of`.
 
-        None if there is none, if it is a tombstone, or if it is before the history.
+        None if there is no such version, or if it is a tombstone. If `as_of` is before the history,
+        only the newest version is found.
         """
         at = None if as_of is None else timestamp_micros(as_of, "as_of")
         data = self._serdes.to_key(key)
@@ -77,7 +78,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     def scan(self, as_of: Timestamp | None = None) -> StoreIterator[K, VersionedRecord[V]]:
         """Returns the newest version of each key, or the one valid at `as_of`, in key order.
 
-        For a time before the history, the result is only a part of the table.
+        For a time before the history, the result may be only a part of the table.
         """
         return self._iterator(
             self._core.scan(None if as_of is None else timestamp_micros(as_of, "as_of"))
@@ -86,7 +87,7 @@ class ReadOnlyVersionedKeyValueStore(StoreReads[K, V, "_core.VersionedKeyValueSt
     def get_batch(self, keys: Any, as_of: Any = None) -> _core.ArrowBatch:
         """Returns one row per key: `value`, `timestamp`, `valid_to`.
 
-        All are null where no version was valid at the row's `as_of`.
+        All are null where `get` with the row's `as_of` returns None.
         """
         encoded = self._serdes.encode_keys(keys)
         return self._serdes.decode_batch(self._core.get_batch(encoded, as_of), encoded)
@@ -172,7 +173,8 @@ class VersionedKeyValueStore(StateStore, ReadOnlyVersionedKeyValueStore[K, V]):
     def delete(self, key: K, timestamp: Timestamp) -> VersionedRecord[V] | None:
         """Ends the value at `timestamp`; returns the version valid there, with its old end.
 
-        If its value cannot be converted, nothing is deleted.
+        If the value of that version cannot be converted, nothing is deleted. A delete at a time
+        before the history is refused and returns None.
         """
         data, at = self._serdes.to_key(key), timestamp_micros(timestamp, "timestamp")
         if not self._serdes.values_are_bytes:

@@ -35,7 +35,8 @@ class AttachedStore:
     ) -> None:
         """Reads the store's checkpoint file.
 
-        If there is none, the last stop was unclean: exactly-once then deletes the store's files.
+        If the store has a folder and no such file, the last stop was unclean: exactly-once then
+        deletes the folder.
         """
         self.store = store
         self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE
@@ -98,7 +99,7 @@ class AttachedStore:
 
     @property
     def uncommitted_bytes(self) -> int:
-        """The memory of the store's uncommitted writes; 0 if it does not report it."""
+        """The memory of the store's uncommitted writes; 0 if the store does not report this."""
         return int(getattr(self.store, "approximate_num_uncommitted_bytes", 0))
 
     def begin(self) -> None:
@@ -145,9 +146,10 @@ class AttachedStore:
         self.recover(offsets)
 
     def recover(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Brings the store to the database's last commit, which is at these offsets.
+        """Brings a transactional store to the database's last commit, which is at these offsets.
 
-        Raises `StateMismatchError` under exactly-once if the store is at other offsets.
+        Raises `StateMismatchError` under exactly-once if the store is then at other offsets, and
+        for a store without transactions that has committed what the database has not.
         """
         if self._transactional is not None:
             answer = self._transactional.recover(dict(offsets))

@@ -123,7 +123,10 @@ class AttachedStores:
         return self._close(self._stores.values())
 
     def least_offset(self, partition: tuple[str, int], found: int | None) -> int | None:
-        """Returns the least of the stores' committed offsets and `found`; None if one has none."""
+        """Returns the least of `found` and the stores' committed offsets.
+
+        None if `found` or the offset of a store is None.
+        """
         for attached in self._stores.values():
             offset = attached.committed_offset(partition)
             found = None if offset is None or found is None else min(found, offset)

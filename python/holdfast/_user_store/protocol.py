@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 # The store's folder, beside the database's files, has the same name.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
-# RocksDB's files, Holdfast's, and the text files of offsets.
+# Names of RocksDB's files and of Holdfast's files, and the ending by which `open` recognises a
+# directory of Kafka Streams.
 _RESERVED_NAME = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG|LOG\.old.*|(MANIFEST|OPTIONS|METADB)-.*"
     r"|\d+\.[a-z]+|archive|HOLDER|COMMITTED|.*\.position",
@@ -24,8 +25,8 @@ _RESERVED_NAME = re.compile(
 class UserStateStore(Protocol):
     """A user store: any object with these members (KIP-1035's `StateStore`).
 
-    A database calls `init` when it is opened, `commit` before its built-in stores commit, and
-    `close` when it is closed. The database's methods raise the errors of these calls unchanged.
+    A database calls `init` in `open`, `commit` before its built-in stores commit, and `close` in
+    `Database.close`. The database's methods raise the errors of these calls unchanged.
 
     Only a transactional store (`TransactionalUserStore`) is part of exactly-once. The writes of any
     other store may outlive `Database.rollback`, as those of a built-in store with
@@ -71,9 +72,9 @@ class UserStateStore(Protocol):
         """
 
     def close(self) -> None:
-        """Closes the store; it is not called again. Writes that are not committed are dropped.
+        """Closes the store; called once. Writes that are not committed are dropped.
 
-        `Database.close` raises its error after everything else is closed.
+        `Database.close` raises the error of this call after everything else is closed.
         """
 
 
@@ -122,7 +123,7 @@ def is_user_store(store: Any) -> bool:
 
 
 def check_name(name: Any) -> None:
-    """Raises `ValueError` for a name that no folder can have, or that a database file may have."""
+    """Raises `ValueError` for a name that is not allowed, or that a database file may have."""
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise ValueError(
             f"a user store's name is {name!r}; it names the store's folder, too: give ASCII "
