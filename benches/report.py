@@ -1,19 +1,18 @@
-"""Runs the benchmarks and writes their table to `benches/RESULTS.md`.
+"""Runs all benchmarks and writes `benches/RESULTS.md`.
 
-`make bench`, or `make bench ARGS=--quick`.
+`make bench`. It refuses to begin on a machine that is not quiet. `--quick` and `--only` are for
+trials: they write nothing, unless `--output` is given.
 
-A figure is a ratio of two measurements taken in turns in one run, or an absolute number. Five
+A figure is a ratio of two measurements taken in turns in one run, or an absolute number. The
 sources:
 
-- Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
-- Spark modules `benches/spark/*.py` and `benches/spark/reading/*.py`, the same;
-- other stores, `benches/peers/*.py`, the same, but only with `--peers`: they take long, and the
-  peers must be fetched first. Their figures are a separate part of the report, which a run without
-  `--peers` does not change;
-- the Python calls' own times, by pytest-benchmark (`benches/python/test_*.py`);
 - Rust benches (`benches/rust`, `rust/host/benches`), by `cargo bench --profile release`, printing
   one line
-  `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure.
+  `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure;
+- Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
+- Spark modules `benches/spark/*.py` and `benches/spark/reading/*.py`, the same;
+- other stores, `benches/peers/*.py`, the same; the peers are fetched (needs Maven);
+- the Python calls' own times, by pytest-benchmark (`benches/python/test_*.py`).
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-PEERS = "## Against others"
 sys.path.insert(0, str(HERE))
 
-from figure import Figure  # beside this file
+import noise  # beside this file, as figure.py
+from figure import Figure
 
 
 def modules(folder: str) -> list[tuple[str, Path]]:
@@ -73,13 +72,6 @@ def rust_figures(*, quick: bool) -> list[Figure]:
         line.removeprefix("FIGURE ") for line in output.splitlines() if line.startswith("FIGURE ")
     ]
     return [Figure(**json.loads(line)) for line in lines]
-
-
-def peer_rows(file: Path) -> str:
-    """The peers' part of an earlier report."""
-    text = file.read_text() if file.exists() else ""
-    start = text.find(PEERS)
-    return "" if start < 0 else text[start:]
 
 
 def absolute_figures() -> list[dict[str, Any]]:
@@ -165,6 +157,37 @@ def calls() -> list[str]:
     return [*lines, ""]
 
 
+def measure_all(options: argparse.Namespace) -> tuple[list[Figure], list[Figure], bool]:
+    """Returns our own figures, those of peers, and whether a source failed."""
+    sources: list[tuple[str, Any]] = [("rust", lambda: rust_figures(quick=options.quick))]
+    sources += [
+        (name, lambda file=file: python_figures(file, quick=options.quick))
+        for folder in ("python", "spark", "spark/reading", "peers")
+        for name, file in modules(folder)
+    ]
+    ours: list[Figure] = []
+    of_peers: list[Figure] = []
+    failed = False
+    for name, measure in sources:
+        if options.only not in name:
+            continue
+        print(f"bench: {name}", flush=True)
+        try:
+            found = measure()
+        except Exception:  # noqa: BLE001  # one source that fails must not hide the others
+            traceback.print_exc()
+            failed = True
+            found = [Figure(name, "", None, "", "", "failed; see the output of `make bench`")]
+        for figure in found:
+            print(
+                f"  {figure.measured} / {figure.against}: {figure.ratio} ({figure.reach}) "
+                f"{figure.note}",
+                flush=True,
+            )
+        (of_peers if name.startswith("peers") else ours).extend(found)
+    return ours, of_peers, failed
+
+
 def main() -> int:
     """0 if every source could be measured."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -174,60 +197,35 @@ def main() -> int:
     parser.add_argument(
         "--only",
         default="",
-        help="sources whose name contains this: rust, python, spark, or a module",
+        help="sources whose name contains this: rust, python, spark, peers, or a module",
     )
-    parser.add_argument(
-        "--peers", action="store_true", help="nothing but the comparisons with other stores"
-    )
-    parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
+    parser.add_argument("--output", type=Path, help="where to write; default: benches/RESULTS.md")
     options = parser.parse_args()
+    is_trial = options.quick or bool(options.only)
+    output = options.output or (None if is_trial else HERE / "RESULTS.md")
 
-    sources: list[tuple[str, Any]] = (
-        [] if options.peers else [("rust", lambda: rust_figures(quick=options.quick))]
-    )
-    sources += [
-        (name, lambda file=file: python_figures(file, quick=options.quick))
-        for folder in (["peers"] if options.peers else ["python", "spark", "spark/reading"])
-        for name, file in modules(folder)
-    ]
-    figures: list[Figure] = []
-    failed = False
-    for name, measure in sources:
-        if options.only in name:
-            print(f"bench: {name}", flush=True)
-            try:
-                found = measure()
-            except Exception:  # noqa: BLE001  # one source that fails must not hide the others
-                traceback.print_exc()
-                failed = True
-                found = [Figure(name, "", None, "", "", "failed; see the output of `make bench`")]
-            for figure in found:
-                print(
-                    f"  {figure.measured} / {figure.against}: {figure.ratio} ({figure.reach}) "
-                    f"{figure.note}",
-                    flush=True,
-                )
-            figures += found
-
-    command = ("make bench-peers" if options.peers else "make bench") + (
-        " ARGS=--quick" if options.quick else ""
-    )
-    lines = [f"`{command}` on {dt.datetime.now(dt.UTC):%Y-%m-%d}: {machine()}.", ""]
-    lines += [
+    quiet = noise.measured()
+    if not quiet.is_quiet and not is_trial:
+        print(f"bench: this machine is too loud. {quiet}", file=sys.stderr)
+        return 1
+    ours, of_peers, failed = measure_all(options)
+    lines = [
+        "# Results",
+        "",
+        f"`make bench` on {dt.datetime.now(dt.UTC):%Y-%m-%d}: {machine()}. {quiet}",
+        "",
         "Each ratio is the median of measurements taken in turns in one run.",
         "",
-        *table(figures),
+        *table(ours),
         "",
     ]
-    if options.peers:
-        text = options.output.read_text() if options.output.exists() else "# Results\n\n"
-        report = text.partition(PEERS)[0] + "\n".join([PEERS, "", *lines])
-    else:
-        if options.only in "python/test_stores":
-            lines += calls()
-        report = "\n".join(["# Results", "", *lines]) + "\n" + peer_rows(options.output)
-    options.output.write_text(report.rstrip("\n") + "\n")
-    print(f"bench: written to {options.output}")
+    if options.only in "python/test_stores":
+        lines += calls()
+    if of_peers:
+        lines += ["## Against others", "", *table(of_peers), ""]
+    if output is not None:
+        output.write_text("\n".join(lines).rstrip("\n") + "\n")
+        print(f"bench: written to {output}")
     return 1 if failed else 0
 
 

@@ -13,7 +13,7 @@ FRESH ?=
 # The whole workspace: with other features cargo would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
 
-.PHONY: ci-full pyspark-versions crash crash-demo cluster survive soak schedules proof s3 oracles bench bench-spark bench-peers bench-full
+.PHONY: ci-full pyspark-versions crash crash-demo cluster survive soak schedules proof s3 oracles bench bench-spark bench-full
 
 crash-demo cluster survive pyspark-versions soak s3 oracles: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
@@ -72,15 +72,12 @@ oracles: build ## EXAMPLES=20 random streams an operator, against polars and the
 
 ##@ Benchmarks (on a quiet machine)
 
-bench: build ## our own rows of benches/RESULTS.md
+bench: build ## writes benches/RESULTS.md (needs Maven); ARGS="--only rust" tries some and writes nothing
 	@$(ENV) python benches/report.py $(ARGS)
 
-bench-peers: build ## the rows against other stores (needs Maven)
-	@$(ENV) python benches/report.py --peers $(ARGS)
-
 bench-full: export HOLDFAST_BENCH_FULL = 1
-bench-full: bench bench-peers ## both, with those that take hours, and the memory of 100 million rows
+bench-full: bench ## with the rows that take hours, and the memory of 100 million rows
 	@$(ENV) HOLDFAST_INDEX_ROWS=100000000 $(PROOF) --test index_memory -- --nocapture
 
 bench-spark: build ## that the benches on Spark run: small inputs, nothing is written
-	@$(ENV) python benches/report.py --quick --only spark --output /dev/null
+	@$(ENV) python benches/report.py --quick --only spark
