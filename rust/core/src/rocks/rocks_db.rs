@@ -2,7 +2,7 @@
 //!
 //! Every call holds the shared side of the lock `db` until it returns. [`RocksDb::close`] first
 //! refuses new calls with `StoreClosed`. It then takes the exclusive side and destroys all
-//! iterators, which must not outlive the database, and the database.
+//! iterators, then the database: an iterator must not outlive its database.
 //!
 //! RocksDB's threads do not survive a fork, so a forked child must not use the database and does
 //! not destroy it.
@@ -130,7 +130,8 @@ impl RocksDb {
         Ok(())
     }
 
-    /// Destroys all iterators, then the database. It does not write the memtables: flush first.
+    /// Destroys all iterators, then the database. Flush first: RocksDB may write the memtables
+    /// here, but returns no error if that fails.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
         let mut db = self.db.write();

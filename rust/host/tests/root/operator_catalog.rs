@@ -161,8 +161,8 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     assert_eq!(version(2, &[&rate, &source]), (1, 2));
     assert_eq!(version(3, &[&source]), (2, 3));
     // The columns of run 1 again, then those of run 2 in another order. The newest file describes
-    // the query. Rows get the first version that has these columns in this order, so a replay has
-    // the digests of the run that wrote that version.
+    // the query. Rows get the first version that has these columns in this order. So an epoch that
+    // is computed again has the digests of the run that wrote that version.
     assert_eq!(version(4, &[&rate]), (0, 4));
     assert_eq!(version(4, &[&rate]), (0, 4));
     assert_eq!(version(5, &[&source, &rate]), (4, 5));

@@ -50,7 +50,7 @@ class RemoteStore:
         self.flush()
 
     def read_only(self, _level: str, _bound: object) -> "RemoteStore":
-        """Raises: a processor's store has no readers besides the processor, its writer."""
+        """Raises: within a session only the processor reads the store, with its own writes."""
         raise UnsupportedOperationError(
             f"store {self._name}: read_only is for readers beside the job; in a processor use the "
             "store's own reads"

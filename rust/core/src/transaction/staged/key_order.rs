@@ -41,7 +41,7 @@ impl OrderEntry {
 #[derive(Default)]
 pub(super) struct KeyOrder {
     runs: Vec<Vec<OrderEntry>>,
-    /// How many records are in the runs.
+    /// How many records of the log the runs cover.
     ordered: usize,
     /// The one run of a layer that was not read in order before it was frozen. The first ordered
     /// read makes it.

@@ -1,4 +1,5 @@
-//! The step of a session when another session has staged the same object.
+//! Whether a session stages its object: compares the object with the first one of its run, with
+//! that of an older run, and with the epoch's decision.
 
 use holdfast_core::ProcessingGuarantee;
 
@@ -23,7 +24,7 @@ pub struct HeadSummary {
 /// The step of a session that compares its object with the first one of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageStep {
-    /// No object exists: put it if absent, and compare again if that fails.
+    /// No other session was first: the session's own object counts.
     Write,
     /// Another session of the run was first, and its object counts. Under exactly-once both have
     /// the same content.
@@ -64,7 +65,8 @@ pub fn stage_step(
 
 /// Returns whether a session has the same changes and the same output, from the same state.
 ///
-/// The input is not compared: other rows with the same effect (in an unused column) do no harm.
+/// The input is not compared: rows that differ without an effect, for example only in an unused
+/// column, do no harm.
 #[must_use]
 pub fn reproduces(older: &HeadSummary, mine: &HeadSummary) -> bool {
     older.base == mine.base && older.digest == mine.digest
@@ -89,9 +91,8 @@ pub enum ReplayStep {
 ///
 /// Under exactly-once the older run must be reproduced from the same offsets. Its records may
 /// already be in a host's state, because its driver may have committed the epoch meanwhile.
-/// At-least-once copies the older object if its session started from the same state and the same
-/// offsets. Otherwise the session's own object counts: with other offsets, for example, the older
-/// evaluation is of other rows.
+/// At-least-once copies the older object if only the results differ. Otherwise the session's own
+/// object counts: with other offsets, for example, the older evaluation is of other rows.
 #[must_use]
 pub fn replay_step(
     older: &HeadSummary,

@@ -9,7 +9,8 @@ use crate::support::{Host, Joined, Row, Spark, TaskRequest};
 const RETENTION: i64 = 20;
 
 /// The model: every version of every key. Rows are applied in the order of time, table before
-/// stream. Rows older than the retention are late.
+/// stream. Table rows older than the retention are dropped; older stream rows match the newest
+/// version of their key at most.
 #[derive(Default)]
 struct Model {
     versions: HashMap<String, BTreeMap<i64, Option<i64>>>,

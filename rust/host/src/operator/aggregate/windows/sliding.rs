@@ -59,7 +59,9 @@ impl SlidingWindows {
         self.clock.is_closed(after(end)) && !self.clock.was_closed(after(end))
     }
 
-    /// Returns the ranges of time whose panes are needed to compute the results that a row changes.
+    /// Returns the ranges of time whose panes are needed for the results of a row's windows: with
+    /// `Update`, of all that the row changes; with `Close`, of those that it makes and that this
+    /// epoch closes.
     fn wanted(&self, time: i64) -> Vec<(i64, i64)> {
         let ends = self.ends(time);
         match self.emit {
@@ -317,7 +319,7 @@ mod tests {
             groups.count(),
             "each pane is in the list once"
         );
-        // The last row's window holds all of its key, in the order of time.
+        // The window that ends with the last row holds all panes of its key, in the order of time.
         for key in [b"a", b"b"] {
             let of_key = |group: &usize| groups.key(*group) == key;
             let mut of_this_key = results
