@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from failing_core import fail_next_commit, mend
+from failing_core import InterruptedCore, fail_next_commit, mend
 from two_step_store import LOG, TwoStepStore, apply, opened
 
 import holdfast as hf
@@ -116,6 +116,26 @@ def test_a_rollback_that_fails_is_repeated_before_the_next_commit(tmp_path):
         with pytest.raises(hf.errors.HoldfastError, match="store totals"):
             db.commit({LOG: 2})
         store.stuck = False
+        db.rollback()
+        db.commit({LOG: 2})
+        assert states(db) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("after_the_database", [True, False])
+def test_a_rollback_that_is_interrupted_is_repeated_before_the_next_commit(
+    tmp_path, monkeypatch, after_the_database
+):
+    store = TwoStepStore("totals")
+    with opened(tmp_path / "db", store) as db:
+        apply(db, 1)
+        store.add(41)
+        core = InterruptedCore(db._core, rolls_back=after_the_database)
+        monkeypatch.setattr(db, "_core", core)
+        with pytest.raises(KeyboardInterrupt):
+            db.rollback()
+        monkeypatch.undo()
+        with pytest.raises(hf.errors.HoldfastError, match="store totals"):
+            db.commit({LOG: 2})
         db.rollback()
         db.commit({LOG: 2})
         assert states(db) == (1, 1, 2)

@@ -183,6 +183,7 @@ class Database(AbstractContextManager["Database"]):
         `StateMismatchError` for a user store that has committed more than the database and cannot
         return to the database's last commit.
         """
+        self._user_stores.begin_rollback()
         self._core.rollback()
         self._user_stores.roll_back()
 
@@ -279,10 +280,14 @@ class Database(AbstractContextManager["Database"]):
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
         """Returns the `committed_offset` of each topic and partition that has one."""
-        partitions = [
-            TopicPartition(topic, number) for topic, number, _ in self._core.committed_offsets()
-        ]
-        offsets = ((partition, self.committed_offset(partition)) for partition in partitions)
+        found = {
+            TopicPartition(topic, partition): offset
+            for topic, partition, offset in self._core.committed_offsets()
+        }
+        offsets = (
+            (partition, self._user_stores.least_offset(partition, offset))
+            for partition, offset in found.items()
+        )
         return {partition: offset for partition, offset in offsets if offset is not None}
 
     def checkpoint(self, directory: str | PathLike[str]) -> None:

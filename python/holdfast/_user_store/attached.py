@@ -137,9 +137,12 @@ class AttachedStore:
         if not self._exactly_once:
             self.write_offsets()
 
+    def begin_rollback(self) -> None:
+        """Marks the store: it needs a rollback until `roll_back` has succeeded."""
+        self._needs_rollback = True
+
     def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Drops the store's uncommitted writes if it has `rollback`, and recovers it."""
-        self._needs_rollback = True
         rollback = getattr(self.store, "rollback", None)
         if rollback is not None:
             rollback()

@@ -106,6 +106,15 @@ class AttachedStores:
         for attached in self._stores.values():
             attached.decided(changelog_offsets)
 
+    def begin_rollback(self) -> None:
+        """Marks the stores before the database's rollback: no commit until `roll_back` succeeds.
+
+        An error or an interrupt (Ctrl-C) may come before a store is called. The database has then
+        dropped its writes, and the store has not.
+        """
+        for attached in self._stores.values():
+            attached.begin_rollback()
+
     def roll_back(self) -> None:
         """Brings the stores to the database's last commit, after the database's rollback.
 
