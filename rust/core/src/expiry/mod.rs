@@ -8,3 +8,4 @@ pub(crate) mod version_key;
 
 pub use filter::ExpiryFilter;
 pub use horizon::{Ends, Horizon};
+pub use retention::first_retained_window;

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use holdfast_core::{Result, Timestamp, Transaction, WindowPut, WindowStore};
+use holdfast_core::{
+    Result, Timestamp, Transaction, WindowPut, WindowStore, first_retained_window,
+};
 
 /// The keys of an epoch, each with its newest time. Keys are numbered in the order in which they
 /// are first seen.
@@ -79,7 +81,7 @@ impl NewestTimes {
     pub fn store(&self, seen: &WindowStore, tx: &mut Transaction) -> Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         let stream_time = seen.stream_time(tx).map_or(last, |time| time.0.max(last));
-        let oldest = stream_time.saturating_sub(seen.retention() - 1);
+        let oldest = first_retained_window(stream_time, seen.retention());
         let changed = || {
             self.keys
                 .iter()

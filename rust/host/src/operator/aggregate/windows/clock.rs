@@ -1,5 +1,7 @@
 //! Which rows are late, and which windows are closed.
 
+use holdfast_core::first_retained_window;
+
 use crate::operator::aggregate::spec::AggregateSpec;
 use crate::operator::aggregate::window_spec::Emit;
 
@@ -214,7 +216,7 @@ impl WindowClock {
 
     /// The earliest time of a group that the store still has when its stream time is `time`.
     pub fn retained_at(&self, time: i64) -> i64 {
-        time.saturating_sub(self.groups.retention.saturating_sub(1))
+        first_retained_window(time, self.groups.retention)
     }
 
     /// The stream time after the epoch.

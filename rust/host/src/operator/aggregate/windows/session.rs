@@ -10,7 +10,9 @@
 
 use std::collections::HashMap;
 
-use holdfast_core::{Result, SessionStore, Timestamp, Transaction, WindowedKey};
+use holdfast_core::{
+    Result, SessionStore, Timestamp, Transaction, WindowedKey, first_retained_window,
+};
 
 use super::clock::WindowClock;
 use super::results::ResultRows;
@@ -164,7 +166,7 @@ impl SessionWindows {
     /// The last time of the oldest session that is still written.
     fn oldest(&self) -> i64 {
         self.clock.now().map_or(i64::MIN, |now| {
-            now.saturating_sub(self.store.retention() - 1)
+            first_retained_window(now, self.store.retention())
         })
     }
 
