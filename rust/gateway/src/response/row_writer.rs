@@ -134,7 +134,9 @@ fn not_written(error: ArrowError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Array, ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray};
+    use arrow_array::{
+        Array, ArrayRef, Date32Array, Int64Array, StringArray, TimestampMicrosecondArray,
+    };
     use arrow_ipc::reader::StreamReader;
 
     use super::*;
@@ -190,12 +192,13 @@ mod tests {
     fn time_beyond_the_calendar_is_a_number() {
         let times = TimestampMicrosecondArray::from(vec![Some(1), None, Some(i64::MAX)]);
         let times: ArrayRef = Arc::new(times.with_timezone("UTC"));
-        let batch = RecordBatch::try_from_iter([("t", times)]).expect("a column");
+        let days: ArrayRef = Arc::new(Date32Array::from(vec![Some(1), Some(i32::MAX), None]));
+        let batch = RecordBatch::try_from_iter([("t", times), ("d", days)]).expect("columns");
         let rows = json_rows(&batch).expect("JSON");
         let expected = [
-            r#"{"t":"1970-01-01T00:00:00.000001Z"}"#,
-            r#"{"t":null}"#,
-            r#"{"t":9223372036854775807}"#,
+            r#"{"t":"1970-01-01T00:00:00.000001Z","d":"1970-01-02"}"#,
+            r#"{"t":null,"d":2147483647}"#,
+            r#"{"t":9223372036854775807,"d":null}"#,
         ];
         assert_eq!(rows, expected);
     }

@@ -3,16 +3,17 @@
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::as_datetime;
 use arrow_array::types::{
-    ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
+    Date32Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
 };
-use arrow_array::{Array, PrimitiveArray};
+use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_json::writer::NullableEncoder;
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 
-/// Writes a time beyond the calendar of `chrono`, about 262,000 years around 1970, as its number.
+/// Writes a time or a date beyond the calendar of `chrono`, about 262,000 years around 1970, as its
+/// number.
 /// Arrow's own encoder would write the text of an error.
 #[derive(Debug)]
 pub struct TimeEncoders;
@@ -24,24 +25,24 @@ impl EncoderFactory for TimeEncoders {
         array: &'a dyn Array,
         _options: &'a EncoderOptions,
     ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
-        let DataType::Timestamp(unit, _) = array.data_type() else {
-            return Ok(None);
-        };
-        match unit {
-            TimeUnit::Second => encoder::<TimestampSecondType>(array),
-            TimeUnit::Millisecond => encoder::<TimestampMillisecondType>(array),
-            TimeUnit::Microsecond => encoder::<TimestampMicrosecondType>(array),
-            TimeUnit::Nanosecond => encoder::<TimestampNanosecondType>(array),
+        use DataType::{Date32, Timestamp};
+        match array.data_type() {
+            Date32 => encoder::<Date32Type>(array),
+            Timestamp(TimeUnit::Second, _) => encoder::<TimestampSecondType>(array),
+            Timestamp(TimeUnit::Millisecond, _) => encoder::<TimestampMillisecondType>(array),
+            Timestamp(TimeUnit::Microsecond, _) => encoder::<TimestampMicrosecondType>(array),
+            Timestamp(TimeUnit::Nanosecond, _) => encoder::<TimestampNanosecondType>(array),
+            _ => Ok(None),
         }
     }
 }
 
 /// An encoder of times, if Arrow's own does not fit one of them.
-fn encoder<T: ArrowTimestampType>(
+fn encoder<T: ArrowPrimitiveType<Native: Into<i64>>>(
     array: &dyn Array,
 ) -> Result<Option<NullableEncoder<'_>>, ArrowError> {
     let times = array.as_primitive::<T>();
-    let fits = |time: &i64| as_datetime::<T>(*time).is_some();
+    let fits = |time: &T::Native| as_datetime::<T>((*time).into()).is_some();
     if times.values().iter().all(fits) {
         return Ok(None);
     }
@@ -53,16 +54,16 @@ fn encoder<T: ArrowTimestampType>(
     Ok(Some(NullableEncoder::new(Box::new(encoder), nulls)))
 }
 
-struct TimeEncoder<'a, T: ArrowTimestampType> {
+struct TimeEncoder<'a, T: ArrowPrimitiveType> {
     formatter: ArrayFormatter<'a>,
     times: &'a PrimitiveArray<T>,
 }
 
-impl<T: ArrowTimestampType> Encoder for TimeEncoder<'_, T> {
+impl<T: ArrowPrimitiveType<Native: Into<i64>>> Encoder for TimeEncoder<'_, T> {
     fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
         let text = match self.formatter.value(row).try_to_string() {
             Ok(time) => format!("\"{time}\""),
-            Err(_) => self.times.value(row).to_string(),
+            Err(_) => self.times.value(row).into().to_string(),
         };
         out.extend_from_slice(text.as_bytes());
     }
