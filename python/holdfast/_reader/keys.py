@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast._reader.arrow import arrow
 from holdfast._time import timestamp_micros
+from holdfast.errors import SerializationError
 from holdfast.serde import Row
+from holdfast.serde._dump import dumper, no_fraction
 
 if TYPE_CHECKING:
     import pyarrow
@@ -146,7 +148,7 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
     try:
         if hasattr(values, "__arrow_c_array__"):
             values = pa.array(values)
-        elif hasattr(values, "dtype") and hasattr(values, "iloc"):
+        elif hasattr(values, "dtype") and hasattr(values, "iloc") and not pa.types.is_nested(kind):
             values = pa.Array.from_pandas(values)
         elif getattr(getattr(values, "dtype", None), "kind", None) == "M":
             # numpy's times have no zone.
@@ -155,11 +157,13 @@ def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array"
             values = values.combine_chunks()
         if isinstance(values, pa.Array):
             return values if values.type == kind else _cast(values, kind)
+        if pa.types.is_nested(kind):
+            values = [dumper(kind, name)(value) for value in values]
         # pyarrow itself checks the numbers of a numpy array.
         if str(getattr(values, "dtype", "object")) == "object":
             _refuse_inexact(values, kind)
         return pa.array(values, type=kind)
-    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+    except (pa.ArrowException, OverflowError, UnicodeError, SerializationError) as error:
         message = f"keys: column {name!r} is {kind}, and the values given do not fit: {error}"
         raise ValueError(message) from error
 
@@ -196,8 +200,9 @@ def _check_zone(kind: "pyarrow.DataType", *, has_zone: bool) -> None:
 def _refuse_inexact(values: Any, kind: "pyarrow.DataType") -> None:
     """Raises an error for a value that pyarrow would store as another one.
 
-    `OverflowError` for a number that is not whole, in an integer column; `ArrowInvalid` for a
-    datetime without a zone in a column with one or the reverse, or with a time of day in a date.
+    `OverflowError` for a number that is not whole, in an integer column, or for a datetime with a
+    part below the column's unit; `ArrowInvalid` for a datetime without a zone in a column with one
+    or the reverse, or with a time of day in a date.
     """
     pa = arrow()
     if pa.types.is_integer(kind):
@@ -208,6 +213,7 @@ def _refuse_inexact(values: Any, kind: "pyarrow.DataType") -> None:
         for value in values:
             if isinstance(value, datetime):
                 _check_zone(kind, has_zone=value.utcoffset() is not None)
+                no_fraction(value, kind)
     elif pa.types.is_date(kind):
         for value in values:
             if isinstance(value, datetime) and value.time() != time():

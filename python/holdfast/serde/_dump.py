@@ -67,7 +67,8 @@ def _is_moment(value: Any) -> bool:
     return isinstance(value, datetime) or _is_integer(value)
 
 
-def _no_fraction(moment: Any, type_: Any) -> None:
+def no_fraction(moment: Any, type_: Any) -> None:
+    """Raises `OverflowError` for a datetime with a part below the unit of a type of timestamps."""
     step = _UNITS.get(type_.unit)
     # pandas' timestamps also have nanoseconds.
     if (
@@ -99,7 +100,7 @@ _PLAIN: list[tuple[str, Callable[[Any], bool], Callable[[Any, Any], None]]] = [
         _anything,
     ),
     ("is_date", _is_date, _anything),
-    ("is_timestamp", _is_moment, _no_fraction),
+    ("is_timestamp", _is_moment, no_fraction),
     *(
         (is_type, lambda value: isinstance(value, str), _anything)
         for is_type in ("is_string", "is_large_string", "is_string_view")

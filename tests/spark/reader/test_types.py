@@ -15,6 +15,7 @@ from reading import connect
 from streams import Stream
 
 import holdfast.spark as hfs
+from holdfast._reader.keys import many_keys, one_key
 
 TYPES: dict[str, tuple[str, Any]] = {
     "boolean": ("true", True),
@@ -162,6 +163,8 @@ def test_a_time_key_has_a_zone_if_its_column_has_one(stream: Stream):
         for frame in ({"t": [t], "n": [n]}, {"t": pd.Series([t]), "n": pd.Series([n])}):
             with pytest.raises(ValueError, match="time zone"):
                 table.get_batch(frame)
+    with pytest.raises(ValueError, match="below the unit"):
+        table.get((pd.Timestamp(aware) + pd.Timedelta(1, "ns"), naive))
     with pytest.raises(ValueError, match="no time zone"):
         table.get_batch({"t": np.array(["2026-03-01T09:00:00"], "M8[us]"), "n": [naive]})
 
@@ -175,3 +178,17 @@ def test_a_date_key_has_no_time_of_day(stream: Stream):
     assert found["x"].to_pylist() == [7, 7, None]
     with pytest.raises(ValueError, match="is not exactly a"):
         table.get_batch([datetime(2026, 3, 1, 18)])
+
+
+def test_the_fields_of_a_struct_key_are_exact():
+    fields = pa.struct([("n", pa.int32()), ("day", pa.date32())])
+    columns = pa.schema([("s", fields)])
+    key = {"n": 2, "day": date(2026, 3, 1)}
+    assert one_key(columns, key)["s"].to_pylist() == [key]
+    for keys in [key, None], pd.Series([key, None]):
+        assert many_keys(columns, keys)["s"].to_pylist() == [key, None]
+    for wrong in ({"n": 2.5}, {"day": datetime(2026, 3, 1, 9)}):
+        with pytest.raises(TypeError, match="s"):
+            one_key(columns, {**key, **wrong})
+        with pytest.raises(TypeError, match="s"):
+            many_keys(columns, pd.Series([{**key, **wrong}]))
