@@ -122,6 +122,41 @@ def test_a_table_with_the_key_order_from_before_a_rewind_is_refused(stream: Stre
         old.get_batch([("b", "a")])
 
 
+@pytest.mark.parametrize("history", [None, "1 day"], ids=["newest", "versioned"])
+def test_a_table_with_more_key_columns_from_before_a_rewind_is_refused(
+    stream: Stream, offline: str, history: str | None
+):
+    """The row of another key would be found: the second column would be ignored, or be a time."""
+    stream.batch(left=[("a", 1, 7)])
+    frame = stream.source("left").selectExpr("k", "x AS number", "t", "x")
+
+    def table(*by: str) -> DataFrame:
+        options: dict[str, Any] = {"on": "t", "history_retention": history} if history else {}
+        return hfs.materialize(frame, by=list(by), state=stream.state(), name="table", **options)
+
+    stream.run(table("k", "number"))
+    before = reading.connect(stream, offline=offline)
+    old = before["table"]
+    assert old.get(("a", 7))["x"] == 7
+    asked = stream.spark.createDataFrame([("a", 8)], "k string, n int")
+    keys = {"k": "k", "number": "n"}
+    joined = hfs.lookup(asked, stream.address, "table", on=keys, columns=["x"], offline=offline)
+    assert joined.collect() == [("a", 8, None)]
+    stream.rewind()
+    stream.run(table("k"))
+    with pytest.raises(Exception, match="the key columns of table.table are"):
+        joined.collect()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="get the table from the reader again"):
+            old.get(("a", 8))
+        with pytest.raises(ValueError, match="get the table from the reader again"):
+            old.get_batch([("a", 8)])
+        with pytest.raises(ValueError, match="get the table from the reader again"):
+            old.scan(prefix=("a", 8)).read_all()
+        # The reader knows the new table from now on.
+        assert before["table"].get("a")["number"] == 7
+
+
 def test_a_reader_follows_columns_that_change_with_a_rewind(stream: Stream, offline: str):
     stream.batch(left=[("a", 1, 7), ("b", 2, 8)])
     frame = stream.source("left").selectExpr("k", "x AS bid", "x + 100 AS ask")

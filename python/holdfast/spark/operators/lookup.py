@@ -12,6 +12,7 @@ from holdfast._reader.read_source import Offline
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp, timestamp_micros
+from holdfast.errors import StateMismatchError
 from holdfast.spark.plan.epoch_chooser import chosen_epoch
 from holdfast.spark.plan.schema import contains, is_collated, nullable
 from holdfast.spark.source.spark_types import spark_schema
@@ -166,6 +167,13 @@ class _LookUp:
     def __call__(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
         """Adds the table's columns to batches of the frame's rows."""
         leave_out_modules()
+        # After a rewind the other query may have started with other key columns.
+        if set(self._keys) != set(self._table.key):
+            raise StateMismatchError(
+                f"the key columns of {self._table.operator}.{self._table.store} are "
+                f"{list(self._table.key)} now, and were {list(self._keys)} when this query "
+                "started: start it again"
+            )
         pinned = self._epoch
         # A call is a task, and all rows of a task read one epoch.
         epoch = cache(pinned.of_task) if isinstance(pinned, ChosenEpoch) else lambda: pinned

@@ -132,7 +132,8 @@ impl KeyForm {
     /// # Errors
     /// As [`KeyForm::encode`]; `InvalidValue` also for a null in a column with a serde.
     pub fn encode_bound(&self, batch: &RecordBatch, row: usize) -> Result<Vec<u8>> {
-        let count = batch.num_columns().min(self.fields.len());
+        self.times_beside(batch, &[])?;
+        let count = batch.num_columns();
         let columns = self.leading(batch, count)?;
         match &self.encoding {
             KeyEncoding::Columns(_) => {
@@ -149,6 +150,24 @@ impl KeyForm {
                     )
                 })
             }
+        }
+    }
+
+    /// Returns the columns after the key's, which are the first of these names or all.
+    ///
+    /// # Errors
+    /// `InvalidValue` for another column.
+    pub fn times_beside<'b>(
+        &self,
+        batch: &'b RecordBatch,
+        names: &[&str],
+    ) -> Result<&'b [ArrayRef]> {
+        let count = self.fields.len().min(batch.num_columns());
+        let beside = &batch.schema_ref().fields()[count..];
+        let mut numbered = beside.iter().enumerate();
+        match numbered.find(|(n, field)| names.get(*n) != Some(&field.name().as_str())) {
+            Some((_, field)) => Err(other_columns(field.name())),
+            None => Ok(&batch.columns()[count..]),
         }
     }
 
@@ -211,6 +230,16 @@ impl KeyForm {
             }
         }
     }
+}
+
+/// The error of a column that the table does not have beside its key. After a rewind a query may
+/// start with fewer key columns; without this error, a row of another key would be found.
+fn other_columns(name: &str) -> Error {
+    let text = format!(
+        "the keys have the column {name:?}, which is no key column of the table: if the query has \
+         other key columns now, get the table from the reader again"
+    );
+    Error::new(ErrorKind::InvalidValue, text)
 }
 
 /// The first bytes as a number of the same order; missing ones are zero.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use super::read_call::ReadCall;
 use super::state_table::{EmitRows, StateTable, not_assembled};
 use super::store_handle::{Moments, StoreHandle, without_versions};
 use super::stored_rows::{BATCH_ROWS, FoundRow, StoredRows, batch_bytes};
-use super::time_column::{micros, moments_of};
+use super::time_column::{key_times, micros, moments_of};
 use crate::memory::budget::Share;
 
 /// The last column of a read of keys: whether the key was found. A row that was found may have
@@ -82,7 +82,7 @@ impl StateTable {
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
         // If a key lacks a time that it needs, the read fails before its first row.
-        self.check_moments(batch)?;
+        self.moments(call, batch)?;
         let first = self.first_retained(db, tx)?;
         let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
         while done < batch.num_rows() {
@@ -198,7 +198,7 @@ impl StateTable {
     ) -> Result<Vec<Option<&'a [u8]>>> {
         let mut keys = encoded.all()?;
         if matches!(self.kind(), StoreKind::Versioned { .. })
-            && let Some(as_of) = batch.columns().get(self.key().fields().len())
+            && let Some(as_of) = self.times_beside(batch)?.first()
         {
             let asked = keys.iter_mut().enumerate();
             asked
@@ -208,26 +208,19 @@ impl StateTable {
         Ok(keys)
     }
 
-    /// Checks that each key has the times that it needs.
-    fn check_moments(&self, batch: &RecordBatch) -> Result<()> {
-        match self.kind() {
-            // Without a moment, the newest version is read. With a null moment, nothing is found.
-            StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::Versioned { .. } => {
-                Ok(())
-            }
-            StoreKind::Window { .. } | StoreKind::Session { .. } => {
-                self.moments(&ReadCall::default(), batch).map(|_| ())
-            }
-        }
+    fn times_beside<'b>(&self, batch: &'b RecordBatch) -> Result<&'b [ArrayRef]> {
+        self.key().times_beside(batch, key_times(self.kind()))
     }
 
-    /// Returns the times that a batch has beside its keys.
+    /// Returns the times that a batch has beside its keys. Without a moment, the newest version is
+    /// read; with a null moment, nothing is found.
     fn moments(&self, call: &ReadCall, batch: &RecordBatch) -> Result<Moments> {
-        let rows = batch.num_rows();
-        let first = self.key().fields().len();
+        let (rows, times) = (batch.num_rows(), self.times_beside(batch)?);
         let column = |n: usize, what: &str| -> Result<Vec<i64>> {
-            let found = batch.columns().get(first + n);
-            let times = found.map(|column| micros(column, what)).transpose()?;
+            let times = times
+                .get(n)
+                .map(|column| micros(column, what))
+                .transpose()?;
             times.ok_or_else(|| {
                 let text = format!("each key of this table needs {what}");
                 Error::new(ErrorKind::InvalidValue, text)
@@ -236,7 +229,7 @@ impl StateTable {
         Ok(match self.kind() {
             StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Moments::default(),
             StoreKind::Versioned { .. } => Moments {
-                as_of: match batch.columns().get(first) {
+                as_of: match times.first() {
                     Some(column) => Some(moments_of(column)?),
                     None => call.as_of.map(|at| vec![at; rows]),
                 },
@@ -272,7 +265,7 @@ fn with_found(rows: RecordBatch, found: BooleanArray) -> Result<RecordBatch> {
 #[cfg(test)]
 mod tests {
     use arrow_array::cast::AsArray;
-    use arrow_array::{ArrayRef, BinaryArray, Int64Array};
+    use arrow_array::{BinaryArray, Int64Array};
     use holdfast_core::{DatabaseOptions, StoreSpec, Timestamp, WindowPut};
 
     use super::*;
@@ -317,6 +310,7 @@ mod tests {
             .expect("staged");
         }
         let bytes = |name| Field::new(name, DataType::Binary, true);
+        let names_of_times = key_times(&kind);
         let table = StateTable::new(
             "t",
             kind,
@@ -326,9 +320,9 @@ mod tests {
         );
         let keys: ArrayRef = Arc::new(BinaryArray::from_iter_values(&names));
         let mut asked = vec![("key", keys)];
-        for time in times {
+        for (time, name) in times.iter().zip(names_of_times) {
             let column: ArrayRef = Arc::new(Int64Array::from(vec![*time; names.len()]));
-            asked.push(("time", column));
+            asked.push((*name, column));
         }
         let call = ReadCall {
             rows: ReadRows::Get,

@@ -72,6 +72,16 @@ pub fn time_columns(kind: &StoreKind, time: Option<&Field>) -> Vec<TimeOf> {
     }
 }
 
+/// The names of the times that a read of keys has beside the keys.
+pub fn key_times(kind: &StoreKind) -> &'static [&'static str] {
+    match kind {
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => &[],
+        StoreKind::Versioned { .. } => &["as_of"],
+        StoreKind::Window { .. } => &["start"],
+        StoreKind::Session { .. } => &["start", "end"],
+    }
+}
+
 /// The epoch microseconds of a column of times.
 ///
 /// # Errors
