@@ -54,7 +54,6 @@ pub use database::{
     check_store_name, check_topic, read_offsets, remove_offsets, write_offsets,
 };
 pub use error::{Error, ErrorKind, Result, panic_message};
-pub use expiry::first_retained_window;
 pub use metrics::{Figure, FigureValue, MetricsLevel};
 pub use offset::{Offset, OffsetChange, TopicPartition};
 pub use position::Position;

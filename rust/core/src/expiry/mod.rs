@@ -8,4 +8,3 @@ pub(crate) mod version_key;
 
 pub use filter::ExpiryFilter;
 pub use horizon::{Ends, Horizon};
-pub use retention::first_retained_window;

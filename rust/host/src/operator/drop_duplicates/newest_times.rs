@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use holdfast_core::{
-    Result, Timestamp, Transaction, WindowPut, WindowStore, first_retained_window,
-};
+use holdfast_core::{Result, Timestamp, Transaction, WindowPut, WindowStore};
 
 /// The keys of an epoch, each with its newest time. Keys are numbered in the order in which they
 /// are first seen.
@@ -81,7 +79,7 @@ impl NewestTimes {
     pub fn store(&self, seen: &WindowStore, tx: &mut Transaction) -> Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         let stream_time = seen.stream_time(tx).map_or(last, |time| time.0.max(last));
-        let oldest = first_retained_window(stream_time, seen.retention());
+        let oldest = stream_time.saturating_sub(seen.retention() - 1);
         let changed = || {
             self.keys
                 .iter()

@@ -1,7 +1,5 @@
 //! Which rows are late, and which windows are closed.
 
-use holdfast_core::first_retained_window;
-
 use crate::operator::aggregate::spec::AggregateSpec;
 use crate::operator::aggregate::window_spec::Emit;
 
@@ -216,7 +214,7 @@ impl WindowClock {
 
     /// The earliest time of a group that the store still has when its stream time is `time`.
     pub fn retained_at(&self, time: i64) -> i64 {
-        first_retained_window(time, self.groups.retention)
+        time.saturating_sub(self.groups.retention.saturating_sub(1))
     }
 
     /// The stream time after the epoch.

@@ -10,9 +10,7 @@
 
 use std::collections::HashMap;
 
-use holdfast_core::{
-    Result, SessionStore, Timestamp, Transaction, WindowedKey, first_retained_window,
-};
+use holdfast_core::{Result, SessionStore, Timestamp, Transaction, WindowedKey};
 
 use super::clock::WindowClock;
 use super::results::ResultRows;
@@ -166,7 +164,7 @@ impl SessionWindows {
     /// The last time of the oldest session that is still written.
     fn oldest(&self) -> i64 {
         self.clock.now().map_or(i64::MIN, |now| {
-            first_retained_window(now, self.store.retention())
+            now.saturating_sub(self.store.retention() - 1)
         })
     }
 
