@@ -119,12 +119,15 @@ def test_an_open_with_another_serde_changes_nothing(tmp_path):
     with hf.open(tmp_path / "db", typed(hf.serde.STRING, 1000)):
         pass
     crash(tmp_path / "db")
-    with pytest.raises(ValueError, match="staged"):
-        hf.open(tmp_path / "db", typed(hf.serde.INT64, 10))
     stores = typed(hf.serde.STRING, 1000)
     with hf.open(tmp_path / "db", stores, processing_guarantee=AT_LEAST_ONCE) as db:
-        assert db["direct"].get(b"k") == b"2"
         db["history"].put(b"k", b"2", 900)
+    crash(tmp_path / "db")
+    with pytest.raises(ValueError, match="staged"):
+        hf.open(tmp_path / "db", typed(hf.serde.INT64, 10))
+    with hf.open(tmp_path / "db", stores, processing_guarantee=AT_LEAST_ONCE) as db:
+        assert db["direct"].get(b"k") == b"2"
+        assert db["history"].get(b"k").value == b"2"
         # A shorter retention that the failed open had recorded would make this read expired.
         assert db["history"].get(b"k", as_of=5).value == b"1"
 

@@ -1,16 +1,12 @@
 """Converts keys to Arrow columns, from Python values, pandas or pyarrow."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, time
-from decimal import Decimal
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from holdfast._reader.arrow import arrow
+from holdfast._reader.exact_column import exact_column
 from holdfast._time import timestamp_micros
-from holdfast.errors import SerializationError
 from holdfast.serde import Row
-from holdfast.serde._dump import dumper, no_fraction
 
 if TYPE_CHECKING:
     import pyarrow
@@ -27,7 +23,7 @@ def one_key(columns: "pyarrow.Schema", key: Any, *, argument: str = "key") -> "p
     values = key_values(columns, key, argument)
     names = columns.names[: len(values)]
     given = [
-        _column([value], columns.field(name).type, name)
+        exact_column([value], columns.field(name).type, name)
         for name, value in zip(names, values, strict=True)
     ]
     return arrow().RecordBatch.from_arrays(given, names=names)
@@ -52,7 +48,7 @@ def many_keys(columns: "pyarrow.Schema", keys: Any) -> "pyarrow.RecordBatch":
         if any(len(row) != len(names) for row in rows):
             raise ValueError(f"keys: each key has the columns {names}")
         frame = {name: [row[index] for row in rows] for index, name in enumerate(names)}
-    given = [_column(frame[name], columns.field(name).type, name) for name in names]
+    given = [exact_column(frame[name], columns.field(name).type, name) for name in names]
     return pa.RecordBatch.from_arrays(given, names=names)
 
 
@@ -110,7 +106,7 @@ def time_column(times: Any, rows: int, name: str) -> "pyarrow.Array":
     pa = arrow()
     kind = pa.timestamp("us", tz="UTC")
     if _is_column(times):
-        return _column(times, kind, name)
+        return exact_column(times, kind, name)
     if isinstance(times, list | tuple):
         micros = [timestamp_micros(time, name) for time in times]
     else:
@@ -141,80 +137,3 @@ def _is_column(value: Any) -> bool:
         or hasattr(value, "__arrow_c_stream__")
         or (hasattr(value, "dtype") and hasattr(value, "__len__"))
     )
-
-
-def _column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array":
-    pa = arrow()
-    try:
-        if hasattr(values, "__arrow_c_array__"):
-            values = pa.array(values)
-        elif hasattr(values, "dtype") and hasattr(values, "iloc") and not pa.types.is_nested(kind):
-            values = pa.Array.from_pandas(values)
-        elif getattr(getattr(values, "dtype", None), "kind", None) == "M":
-            # numpy's times have no zone.
-            values = pa.array(values)
-        if isinstance(values, pa.ChunkedArray):
-            values = values.combine_chunks()
-        if isinstance(values, pa.Array):
-            return values if values.type == kind else _cast(values, kind)
-        if pa.types.is_nested(kind):
-            values = [dumper(kind, name)(value) for value in values]
-        # pyarrow itself checks the numbers of a numpy array.
-        if str(getattr(values, "dtype", "object")) == "object":
-            _refuse_inexact(values, kind)
-        return pa.array(values, type=kind)
-    except (pa.ArrowException, OverflowError, UnicodeError, SerializationError) as error:
-        message = f"keys: column {name!r} is {kind}, and the values given do not fit: {error}"
-        raise ValueError(message) from error
-
-
-def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
-    """Returns the values in another type.
-
-    Raises `ArrowInvalid` for a number with more digits than a decimal has, for a time of day in a
-    date, or if only one of two types of times has a zone: pyarrow would round the first, drop the
-    second and take the third as UTC, and another key would be read.
-    """
-    pa = arrow()
-    given = values.type
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(given):
-        _check_zone(kind, has_zone=given.tz is not None)
-    cast = values.cast(kind)
-    if pa.types.is_decimal(kind) and pa.types.is_floating(given):
-        # Text keeps the digits: pyarrow's cast of a decimal to a double may be off by the last bit.
-        is_exact = cast.cast(pa.string()).cast(given).equals(values)
-    else:
-        is_exact = not pa.types.is_date(kind) or cast.cast(given, safe=False).equals(values)
-    if not is_exact:
-        raise pa.ArrowInvalid(f"a value of {given} is not exactly a {kind}")
-    return cast
-
-
-def _check_zone(kind: "pyarrow.DataType", *, has_zone: bool) -> None:
-    """Raises `ArrowInvalid` unless times have a zone if the type of a column has one."""
-    if has_zone != (kind.tz is not None):
-        has, needs = ("a", "none") if has_zone else ("no", "one")
-        raise arrow().ArrowInvalid(f"a time has {has} time zone, and the column has {needs}")
-
-
-def _refuse_inexact(values: Any, kind: "pyarrow.DataType") -> None:
-    """Raises an error for a value that pyarrow would store as another one.
-
-    `OverflowError` for a number that is not whole, in an integer column, or for a datetime with a
-    part below the column's unit; `ArrowInvalid` for a datetime without a zone in a column with one
-    or the reverse, or with a time of day in a date.
-    """
-    pa = arrow()
-    if pa.types.is_integer(kind):
-        for value in values:
-            if type(value) is not int and isinstance(value, Real | Decimal) and value % 1:
-                raise OverflowError(f"{value!r} is not whole")
-    elif pa.types.is_timestamp(kind):
-        for value in values:
-            if isinstance(value, datetime):
-                _check_zone(kind, has_zone=value.utcoffset() is not None)
-                no_fraction(value, kind)
-    elif pa.types.is_date(kind):
-        for value in values:
-            if isinstance(value, datetime) and value.time() != time():
-                raise pa.ArrowInvalid(f"{value!r} is not exactly a {kind}")

@@ -188,7 +188,39 @@ def test_the_fields_of_a_struct_key_are_exact():
     for keys in [key, None], pd.Series([key, None]):
         assert many_keys(columns, keys)["s"].to_pylist() == [key, None]
     for wrong in ({"n": 2.5}, {"day": datetime(2026, 3, 1, 9)}):
-        with pytest.raises(TypeError, match="s"):
+        with pytest.raises(ValueError, match=r"a key has a field s\.(n|day)"):
             one_key(columns, {**key, **wrong})
-        with pytest.raises(TypeError, match="s"):
-            many_keys(columns, pd.Series([{**key, **wrong}]))
+        for keys in (pd.Series([{**key, **wrong}]), pa.array([{**key, **wrong}])):
+            with pytest.raises(ValueError, match=r"a key has a field s\.(n|day)"):
+                many_keys(columns, keys)
+    plain = pa.array([key, None], pa.struct([("n", pa.int64()), ("day", pa.date32())]))
+    for keys in (plain, pd.Series(plain.to_pandas(types_mapper=pd.ArrowDtype))):
+        assert many_keys(columns, keys)["s"].to_pylist() == [key, None]
+
+
+class StreamOnly:
+    """A column that is only an Arrow stream, as a polars Series is."""
+
+    dtype = "Float64"
+
+    def __init__(self, column: pa.Array) -> None:
+        self.column = pa.chunked_array([column])
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        return self.column.__arrow_c_stream__(schema)
+
+
+def test_columns_of_other_libraries_are_exact():
+    numbers = pa.schema([("n", pa.int64())])
+    assert many_keys(numbers, StreamOnly(pa.array([2.0])))["n"].to_pylist() == [2]
+    with pytest.raises(ValueError, match="do not fit"):
+        many_keys(numbers, StreamOnly(pa.array([2.5])))
+    days = pa.array([date(2026, 3, 1)])
+    for zone in (None, "UTC"):
+        times = pa.schema([("t", pa.timestamp("us", zone))])
+        for dates in (days, np.array(["2026-03-01"], "M8[D]")):
+            with pytest.raises(ValueError, match="a date is not a time"):
+                many_keys(times, dates)
+        assert many_keys(times, [pd.NaT])["t"].to_pylist() == [None]
+    with pytest.raises(ValueError, match="not exactly"):
+        many_keys(pa.schema([("d", pa.date32())]), [pd.Timestamp(2026, 3, 1, nanosecond=1)])

@@ -1,0 +1,134 @@
+"""A column of keys with exactly the values that were given.
+
+pyarrow converts some values to others without an error, and the row of another key would be found.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, time
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from holdfast._reader.arrow import arrow
+from holdfast.errors import SerializationError
+from holdfast.serde._dump import dumper, no_fraction
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def exact_column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array":
+    """Returns values as a column of a type: a sequence, or a column of pyarrow, pandas or numpy.
+
+    Raises `TypeError` or `ValueError` for values of which the column would have others. `name` is
+    the column's name in errors.
+    """
+    pa = arrow()
+    try:
+        column = _arrow_array(values)
+        if column is None:
+            return _of_values(values, kind, name)
+        if column.type == kind:
+            return column
+        if pa.types.is_nested(kind):
+            return _of_values(column.to_pylist(), kind, name)
+        return _cast(column, kind)
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        message = f"keys: column {name!r} is {kind}, and the values given do not fit: {error}"
+        raise ValueError(message) from error
+
+
+def _arrow_array(values: Any) -> "pyarrow.Array | None":
+    """Returns a column with a type of its own as an Arrow array; None for other values."""
+    pa = arrow()
+    dtype = getattr(values, "dtype", None)
+    if hasattr(values, "__arrow_c_array__"):
+        return pa.array(values)
+    if hasattr(values, "iloc"):
+        # A pandas Series of dicts or lists.
+        if str(dtype) == "object" and any(isinstance(v, dict | list) for v in values):
+            return None
+        found = pa.Array.from_pandas(values)
+    elif hasattr(values, "__arrow_c_stream__"):
+        found = pa.chunked_array(values)
+    elif getattr(dtype, "kind", None) == "M":
+        # numpy's times have no zone.
+        found = pa.array(values)
+    else:
+        return None
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array":
+    """Returns Python values, or a numpy array without times, as a column."""
+    pa = arrow()
+    if pa.types.is_nested(kind):
+        dump = dumper(kind, name)
+        try:
+            values = [dump(value) for value in values]
+        except (TypeError, SerializationError) as error:
+            raise ValueError(f"keys: a key {error}") from error
+    # pyarrow itself checks the numbers of a numpy array.
+    elif str(getattr(values, "dtype", "object")) == "object":
+        if pa.types.is_temporal(kind):
+            # pandas' NaT, which is a null, differs from itself.
+            values = [None if value != value else value for value in values]  # noqa: PLR0124
+        _refuse_inexact(values, kind)
+    return pa.array(values, type=kind)
+
+
+def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
+    """Returns the values in another type without fields.
+
+    Raises `ArrowInvalid` for a number with more digits than a decimal has, for a time of day in a
+    date, for a date as a time, or if only one of two types of times has a zone. pyarrow would round
+    the first and drop the second, and would take the others as times in UTC.
+    """
+    pa = arrow()
+    given = values.type
+    if pa.types.is_timestamp(kind):
+        if pa.types.is_date(given):
+            raise pa.ArrowInvalid("a date is not a time")
+        if pa.types.is_timestamp(given):
+            _check_zone(kind, has_zone=given.tz is not None)
+    cast = values.cast(kind)
+    if pa.types.is_decimal(kind) and pa.types.is_floating(given):
+        # Text keeps the digits: pyarrow's cast of a decimal to a double may be off by the last bit.
+        is_exact = cast.cast(pa.string()).cast(given).equals(values)
+    else:
+        is_exact = not pa.types.is_date(kind) or cast.cast(given, safe=False).equals(values)
+    if not is_exact:
+        raise pa.ArrowInvalid(f"a value of {given} is not exactly a {kind}")
+    return cast
+
+
+def _check_zone(kind: "pyarrow.DataType", *, has_zone: bool) -> None:
+    """Raises `ArrowInvalid` unless times have a zone if the type of a column has one."""
+    if has_zone != (kind.tz is not None):
+        has, needs = ("a", "none") if has_zone else ("no", "one")
+        raise arrow().ArrowInvalid(f"a time has {has} time zone, and the column has {needs}")
+
+
+def _refuse_inexact(values: Iterable[Any], kind: "pyarrow.DataType") -> None:
+    """Raises an error for a value that pyarrow would store as another one.
+
+    `OverflowError` for a number that is not whole, in an integer column, or for a datetime with a
+    part below the column's unit; `ArrowInvalid` for a datetime without a zone in a column with one
+    or the reverse, or with a time of day in a date.
+    """
+    pa = arrow()
+    if pa.types.is_integer(kind):
+        for value in values:
+            if type(value) is not int and isinstance(value, Real | Decimal) and value % 1:
+                raise OverflowError(f"{value!r} is not whole")
+        return
+    moments = (value for value in values if isinstance(value, datetime))
+    if pa.types.is_timestamp(kind):
+        for moment in moments:
+            _check_zone(kind, has_zone=moment.utcoffset() is not None)
+            no_fraction(moment, kind)
+    elif pa.types.is_date(kind):
+        for moment in moments:
+            # pandas' timestamps also have nanoseconds.
+            if moment.time() != time() or getattr(moment, "nanosecond", 0):
+                raise pa.ArrowInvalid(f"{moment!r} is not exactly a {kind}")
