@@ -40,7 +40,7 @@ class Noise:
 
 
 def measured() -> Noise:
-    """Measures for about 7 seconds."""
+    """Measures for some seconds."""
     before = _busy_and_all()
     time.sleep(_SECONDS)
     after = _busy_and_all()

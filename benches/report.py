@@ -11,7 +11,8 @@ sources:
   `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure;
 - Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
 - Spark modules `benches/spark/*.py` and `benches/spark/reading/*.py`, the same;
-- other stores, `benches/peers/*.py`, the same; the peers are fetched (needs Maven);
+- other stores, `benches/peers/*.py`, the same; the peers are fetched or installed
+  (Maven and redis-server are needed);
 - the Python calls' own times, by pytest-benchmark (`benches/python/test_*.py`).
 """
 
@@ -188,6 +189,14 @@ def measure_all(options: argparse.Namespace) -> tuple[list[Figure], list[Figure]
     return ours, of_peers, failed
 
 
+def command(options: argparse.Namespace) -> str:
+    """The command of this run."""
+    arguments = ["--quick"] if options.quick else []
+    arguments += [f"--only {options.only}"] if options.only else []
+    target = "make bench-full" if "HOLDFAST_BENCH_FULL" in os.environ else "make bench"
+    return target + (f' ARGS="{" ".join(arguments)}"' if arguments else "")
+
+
 def main() -> int:
     """0 if every source could be measured."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -204,6 +213,8 @@ def main() -> int:
     is_trial = options.quick or bool(options.only)
     output = options.output or (None if is_trial else HERE / "RESULTS.md")
 
+    if is_trial and output is not None and output.resolve() == HERE / "RESULTS.md":
+        parser.error("RESULTS.md is written by a whole run: give another --output")
     quiet = noise.measured()
     if not quiet.is_quiet and not is_trial:
         print(f"bench: this machine is too loud. {quiet}", file=sys.stderr)
@@ -212,7 +223,7 @@ def main() -> int:
     lines = [
         "# Results",
         "",
-        f"`make bench` on {dt.datetime.now(dt.UTC):%Y-%m-%d}: {machine()}. {quiet}",
+        f"`{command(options)}` on {dt.datetime.now(dt.UTC):%Y-%m-%d}: {machine()}. {quiet}",
         "",
         "Each ratio is the median of measurements taken in turns in one run.",
         "",
@@ -220,7 +231,14 @@ def main() -> int:
         "",
     ]
     if options.only in "python/test_stores":
-        lines += calls()
+        try:
+            of_calls = calls()
+        except Exception:  # noqa: BLE001  # it must not lose the other figures
+            traceback.print_exc()
+            failed = True
+            of_calls = ["## Python calls", "", "Failed; see the output of `make bench`.", ""]
+        print("\n".join(of_calls), flush=True)
+        lines += of_calls
     if of_peers:
         lines += ["## Against others", "", *table(of_peers), ""]
     if output is not None:
