@@ -63,7 +63,11 @@ fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
             let digits = text.split_once('.').map_or("", |(_, digits)| digits);
             let digits = digits.trim_end_matches('0').len();
             if text.contains(['e', 'E']) {
-                return Err(not_such(field, &text, "write it without an exponent"));
+                return Err(not_such(
+                    field,
+                    &text,
+                    "write it without an exponent, as a string",
+                ));
             }
             if digits > usize::try_from(*scale).unwrap_or(0) {
                 return Err(not_such(field, &text, "too many digits behind the point"));

@@ -35,7 +35,9 @@ pub fn units(text: &str, unit: TimeUnit, with_zone: bool) -> Result<i64, String>
     let clock = text
         .split_once(['T', 't', ' '])
         .map_or("", |(_, clock)| clock);
-    if clock.contains(['Z', 'z', '+', '-']) != with_zone {
+    // A zone is an offset or a name, such as Europe/Berlin.
+    let of_zone = |c: char| c.is_ascii_alphabetic() || c == '+' || c == '-';
+    if clock.contains(of_zone) != with_zone {
         return Err(wrong(if with_zone {
             "has no time zone"
         } else {
@@ -93,6 +95,7 @@ mod tests {
         assert_eq!(seconds("1970-01-01 00:00:02.000"), Ok(2));
         assert!(seconds("1970-01-01T00:00:02.5").is_err());
         assert!(seconds("1970-01-01T00:00:02Z").is_err());
+        assert!(seconds("1970-01-01T00:00:02 Europe/Berlin").is_err());
         let nanos = |text| units(text, TimeUnit::Nanosecond, true);
         assert_eq!(nanos("1970-01-01T00:00:00.000000001Z"), Ok(1));
         assert!(nanos("1500-01-01T00:00:00Z").is_err());

@@ -13,8 +13,7 @@ use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 
 /// Writes a time or a date beyond the calendar of `chrono`, about 262,000 years around 1970, as its
-/// number.
-/// Arrow's own encoder would write the text of an error.
+/// number. Arrow's own encoder would write the text of an error.
 #[derive(Debug)]
 pub struct TimeEncoders;
 

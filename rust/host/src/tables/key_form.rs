@@ -236,7 +236,7 @@ impl KeyForm {
 /// start with fewer key columns; without this error, a row of another key would be found.
 fn other_columns(name: &str) -> Error {
     let text = format!(
-        "the keys have the column {name:?}, which is no key column of the table: if the query has \
+        "the keys have more columns than the table's key, or others ({name:?}): if the query has \
          other key columns now, get the table from the reader again"
     );
     Error::new(ErrorKind::InvalidValue, text)

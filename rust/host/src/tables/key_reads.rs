@@ -81,8 +81,9 @@ impl StateTable {
         (batch, memory): (&RecordBatch, &mut Share),
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
-        // If a key lacks a time that it needs, the read fails before its first row.
-        self.moments(call, batch)?;
+        // If a key lacks a time that it needs, the read fails before its first row. Without the
+        // call's moment: a batch without columns may claim any number of rows.
+        self.moments(&ReadCall::default(), batch)?;
         let first = self.first_retained(db, tx)?;
         let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
         while done < batch.num_rows() {
@@ -212,8 +213,9 @@ impl StateTable {
         self.key().times_beside(batch, key_times(self.kind()))
     }
 
-    /// Returns the times that a batch has beside its keys. Without a moment, the newest version is
-    /// read; with a null moment, nothing is found.
+    /// Returns the times that a batch has beside its keys. If it has no moments, all keys are read
+    /// as of the call's moment, or their newest versions without it. For a null moment nothing is
+    /// found.
     fn moments(&self, call: &ReadCall, batch: &RecordBatch) -> Result<Moments> {
         let (rows, times) = (batch.num_rows(), self.times_beside(batch)?);
         let column = |n: usize, what: &str| -> Result<Vec<i64>> {
