@@ -103,6 +103,7 @@ def test_the_memory_overhead_is_that_of_spark(
 def test_the_databases_of_a_local_root_are_below_it():
     for root in ("/data/root", "file:///data/root", "file:/data/root"):
         assert disk.default_local_dir(root) == Path("/data/root/state")
+    assert disk.default_local_dir("file:///a%20b") == Path("/a b/state")
     for root in ("s3://bucket/root", None):
         assert disk.default_local_dir(root).name == "state"
         assert disk.default_local_dir(root).parts[-2].startswith("holdfast-")

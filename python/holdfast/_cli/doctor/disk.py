@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from holdfast._cli.doctor.finding import Finding
 
@@ -15,9 +16,11 @@ _MOUNTS: Final = Path("/proc/self/mounts")
 
 def default_local_dir(root: str | None) -> Path:
     """Returns the folder of an executor's databases if `State` is given no `local_dir`."""
-    folder = None if root is None else root.removeprefix("file://").removeprefix("file:")
-    if folder is not None and "://" not in folder:
-        return Path(folder) / "state"
+    address = urlsplit(root or "")
+    if address.scheme == "file":
+        return Path(unquote(address.path)) / "state"
+    if root is not None and "://" not in root:
+        return Path(root).expanduser() / "state"
     return Path(tempfile.gettempdir()) / f"holdfast-{os.getuid()}" / "state"
 
 
