@@ -116,9 +116,10 @@ class AttachedStores:
             attached.begin_rollback()
 
     def roll_back(self) -> None:
-        """Brings the stores to the database's last commit, after the database's rollback.
+        """Brings the stores to the database's last commit.
 
-        Calls all stores, then raises the first error.
+        Called after `begin_rollback` and the database's rollback. Calls all stores, then raises the
+        first error.
         """
         if not self._stores:
             return

@@ -49,15 +49,15 @@ def join_asof(
     rows with the same key and time, the last one is valid: by micro-batch, then by the columns
     `order_by`, then by content.
 
-    `history_retention` is how far back from the newest right time of a partition a left row finds
-    the row in force; older right rows are dropped. With `grace`, a left row waits in `state` until
-    the newest left row of its partition is `grace` younger. A right row that is late by less than
-    `grace` is then still joined. `grace` is at most `history_retention`. Right rows may be ahead of
-    the newest left row by up to `history_retention` less `grace`. The last left rows of a stream
-    wait until newer left rows or a heartbeat arrive. `tolerance` is the greatest age that a match
-    may have. `delete_when` (SQL or a Column, over the right frame) marks right rows that end the
-    value of their key: from the time of such a row until the next right row of the key, no row is
-    in force. `name` is the operator's name in the state.
+    `history_retention` is how much older than the newest right row of its partition a left row may
+    be and still find the row in force; older right rows are dropped. With `grace`, a left row waits
+    in `state` until the newest left row of its partition is `grace` younger. A right row that is
+    late by less than `grace` is then still joined. `grace` is at most `history_retention`. Right
+    rows may be ahead of the newest left row by up to `history_retention` less `grace`. The last
+    left rows of a stream wait until newer left rows or a heartbeat arrive. `tolerance` is the
+    greatest age that a match may have. `delete_when` (SQL or a Column, over the right frame) marks
+    right rows that end the value of their key: from the time of such a row until the next right row
+    of the key, no row is in force. `name` is the operator's name in the state.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
     not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.

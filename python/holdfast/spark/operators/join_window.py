@@ -41,9 +41,9 @@ def join_window(
     `grace` past the last time of a possible match. Until then the row is stored in `state`. For a
     static frame with `State.scratch()` all windows close at the end.
 
-    A row more than `grace` (default: zero) behind its partition's stream time before the
-    micro-batch is late: it is dropped and counted, for every `how`. Without late rows the result
-    does not depend on how the rows are divided into micro-batches.
+    A row is late if its time is more than `grace` (default: zero) before the stream time that its
+    partition had when the micro-batch began. Late rows are dropped and counted, for every `how`.
+    Without late rows the result does not depend on how the rows are divided into micro-batches.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and
     not processed (`docs/spark/README.md`). `materialized` has the options of the operator's stores.
@@ -55,8 +55,8 @@ def join_window(
 
     Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
     column, type or option, `UnsupportedOperationError` for a frame, a column's type or an option
-    that this state or operator does not support, `HoldfastError` for a static frame outside of a
-    micro-batch, or if Spark's Python workers cannot import Holdfast.
+    that this state or operator does not support, `HoldfastError` if Spark's Python workers cannot
+    import Holdfast, and with `State(root)` for a static frame outside of a micro-batch.
     """
     if how not in ("inner", "left", "right", "outer"):
         raise ValueError(f"how={how!r}: there are 'inner', 'left', 'right' and 'outer'")

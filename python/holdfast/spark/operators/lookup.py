@@ -74,7 +74,8 @@ def lookup(
     a `timestamp_ntz` to a timestamp uses the session's time zone.
 
     Raises `StateMismatchError` if there is no such table, `ValueError` or `TypeError` for an
-    argument that does not fit the frame or the table.
+    argument that does not fit the frame or the table. A task raises `StateMismatchError` if the
+    table has other key columns since a rewind.
     """
     options = dict(storage_options or {})
     pinned: int | ChosenEpoch | None = epoch

@@ -1,7 +1,7 @@
 """Follows the changes of a table as a stream.
 
-An offset has the last epoch that was read, and the newest rewind that had taken back an epoch of
-this number before; 0 if there was none.
+An offset has the last epoch that was read. It also has the run of the newest rewind that had taken
+back an epoch of this number when the offset was made, or 0 if there was none.
 """
 
 from collections.abc import Iterator, Sequence

@@ -16,7 +16,7 @@ use crate::transaction::{Transaction, sort_prefix};
 /// How many rows are processed at once. The transaction may spill between the parts of a batch.
 const ROWS: usize = 16_384;
 
-/// A batch with more bytes of stored rows is split. Reads of one key at one time share a copy.
+/// A batch with more bytes of stored rows is split. Equal reads (key and time) share a row.
 const STORED_BYTES: usize = 64 << 20;
 
 /// One row of a batch.

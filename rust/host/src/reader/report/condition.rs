@@ -31,7 +31,7 @@ pub enum ConditionName {
     Behind,
     /// A session opens or restores it.
     Opening,
-    /// Its database is not open: hosts do not answer for it until its next session.
+    /// Its host has not opened its database, so it answers no reads of it until the next session.
     Closed,
     /// Its database was damaged or deleted since its host began to serve it, and rebuilt.
     Rebuilt,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn worst_condition_is_named() {
+    fn first_condition_that_applies_is_named() {
         let mut figures = figures(7);
         assert_eq!(
             text_of(7, &figures),

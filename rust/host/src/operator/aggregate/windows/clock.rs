@@ -166,7 +166,7 @@ impl WindowClock {
         self.last || end <= self.is_closed
     }
 
-    /// Whether a window is closed after an epoch that closes windows, and later epochs come.
+    /// Whether a window is closed after the epoch, if the epoch closes windows and is not the last.
     pub fn is_finished(&self, end: i64) -> bool {
         !self.last && self.was_closed != self.is_closed && end <= self.is_closed
     }
