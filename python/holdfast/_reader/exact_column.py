@@ -130,5 +130,6 @@ def _refuse_inexact(values: Iterable[Any], kind: "pyarrow.DataType") -> None:
     elif pa.types.is_date(kind):
         for moment in moments:
             # pandas' timestamps also have nanoseconds.
-            if moment.time() != time() or getattr(moment, "nanosecond", 0):
+            nanosecond: int = getattr(moment, "nanosecond", 0)
+            if moment.time() != time() or nanosecond:
                 raise pa.ArrowInvalid(f"{moment!r} is not exactly a {kind}")
