@@ -378,3 +378,23 @@ def test_puts_of_a_batch_whose_reads_cannot_be_returned_are_not_committed(open_s
     rates.put(b"z", 1, 1)
     db.commit()
     assert rates.get(b"z").value == 1
+
+
+def test_a_serde_that_fails_names_store_and_item(tmp_path):
+    class Picky:
+        def serialize(self, value):
+            return value.encode("ascii")
+
+        def deserialize(self, data):
+            return data.decode("ascii")
+
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kv", value=Picky())]) as db:
+        with pytest.raises(
+            hf.errors.SerializationError, match="store kv: .* cannot serialize the value 'ü'"
+        ):
+            db["kv"].put(b"a", "ü")
+        db["kv"].put_batch(pa.array([b"a"]), pa.array(["ü"]))
+        with pytest.raises(
+            hf.errors.SerializationError, match="store kv: .* cannot deserialize the stored value"
+        ):
+            db["kv"].get(b"a")

@@ -1,4 +1,4 @@
-"""The versioned store against its model, in the way of `test_store_models.py`."""
+"""The versioned store against a dictionary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pyarrow as pa
 from hypothesis.stateful import invariant, rule
-from test_store_models import (
+from store_machine import (
     BOUNDS,
     KEYS,
     RETENTION,
