@@ -15,7 +15,7 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # Tests and Spark's Python workers import the helpers in support/ by name, and workers also import
 # the tests whose classes they get.
 _SPARK = Path(__file__).parent / "tests" / "spark"
-_ROOMS = sorted({str(file.parent) for file in _SPARK.glob("*/*.py")})
+_ROOMS = sorted({str(file.parent) for file in _SPARK.glob("*/**/*.py")})
 sys.path.insert(0, str(_SPARK / "support"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*_ROOMS, os.environ.get("PYTHONPATH"))))
 

@@ -6,7 +6,7 @@ SEED ?=
 SOAK_MINUTES ?= 30
 EXAMPLES ?= 20
 S3_TESTS := tests/spark/test_foreach_batch.py \
-  $(addprefix tests/spark/guarantees/,test_epochs.py test_survive.py test_cluster.py) \
+  $(addprefix tests/spark/guarantees/,test_epochs.py survive test_cluster.py) \
   tests/spark/reader/test_running.py \
   $(addprefix tests/spark/reader/source/,test_lookup_epochs.py test_changes_stream.py)
 FRESH ?=
