@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from streams import KEYS
@@ -12,6 +13,9 @@ import holdfast.spark as hfs
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from streams import Stream
+
+Connect = Callable[..., hf.StateReader]
+"""A function with the arguments of `connect`."""
 
 
 def connect(stream: Stream, **options: Any) -> hf.StateReader:
