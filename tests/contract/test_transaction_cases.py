@@ -1,8 +1,8 @@
 """The transaction cases, each by its id (`README.md`).
 
 They run in a database that stays open, and with a reopen after the first commit and after each
-commit, rollback or restore. T14 and T19 begin with a crash: they are in `database/test_errors.py`
-and `database/test_without_transactions.py`.
+commit, rollback or restore. T14 and T19 begin with a crash: they are in
+`database/failures/test_killed_writer.py` and `database/test_without_transactions.py`.
 """
 
 from __future__ import annotations
