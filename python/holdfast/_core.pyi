@@ -542,7 +542,7 @@ def check_store(root: str, storage_options: Mapping[str, str]) -> tuple[bool, in
     """Puts an object of a random name into a root, and removes it.
 
     Returns whether a second create was refused, and the time of the put on the store's clock, in
-    epoch milliseconds, None if the object was not found. Raises as `check_root`, and
+    epoch milliseconds (None if the object was not found). Raises as `check_root`, and
     `StateMismatchError` for a missing folder. A second create that succeeds is not an error here.
     """
 
@@ -600,7 +600,7 @@ def remove_follower(root: str, storage_options: Mapping[str, str], name: str) ->
 def verify_root(
     root: str, storage_options: Mapping[str, str], progress: Callable[[int, int, int], object]
 ) -> str:
-    """Reads all objects of a root; returns a JSON object with `objects` and `damage`.
+    """Reads the objects in force of a root; returns JSON with `objects` and `damage`.
 
     `progress` is called with the number of steps that are done, of all steps, and of objects that
     were read. An exception in it ends the verification and is raised. Raises `StateMismatchError`

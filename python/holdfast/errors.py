@@ -97,8 +97,8 @@ class StateMismatchError(HoldfastError):
 class RestoreError(HoldfastError):
     """The root lacks what a restore or a read needs, or a rewind took back the epoch that is read.
 
-    An object of the changelog or of a snapshot is missing or damaged: restore the object that the
-    message names from a backup, or read an epoch that the root holds.
+    An object of the changelog or of a snapshot is missing or damaged: the message names it. Restore
+    it from a backup, or read an epoch that the root holds.
     """
 
 

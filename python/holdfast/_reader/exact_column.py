@@ -80,9 +80,9 @@ def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Arr
 def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
     """Returns the values in another type without fields.
 
-    Raises `ArrowInvalid` for a number with more digits than a decimal has, for a time of day in a
-    date, for a date as a time, or if only one of two types of times has a zone. pyarrow would round
-    the first and drop the second, and would take the others as times in UTC.
+    Raises `ArrowInvalid` for values that pyarrow would change: it rounds a number with more digits
+    than a decimal has, and drops a time of day in a date. It takes a date as a time in UTC. It
+    converts between times with and without a zone as if the latter were in UTC.
     """
     pa = arrow()
     given = values.type

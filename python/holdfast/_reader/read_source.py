@@ -13,8 +13,8 @@ class ReadSource(TypedDict, total=False):
 
     By default a read returns the newest final epoch in all its partitions. This is the epoch of the
     newest micro-batch that Spark has committed. The metadata of a result's Arrow schema has the
-    epoch (`holdfast.epoch`), the level (`holdfast.isolation_level`), and the number of newer final
-    epochs (`holdfast.behind`).
+    epoch (`holdfast.epoch`), the level (`holdfast.isolation_level`), and `holdfast.behind`: after a
+    read with `stale_ok`, the number of newer final epochs, otherwise 0.
     """
 
     epoch: int | None
@@ -30,8 +30,8 @@ class ReadSource(TypedDict, total=False):
     isolation_level: IsolationLevel | None
     """`READ_COMMITTED`: rows of the final epoch only. `READ_UNCOMMITTED`: also the next epoch's
     changes in each partition where the newest run has staged them; a later attempt may compute
-    other rows. It cannot be given with `epoch`. By default `READ_COMMITTED` with `epoch`, else the
-    `default_isolation_level` of the query's `State`."""
+    other rows. `READ_UNCOMMITTED` cannot be given with `epoch`. By default `READ_COMMITTED` with
+    `epoch`, else the `default_isolation_level` of the query's `State`."""
     stale_ok: bool
     """If no host answers, read the copies that the reader already has, at the newest of their
     epochs. That epoch may be older than the newest final one."""

@@ -55,7 +55,7 @@ class StateStore(ABC):
     A batch is one unit: if one of its rows is invalid, nothing is written. After a commit that
     failed, or a write that failed half-way (on a full disk, for example), all writes and reads
     except reads at READ_COMMITTED raise `HoldfastError` until `Database.rollback`. If the commit of
-    a user store failed, only further commits raise it until then.
+    a user store failed, only further commits raise this error until the rollback.
     """
 
     manages_offsets = True

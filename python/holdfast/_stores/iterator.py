@@ -34,10 +34,9 @@ class RowIterator(Protocol[Row]):
 class StoreIterator(Iterator[tuple[K, V]], AbstractContextManager[Any], Generic[K, V]):
     """Rows as they were when the iterator was opened.
 
-    The method that returns the iterator describes their order. Later writes, commits and rollbacks
-    do not change them. The iterator pins a view of the database
-    until it is exhausted or closed: close it, or use it in `with`. Closing the database closes its
-    iterators, too.
+    Later writes, commits and rollbacks do not change them. The method that returns the iterator
+    describes their order. The iterator pins a view of the database until it is exhausted or closed:
+    close it, or use it in `with`. Closing the database closes its iterators, too.
 
     Iteration raises `SerializationError` for a row that the store's serdes cannot convert.
     """

@@ -39,9 +39,9 @@ class State:
 
     `memory` ("512m") is the memory of one state host. The process itself takes 64 MiB of it, at
     most half. The rest has four equal parts: for the block cache, for the write buffers, for the
-    sorting of rows, and for readers and open epochs. Open epochs use at most
-    `uncommitted_max_bytes` bytes and three quarters of the last part. The host's partitions share
-    this memory fairly; data beyond it spills to disk.
+    sorting of rows, and for readers and open epochs. Open epochs use at most three quarters of the
+    last part, and no more than `uncommitted_max_bytes`. The host's partitions share this memory
+    fairly; data beyond it spills to disk.
 
     A host flushes a partition's database to files before an epoch if the last flush is
     `flush_interval` ago or more than `flush_bytes` bytes are not in files. After a kill, the next

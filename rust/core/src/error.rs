@@ -1,4 +1,4 @@
-//! Errors: one type with few kinds. A kind says what the caller can do (`docs/design/stores.md`).
+//! Errors: one type with few kinds. A kind says what the caller can do (`docs/stores/README.md`).
 
 use std::any::Any;
 use std::fmt;
@@ -23,7 +23,8 @@ pub enum ErrorKind {
     Fenced,
     /// A key or value could not be converted: fix the data or the serde.
     Serialization,
-    /// The state is older than the position that a query requires: try again later.
+    /// The state is older than the position that a query requires, or a store lacks data: try again
+    /// later, or restore the store that the message names.
     NotUpToBound,
     /// The log no longer holds the changes of an epoch: the message names the oldest one that it
     /// holds.

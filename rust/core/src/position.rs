@@ -31,8 +31,8 @@ impl Position {
         self.0.iter().map(|(tp, offset)| (tp, *offset))
     }
 
-    /// Whether this position is at or after `other` in each of its own partitions; true if it has
-    /// none.
+    /// Whether this position is at or after `other` in each partition that this position has; true
+    /// if it has none.
     pub(crate) fn reaches(&self, other: &Self) -> bool {
         self.offsets()
             .all(|(tp, offset)| other.get(tp).is_none_or(|wanted| wanted <= offset))

@@ -47,7 +47,7 @@ pub enum StoreKind {
     },
     /// (key, window start[, duplicate number]) → value, with a timestamp or without.
     Window {
-        /// How far behind stream time a window's start can be read and written; not negative.
+        /// A window expires when its start is this far behind stream time; not negative.
         retention: i64,
         /// The length of a window; not negative, not above the retention.
         window_size: i64,
@@ -59,7 +59,7 @@ pub enum StoreKind {
     },
     /// (key, [start, end]) → value.
     Session {
-        /// How far behind stream time a session's end can be read and written; not negative.
+        /// A session expires when its end is this far behind stream time; not negative.
         retention: i64,
     },
 }

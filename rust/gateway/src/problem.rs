@@ -98,7 +98,7 @@ impl From<Error> for Problem {
                 StatusCode::BAD_REQUEST
             }
             ErrorKind::StateMismatch => StatusCode::NOT_FOUND,
-            // The log or the snapshots no longer hold the epoch.
+            // Usually, the log or the snapshots no longer hold the epoch.
             ErrorKind::Restore | ErrorKind::ChangesLost => StatusCode::GONE,
             ErrorKind::NotUpToBound
             | ErrorKind::InvalidState

@@ -1,4 +1,4 @@
-//! Passes the engine's log messages on to Python's `logging`.
+//! Passes the log messages of Holdfast's crates on to Python's `logging`.
 //!
 //! A handler is the user's code, and it may call the database. So a message of a call is passed on
 //! after the call, when the call holds no lock.
@@ -71,7 +71,8 @@ impl Log for CallLogger {
     }
 }
 
-/// Sends the engine's messages to Python's `logging`, under loggers named `holdfast_core…`.
+/// Sends the messages of Holdfast's crates to Python's `logging`. The loggers have the names of the
+/// modules: `holdfast_core…`, `holdfast_host…`, `holdfast_gateway…`.
 ///
 /// This is called when a database, reader or gateway is made and not at import: the state host's
 /// process installs another logger and makes none of these objects. If a logger is installed

@@ -33,7 +33,7 @@ fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The process whose threads RocksDB runs on: the first that opened a database.
+/// The process whose threads RocksDB runs on: the first that called [`Process::of_engine`].
 static ENGINE: OnceLock<Process> = OnceLock::new();
 
 impl Process {
@@ -45,7 +45,8 @@ impl Process {
         }
     }
 
-    /// Returns the process that opened the first database, or this one if there is none yet.
+    /// Returns the process that called this function first. Every open of a database calls it, even
+    /// an open that fails, and so does every call on a file of offsets.
     ///
     /// RocksDB has one set of threads per process and does not detect that a fork loses them. A
     /// database opened in the child would wait for them forever, so that open is an error too.

@@ -203,8 +203,8 @@ impl StateReader {
         Ok(listed.collect())
     }
 
-    /// Returns a row for each key, as at least one batch. With `every_row`, a key of which several
-    /// partitions have a row gives all of them; else it is an error.
+    /// Returns a row for each key, as at least one batch. If several partitions have a row of one
+    /// key, the result has all these rows with `every_row`; without it, the read fails.
     fn get(
         &self,
         py: Python<'_>,

@@ -71,7 +71,7 @@ def rewind(
     second time. Some sinks, such as Spark's file sink and Delta, skip epochs that they already
     have. They do not evaluate the query for these epochs, and the next epoch fails. Before the
     start, give such a sink a new output path, or take its log back, too (the file sink's
-    _spark_metadata/<n>, for n from that epoch on).
+    _spark_metadata/<n> and <n>.compact, for n from that epoch on).
     """
     run, objects = _core.rewind(root, epoch, dict(storage_options))
     nothing = f"nothing had to be removed from {root}: start the query, epoch {epoch} is next"

@@ -20,11 +20,12 @@ def verify(
     storage_options: options.StorageOptions,
     as_json: bool,
 ) -> None:
-    """Reads every object of a root, and checks digests and chains.
+    """Reads the objects of a root, and checks digests and chains.
 
     It changes nothing, so the query may run. The exit code is 1 if an object is damaged or missing.
-    Log objects and files of snapshots have digests, so any change of them is found. Other objects
-    are JSON without a digest: they are parsed and compared with what refers to them.
+    Log objects and files of snapshots have digests, so any change of them is found. JSON objects
+    and files of far-future rows have no digests: they are parsed, and most of them are compared
+    with the objects that refer to them.
     """
     with shown_progress("verifying") as progress:
 

@@ -13,7 +13,7 @@ from holdfast._reader.keys import no_keys
 if TYPE_CHECKING:
     import pyarrow
 
-# If more keys are selected, a scan reads their range.
+# If more keys are selected, scans read ranges that contain them.
 _MOST_KEYS: Final = 10_000
 MOST_SCANS: Final = 16
 """The maximum number of scans that are open at once: a host has few threads for them."""

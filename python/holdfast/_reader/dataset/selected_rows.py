@@ -110,8 +110,8 @@ class SelectedRows:
         if self.kind == "session":
             return overlap_bounds(selected, self.schema.field(start), self.schema.field(start + 1))
         if self.versions:
-            # With a last time before its retention, the store leaves out versions that have begun
-            # by that time and have ended within the retention.
+            # No last time: if it is before the history, the store leaves out versions that began by
+            # then, even if they ended within the history.
             return start_bounds(selected, self.schema.field(start))[0], None
         if self._has_windows():
             return start_bounds(selected, self.schema.field(start))

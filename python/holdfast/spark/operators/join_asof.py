@@ -49,10 +49,10 @@ def join_asof(
     rows with the same key and time, the last one is valid: by micro-batch, then by the columns
     `order_by`, then by content.
 
-    `history_retention` is how much older than the newest right row of its partition a left row may
-    be and still find the row in force; older right rows are dropped. With `grace`, a left row waits
-    in `state` until the newest left row of its partition is `grace` younger. A right row that is
-    late by less than `grace` is then still joined. `grace` is at most `history_retention`. Right
+    A left row up to `history_retention` older than the newest right row of its partition still
+    finds the row in force. Right rows that are further behind are dropped. With `grace`, a left row
+    waits in `state` until the newest left row of its partition is `grace` younger. A right row that
+    is late by less than `grace` is then still joined. `grace` is at most `history_retention`. Right
     rows may be ahead of the newest left row by up to `history_retention` less `grace`. The last
     left rows of a stream wait until newer left rows or a heartbeat arrive. `tolerance` is the
     greatest age that a match may have. `delete_when` (SQL or a Column, over the right frame) marks

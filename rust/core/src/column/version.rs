@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// Returns the names and types of the columns. A row without a version has only its key.
+/// Returns the names and types of the columns. A row without a version has nulls in all but `key`.
 pub fn version_schema(with_keys: bool) -> SchemaRef {
     let mut fields = vec![
         Field::new("value", DataType::Binary, true),

@@ -56,7 +56,8 @@ pub(super) struct Markers {
 }
 
 impl Database {
-    /// Returns the directory of the files: absolute and without links.
+    /// Returns the directory of the files, absolute and without links. For a database in memory it
+    /// is `in memory`.
     pub fn path(&self) -> &Path {
         self.rocks.path()
     }
@@ -203,8 +204,8 @@ impl Database {
         )
     }
 
-    /// Memory of the open transaction, in bytes, at which `commit_requested` becomes true; -1:
-    /// never.
+    /// Limit of the open transaction's memory, in bytes; -1: none (see
+    /// [`DatabaseOptions::uncommitted_max_bytes`]).
     pub fn uncommitted_max_bytes(&self) -> i64 {
         self.options.uncommitted_max_bytes
     }

@@ -7,8 +7,8 @@ use crate::offset::{Offset, OffsetChange, TopicPartition};
 use crate::transaction::Batch;
 
 impl Database {
-    /// The names of the stores whose offsets a commit moves. The offsets of a database without
-    /// stores have an empty name.
+    /// The names of the stores whose offsets a commit moves. If the database has no stores, its
+    /// offsets are stored under an empty name.
     fn owners(&self) -> Vec<&str> {
         if self.stores.entries.is_empty() {
             vec![""]

@@ -97,8 +97,9 @@ pub struct DatabaseOptions {
     pub guarantee: ProcessingGuarantee,
     /// Where uncommitted writes are stored.
     pub mechanism: TransactionMechanism,
-    /// Memory of a transaction, in bytes, at which `commit_requested` becomes true and, with
-    /// [`TransactionMechanism::Auto`], the transaction spills; -1: never.
+    /// Limit of a transaction's memory, in bytes; -1: none. With [`TransactionMechanism::Auto`] the
+    /// transaction spills at the limit. The binding's `commit_requested` becomes true at the limit,
+    /// or one record or batch before it.
     pub uncommitted_max_bytes: i64,
     /// Which metrics are recorded.
     pub metrics_level: MetricsLevel,

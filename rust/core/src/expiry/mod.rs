@@ -1,5 +1,5 @@
 //! Expiry: rows that no read can return are dropped when a compaction rewrites their file. A table
-//! in memory drops them when a commit merges its rows.
+//! in memory drops them when a commit merges all layers of the table.
 
 mod filter;
 mod horizon;

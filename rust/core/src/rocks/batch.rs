@@ -1,5 +1,5 @@
 //! RocksDB's write batch format: a header, then records. Staged records are stored in it, so that a
-//! commit copies bytes and encodes nothing (`docs/design/layout.md`).
+//! commit copies their bytes and does not encode them (`docs/design/layout.md`).
 //!
 //! ```text
 //! header: sequence u64 (0) | count u32            little-endian

@@ -1,5 +1,5 @@
-//! The lock of a database's directory. Only the check for the files of another program
-//! (`database/open/foreign.rs`) reads the directory before it is locked.
+//! The lock of a database's directory. Before the directory is locked, only the check for the files
+//! of another program (`database/open/foreign.rs`) reads its files.
 //!
 //! RocksDB locks a directory when it opens the database. Holdfast reads, checks and repairs files
 //! before that. It must not do so while the database is open elsewhere, since the files of an open

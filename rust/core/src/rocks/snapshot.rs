@@ -24,7 +24,7 @@ impl RocksDb {
         let db: &DB = self.opened(&guard)?;
         // SAFETY: the reference is used only while the database is open: `drop` checks that under
         // the guard, and reads through `read_options` hold the guard. The boxed database does not
-        // move, and `rocks` shares its ownership, so it is not freed.
+        // move, and only a close frees it.
         let db: &'static DB = unsafe { &*std::ptr::from_ref(db) };
         let inner = db.snapshot();
         let mut read_options = ReadOptions::default();

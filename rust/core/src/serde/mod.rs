@@ -15,8 +15,8 @@
 //! part of the stored format: tests pin them.
 //!
 //! The encoding is specific to Holdfast (`docs/design/serde-bytes.md`). arrow-row, which the host
-//! uses for data that is not stored, does not promise stable bytes, does not normalize NaNs and
-//! zeros, pads strings to blocks and cannot change a schema.
+//! uses in its log and databases, does not promise stable bytes (the host's tests check them), does
+//! not normalize NaNs and zeros, pads strings to blocks and cannot change a schema.
 //!
 //! `definition.rs` the serde · `column.rs` columns · `scalar.rs`, `fields.rs` single values ·
 //! `descriptor.rs` what a store records about its serde · `format/` the bytes · `text.rs`,

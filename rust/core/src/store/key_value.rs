@@ -189,8 +189,8 @@ impl KeyValueStore {
     }
 
     /// Returns a scan of the keys that start with `prefix`, or, if there is an `end`, of the keys
-    /// in `[prefix, end)`. An `end` must be above `prefix`. A prefix of 0xFF bytes scans to the end
-    /// of the store.
+    /// in `[prefix, end)`, which is empty if `end` is not above `prefix`. A prefix of 0xFF bytes
+    /// scans to the end of the store.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,
@@ -219,8 +219,8 @@ impl KeyValueStore {
     }
 
     /// Estimates how many entries there are. Each staged put counts as a new entry, and each staged
-    /// delete as a removed entry. The entries of a range that was deleted in files count until a
-    /// compaction removes them.
+    /// delete as a removed entry. A spilled put or delete counts as a new entry. The entries of a
+    /// range that was deleted in files count until a compaction removes them.
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
         tx.approximate_rows(self.table)
             .map_err(|e| e.store(&self.name))

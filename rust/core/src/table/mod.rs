@@ -7,6 +7,6 @@ mod family;
 pub use bounds::Bounds;
 pub use family::{FamilyKind, FamilySpec};
 
-/// Bytes of the time at the end of every key of a `versions` family, and at the head or in the
-/// middle of a windowed row's key.
+/// Bytes of the time at the end of every key of a `versions` family, and before or after the key
+/// part in a windowed row's key.
 pub(crate) const TIME_BYTES: usize = 8;

@@ -14,7 +14,7 @@ pub(crate) trait SortedRows {
 
 /// Sorted rows that can be sought.
 pub(crate) trait SeekableRows: SortedRows {
-    /// Key and value of the current row; `None` for a delete.
+    /// Key and value of the current row; `None` for a delete and at the end.
     fn item(&self) -> Option<(&[u8], &[u8])>;
 
     /// Whether the current row is a delete, which hides older rows of its key.

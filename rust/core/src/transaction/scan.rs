@@ -131,7 +131,7 @@ impl StoredRows<'_, '_> {
 }
 
 impl Scan {
-    /// A scan of staged rows over stored ones, without the cleared intervals.
+    /// A scan of staged rows over stored ones. It skips stored rows in `cleared`.
     pub(super) fn new(
         layers: Vec<Arc<Layer>>,
         cursor: TableCursor,

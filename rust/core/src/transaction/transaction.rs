@@ -24,8 +24,8 @@ pub struct Transaction {
     pub(super) tables: Arc<[Table]>,
     pub(super) buffers: Vec<TableBuffer>,
     pub(crate) stores: Vec<StoreState>,
-    /// Two cursors for each versioned table. Seeks reuse them: opening a cursor costs twice as much
-    /// as a seek.
+    /// Two cursors for each versioned table. Seeks reuse them: a seek with a new cursor costs twice
+    /// as much.
     pub(super) seekers: Vec<[Option<TableCursor>; 2]>,
     /// A buffer for the sort order of a batch read.
     pub(super) read_order: Vec<(u64, u32)>,
@@ -177,7 +177,7 @@ impl Transaction {
     }
 
     /// An upper bound, in bytes, of the memory of all records staged since the transaction began,
-    /// without the deletes that range deletes stage. It never falls.
+    /// without the deletes that range deletes stage over staged rows. It never falls.
     pub(crate) fn staged_bytes(&self) -> u64 {
         self.staged_bytes
     }

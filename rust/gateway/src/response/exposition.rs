@@ -44,8 +44,8 @@ impl Exposition {
         self.add((name, "counter", help), "", labels, value as f64);
     }
 
-    /// Adds a histogram: how many values are at most as large as each bound and larger than the one
-    /// before, then how many are larger than all; and their sum.
+    /// Adds a histogram. `counts`: how many values are at most as large as each bound and larger
+    /// than the previous one, then how many are larger than all. `sum`: the sum of all values.
     pub fn histogram(
         &mut self,
         (name, help): (&'static str, &'static str),

@@ -72,8 +72,8 @@ struct KeyQueue {
 
 /// The reads of single keys of a root.
 ///
-/// While a read runs, the keys that arrive wait for its end and are then read together. With more
-/// requests, each costs the reader less. A single request does not wait.
+/// While a read runs, the keys that arrive wait for its end, at most a few milliseconds, and are
+/// then read together. With more requests, each costs less. A single request does not wait.
 pub struct KeyReads {
     get: Arc<GetRows>,
     work: Work,
@@ -155,7 +155,7 @@ impl KeyReads {
         }
         let count = queue.waiting.len().min(MOST);
         let keys = queue.waiting.drain(..count);
-        // The clients of the others have left.
+        // A key whose client has left is not read.
         Some(keys.filter(|one| !one.answer.is_closed()).collect())
     }
 

@@ -212,7 +212,7 @@ fn get_rows(reader: &Arc<StateReader>) -> Arc<GetRows> {
     })
 }
 
-/// The name of a table that no other has.
+/// A name that no other table has.
 fn full_name(table: &TableDescription) -> String {
     format!("{}.{}", table.operator, table.store)
 }

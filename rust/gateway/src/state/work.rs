@@ -19,7 +19,7 @@ pub struct Work {
     limit: usize,
 }
 
-/// The right to read. It ends when it is dropped, also after the client has left.
+/// The right to read. The work holds it until the work ends, even if the client has left.
 pub struct WorkPermit {
     _permit: OwnedSemaphorePermit,
 }

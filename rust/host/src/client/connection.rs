@@ -25,7 +25,7 @@ struct WatchedStream {
 }
 
 impl WatchedStream {
-    /// Repeats a read or write that timed out as long as the peer answers greetings.
+    /// Repeats a read or write that timed out, as long as the peer answers greetings.
     fn retry_while_alive<T>(
         &self,
         mut attempt: impl FnMut(&Stream) -> io::Result<T>,

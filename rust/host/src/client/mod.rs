@@ -1,5 +1,5 @@
 //! The worker's end of a session: a blocking client without threads and without a runtime. It works
-//! in a process that Spark's daemon has forked and will end with `_exit`.
+//! in a process that Spark's daemon has forked and that ends with `_exit`.
 
 mod connection;
 mod credential;

@@ -1,5 +1,5 @@
-//! Reads Arrow IPC streams from files and objects, which may be damaged. Damage is an error, for
-//! any length that the stream claims.
+//! Reads Arrow IPC streams from files and objects, which may be damaged. Damage is an error, even
+//! if a length in the stream is wrong.
 //!
 //! Arrow's reader reserves the memory that a length claims before it reads the bytes. A wrong
 //! length could exhaust memory and end the process with all sessions of the host.

@@ -65,8 +65,8 @@ impl OperatorCalls {
     /// Checks that only one call of an operator serves an epoch, and that each task attempt opens
     /// at most one session per partition.
     ///
-    /// Two calls of one name would overwrite each other's objects. If a coalesce makes one task do
-    /// the work of two, the task opens two sessions for one partition, because both use its
+    /// Two calls of one name would stage objects under the same names. If a coalesce makes one task
+    /// do the work of two, the task opens two sessions for one partition, because both use its
     /// partition number. The second session would find the object that the first one staged.
     ///
     /// # Errors

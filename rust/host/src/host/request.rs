@@ -55,8 +55,8 @@ pub struct Request {
     /// Hosts that did not answer when the session was sent there, with the reason.
     #[serde(default, rename = "gone")]
     pub unreachable: HashMap<HostId, String>,
-    /// The driver's secret, which also identifies workers of other executors. None in a session at
-    /// another executor's host, and in a scratch session.
+    /// The driver's secret. With it, workers of other executors prove that they belong to the
+    /// query. None in a session at another executor's host, and in a scratch session.
     #[serde(default)]
     pub writer_secret: Option<WriterSecret>,
     /// Identifies the operator's call. Two calls whose operators have the same name would mix their

@@ -2,8 +2,8 @@
 //!
 //! Each holder has a share. A holder may use the memory that the other shares do not use, and
 //! always at least its fair part: limit / number of shares. A holder that needs more spills to
-//! disk or works in smaller batches; no holder waits. So the total stays near the limit, and a
-//! single partition may use all of it.
+//! disk, works in smaller batches or fails (a reader's large request); no holder waits. So the
+//! total stays near the limit, and a single partition may use all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

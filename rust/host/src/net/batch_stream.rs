@@ -177,7 +177,7 @@ impl BatchReceiver {
 fn not_readable(error: &ArrowError) -> Error {
     let error = error.to_string();
     let lower = error.to_ascii_lowercase();
-    // Spark's strings may be invalid UTF-8; Arrow's may not.
+    // Spark's strings may be invalid UTF-8; Arrow's must be valid.
     let hint = if lower.contains("utf8") || lower.contains("utf-8") {
         "; a string column has bytes that are not UTF-8: give it make_valid_utf8(column), or cast \
          it to binary"

@@ -83,8 +83,8 @@ pub enum MessageKind {
     /// A call or a read failed, or the host serves too many readers; JSON as in `Error`. A session
     /// goes on after an invalid call.
     Refused = 72,
-    /// No task of the host's own executor uses the session's root with its local folder: the host
-    /// does not serve the session.
+    /// The host does not serve the session: no task of the host's own executor uses the session's
+    /// root with the session's local folder.
     NotServed = 73,
 }
 

@@ -23,7 +23,7 @@ pub struct HostMetrics {
     pub memory: Vec<MemoryMetrics>,
     /// Reads of readers.
     pub reads: ReadMetrics,
-    /// The partitions of the root that it has open.
+    /// The partitions of the root whose databases it has open, or will open with a next session.
     pub partitions: Vec<PartitionMetrics>,
 }
 

@@ -7,7 +7,7 @@
 //! proof     HMAC-SHA-256(key, label of the end, channel): the content of `Hello` and `Welcome`
 //! ```
 //!
-//! The channel contains random values of both ends and the host's key, so the handshake is the
+//! The channel depends on random values of both ends and on the host's key, so the handshake is the
 //! challenge of both: a proof is valid on its own connection only. Each end has its own label, so
 //! that a host cannot return the worker's proof as its own. A worker or a host never sends a secret
 //! or a key to another machine. `docs/design/security.md` has the argument.

@@ -13,7 +13,7 @@ pub struct TimelineInterval {
 }
 
 impl TimelineInterval {
-    /// The key has no row; it is unknown when the interval began.
+    /// No row of the key is known, nor when the interval began.
     const UNKNOWN: Self = Self {
         since: None,
         value: None,

@@ -219,8 +219,8 @@ impl PartitionState {
             let has_state = request.epoch > request.first_epoch;
             (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, has_state);
         }
-        // After a restart, stores in memory and the offset are empty. The properties that were
-        // committed with them are still there.
+        // After a restart, a store in memory is empty, and a database with such a store has no
+        // offset. The properties of the last commit are still there.
         if self.applied(inner.db()?)?.is_none() && position::chain(inner.db()?)? != Digest::ZERO {
             self.rebuild(inner, request, "its stores in memory are lost")?;
         }

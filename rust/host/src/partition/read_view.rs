@@ -130,7 +130,7 @@ impl PartitionState {
         Ok(Some(unapplied))
     }
 
-    /// Reads or makes the decision of a committed epoch, which then is in memory.
+    /// Reads or makes the decision of a committed epoch. The decision is then in memory.
     fn decide(&self, unapplied: &UnappliedEpoch) -> Result<()> {
         let ran = RanSince {
             operator: self.operator.clone(),

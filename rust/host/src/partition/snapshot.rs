@@ -67,7 +67,7 @@ impl PartitionState {
     /// In that case, the disk of an earlier host may be lost, so the disk of this host may be lost,
     /// too. Runs may be so short (`availableNow`) that no other snapshot is due.
     pub fn snapshot_at_end(self: &Arc<Self>) {
-        // If a session holds the lock, it is still restoring the partition: there is no new epoch.
+        // Usually, a session that holds the lock still restores the partition: no epoch is new.
         let Some(mut inner) = self.try_lock() else {
             return;
         };

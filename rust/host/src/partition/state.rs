@@ -186,7 +186,7 @@ impl PartitionState {
         Arc::ptr_eq(&self.root, root)
     }
 
-    /// Returns the folder of the partition's databases, and of what a session spills.
+    /// Returns the folder of the partition's databases and of the files that sessions spill.
     pub fn home(&self) -> &Path {
         &self.home
     }

@@ -77,8 +77,8 @@ pub struct SnapshotPolicy {
     pub max_follower_lag: i64,
 }
 
-/// The request of a partition's last session. Once the session's epoch is final, a reader may apply
-/// it.
+/// The request of a partition's last session. A reader may apply the session's epoch once the epoch
+/// is final.
 pub struct ServedEpoch {
     /// The session's run.
     pub run: RunNumber,

@@ -237,7 +237,7 @@ pub enum Violation {
         partitions: u32,
     },
 
-    /// The log lacks objects of an epoch that later epochs are based on.
+    /// The log lacks objects of an epoch that was computed.
     #[error(
         "epoch {epoch} was computed, since later epochs are based on it, but {lost} is missing: \
          the log was damaged. Restore it from a backup; do not rewind, because the sink would get \
@@ -282,7 +282,7 @@ pub enum Violation {
         older: RunNumber,
     },
 
-    /// The base of an object in the log is not the chain of the epoch before.
+    /// An object's base is not the chain of the epoch before, or another object was recorded.
     #[error(
         "{object}, epoch {epoch}: the log object does not follow the state before it (its base \
          differs): objects were copied from another root, or an earlier epoch was changed. \

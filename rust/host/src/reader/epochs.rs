@@ -122,16 +122,16 @@ impl FinalEpochs {
         })
     }
 
-    /// Reads Spark's commit log at most once a second. Returns an epoch that every current host
-    /// must have, unless the epoch has no decision; none at other times.
+    /// Reads Spark's commit log at most once a second, and returns an epoch that every current host
+    /// must have, unless the epoch has no decision. None if the log was not read by this call.
     ///
-    /// Hosts of a root in an object store find a commit up to half a second later. There, the epoch
-    /// is one that was committed when the log was last read, if that is not long ago.
+    /// Hosts of a root in an object store find a commit up to half a second late. If the log of
+    /// such a root was last read less than two seconds ago, that read gives the epoch.
     ///
     /// # Errors
     /// `Io` if the log cannot be read.
     pub fn earlier_commit(&self) -> Result<Option<Epoch>> {
-        // Another read reads the log.
+        // Another call is reading the log.
         let Some(mut known) = self.commit.try_lock() else {
             return Ok(None);
         };
@@ -233,8 +233,7 @@ impl FinalEpochs {
         let Some(decision) = self.root.decisions.seen(epoch, self.partitions)? else {
             return Ok(None);
         };
-        // The caller has seen the commit. A rewind takes it back, and a new run may have staged the
-        // epoch since.
+        // A rewind may have taken the commit back, and a new run may have staged the epoch since.
         if !self.is_committed(epoch)? {
             return Ok(None);
         }

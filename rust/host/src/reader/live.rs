@@ -39,7 +39,7 @@ pub struct LiveHosts {
 #[derive(Clone)]
 struct KnownAddress {
     since: Instant,
-    /// None if no host serves the partition, or if it did not answer.
+    /// None if no host serves the partition, or if the host could not answer.
     address: Option<Arc<ReaderAddress>>,
 }
 
@@ -231,13 +231,13 @@ impl LiveHosts {
         (known.since.elapsed() < BELIEVED).then(|| known.clone())
     }
 
-    /// Whether a recent request found no host of a partition, or got no answer.
+    /// Whether a recent request found no host of a partition, or a host that could not answer.
     fn is_silent(&self, operator: &OperatorName, partition: PartitionId) -> bool {
         let known = self.believed(&(operator.clone(), partition));
         known.is_some_and(|known| known.address.is_none())
     }
 
-    /// Records that a partition's host does not answer, so that it is not asked again for a while.
+    /// Records that a partition's host cannot answer, so that it is not asked again for a while.
     fn forget(&self, operator: &OperatorName, partition: PartitionId) {
         self.remember((operator.clone(), partition), None);
     }

@@ -20,8 +20,8 @@ use crate::tables::{EmitRows, ReadCall};
 const RETRY: Duration = Duration::from_millis(50);
 /// How many times hosts are asked again if their epoch is older than the newest final one.
 const ASKED_AGAIN: u32 = 2;
-/// The pause before that if the root is in an object store: a host reads Spark's commit log there
-/// twice a second.
+/// The pause before hosts are asked again if the root is in an object store: a host reads Spark's
+/// commit log there at most twice a second.
 const REMOTE_PAUSE: Duration = Duration::from_millis(500);
 
 impl StateReader {

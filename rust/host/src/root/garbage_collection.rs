@@ -156,7 +156,7 @@ impl GarbageCollection {
     /// Removes the log that no restore can need after a snapshot of the epoch `newest`. Returns the
     /// number of removed epochs.
     ///
-    /// An epoch remains if [`LogRetention`] says so, or if a named follower needs it. If a
+    /// An epoch remains if [`LogRetention`] requires it, or if a named follower needs it. If a
     /// partition of an operator has too few snapshots, nothing is removed.
     ///
     /// # Errors

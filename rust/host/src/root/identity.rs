@@ -144,7 +144,7 @@ impl RootIdentity {
     ///
     /// # Errors
     /// `UnsupportedOperation` for a store that accepts it; `Io` if the disk or the store fails.
-    /// After `Io` the object may remain.
+    /// After an error the object may remain.
     pub fn probe(&self) -> Result<()> {
         let content = b"Holdfast tests with this object that it cannot be created twice.\n";
         // Two drivers may test at the same time, so each has an object of its own.

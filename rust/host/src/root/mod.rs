@@ -31,9 +31,9 @@
 //! ```
 //!
 //! Each kind of object has one type that reads and writes it; only removals, `holdfast verify` and
-//! the commands also access objects of other types. Such a type may have its own cache, and refers
-//! to the others that it needs. [`Root`] gives access to these types; it has only the methods that
-//! need several of them.
+//! the commands also access objects of other types. A type may have its own cache, and refers to
+//! the other types that it needs. [`Root`] gives access to these types; it has only the methods
+//! that need several of them.
 //!
 //! The log has a folder for each epoch. So one short listing shows what all operators have staged
 //! for the epoch, however long the log is. (A listing of a flat folder of 10,000 objects takes tens

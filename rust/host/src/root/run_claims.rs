@@ -18,7 +18,7 @@ use crate::protocol::{self, Claim, ClaimStep, Epoch, RunNumber, Violation};
 /// however many runs there were.
 #[derive(Serialize, Deserialize)]
 struct RunIdMark {
-    /// The newest claim when the mark was put.
+    /// The newest claim of another run when the mark was put; 0 if there was none.
     after: RunNumber,
 }
 
@@ -174,7 +174,7 @@ impl RunClaims {
     /// Returns all claims that may be this run's, and the newest claim.
     ///
     /// Older versions of Holdfast put no marks. A run that claimed with such a version is found
-    /// only if it is the newest; then it gets a mark.
+    /// only if it is the newest; then its mark has the number before its claim.
     fn claims_for(&self, run_id: &str) -> Result<Vec<Claim>> {
         // The listing comes before the mark, and the mark before any claim of the run. So no claim
         // of the run is among those at or below the mark.

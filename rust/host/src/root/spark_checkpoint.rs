@@ -318,7 +318,7 @@ impl SparkCheckpoint {
             .filter(|(number, _)| *number >= first)
             .collect();
         numbered.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
-        // On a local disk Spark writes a checksum beside each file.
+        // Spark writes a checksum beside each file, but only on a local disk: it may be missing.
         Ok(numbered
             .iter()
             .flat_map(|(_, file)| [format!("{folder}/{file}"), format!("{folder}/.{file}.crc")])

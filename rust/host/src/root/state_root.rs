@@ -202,7 +202,8 @@ impl Root {
     /// Returns the default folder of this machine's databases.
     ///
     /// It is `<root>/state`. For a root in an object store it is below `holdfast-<uid>` in the
-    /// temporary folder. This user's sockets are there, too; workers check that it is private.
+    /// temporary folder. If the path is short enough for a socket, this user's sockets are there,
+    /// too, and workers check that the folder is private.
     #[must_use]
     pub fn local_dir(&self) -> PathBuf {
         if self.objects.is_local() {

@@ -84,7 +84,7 @@ impl Listeners {
     }
 }
 
-/// Listens for workers of other executors.
+/// Listens for workers of other executors and readers on other machines.
 ///
 /// If the address is translated on the way, it is not an address of this machine. Then the host
 /// listens at all of the machine's addresses.

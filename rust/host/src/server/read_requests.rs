@@ -30,7 +30,7 @@ pub struct ReceivedRequest {
 /// Receives a request; none if the reader has disconnected.
 ///
 /// # Errors
-/// Those of the connection; `InvalidValue` for a request that is larger than a reader's may be,
+/// Those of the connection; `InvalidValue` for a request of more than [`MAX_REQUEST`] bytes,
 /// `InvalidState` if readers have no memory for it now.
 pub fn receive(
     stream: &mut impl Read,

@@ -17,8 +17,8 @@ use crate::session::state::PersistentState;
 
 /// Finds an earlier session's object with equal input and base.
 ///
-/// Under exactly-once the object is of the older run that the session must reproduce, if there is
-/// one. Else it is of this run or, if it has none, of the newest earlier run that has one.
+/// If several objects match, it returns the newest run's. But under exactly-once, the object of the
+/// older run that the session must reproduce comes first.
 pub fn find_repeated(
     request: &Request,
     state: &PersistentState,

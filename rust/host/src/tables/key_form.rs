@@ -105,7 +105,7 @@ impl KeyForm {
     /// Returns the numbers of a batch's rows, roughly in the order of their keys if there are many.
     ///
     /// Neighbouring keys are in one block of a file, so a host finds them faster one after the
-    /// other. Only the first bytes are compared. Keys with a user's serde are not sorted.
+    /// other. Only the first bytes are compared. Keys of a processor's store are not sorted.
     ///
     /// # Errors
     /// As [`KeyForm::encode`].
@@ -153,7 +153,7 @@ impl KeyForm {
         }
     }
 
-    /// Returns the columns after the key's, which are the first of these names or all.
+    /// Returns the columns after the key's. Their names must be the first of `names`, or all.
     ///
     /// # Errors
     /// `InvalidValue` for another column.

@@ -81,8 +81,8 @@ impl StateTable {
         (batch, memory): (&RecordBatch, &mut Share),
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
-        // If a key lacks a time that it needs, the read fails before its first row. Without the
-        // call's moment: a batch without columns may claim any number of rows.
+        // If a key lacks a time that it needs, the read fails before its first row. The check omits
+        // the call's moment, because a batch without columns may claim any number of rows.
         self.moments(&ReadCall::default(), batch)?;
         let first = self.first_retained(db, tx)?;
         let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
@@ -214,8 +214,8 @@ impl StateTable {
     }
 
     /// Returns the times that a batch has beside its keys. If it has no moments, all keys are read
-    /// as of the call's moment, or their newest versions without it. For a null moment nothing is
-    /// found.
+    /// as of the call's moment. If the call has none, either, their newest versions are read. For a
+    /// null moment nothing is found.
     fn moments(&self, call: &ReadCall, batch: &RecordBatch) -> Result<Moments> {
         let (rows, times) = (batch.num_rows(), self.times_beside(batch)?);
         let column = |n: usize, what: &str| -> Result<Vec<i64>> {

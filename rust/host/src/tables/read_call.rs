@@ -11,8 +11,8 @@ use super::store_handle::TimeSpan;
 pub struct ReadCall {
     /// Which rows.
     pub rows: ReadRows,
-    /// The moment at which a versioned table is read, in epoch microseconds; none: now. Reads of
-    /// versions ignore it.
+    /// The moment at which a versioned table is read, in epoch microseconds; none: the newest
+    /// versions are read. `VersionsOfKey` and `Versions` ignore it.
     pub as_of: Option<i64>,
     /// The first time of versions, windows or sessions, in epoch microseconds; none: the earliest.
     pub from: Option<i64>,

@@ -34,7 +34,7 @@ impl HostClient {
 
 #[pymethods]
 impl HostClient {
-    /// Raises `OSError` if no host listens or the token is wrong.
+    /// Raises `OSError` if no host listens or answers, or if the token is wrong.
     #[staticmethod]
     fn connect(py: Python<'_>, socket: PathBuf, token: &str, timeout: f64) -> PyResult<Self> {
         let timeout = run_attached(py, || {

@@ -90,7 +90,7 @@ pub fn check_evaluated(
 }
 
 /// Runs `holdfast epoch drop`; returns the claimed run and the number of removed objects, or None
-/// if nothing was staged.
+/// if there was nothing to remove.
 #[pyfunction]
 pub fn drop_epoch(
     py: Python<'_>,

@@ -73,7 +73,7 @@ fn check_whole(value: &Bound<'_, PyAny>, float: f64) -> PyResult<()> {
     )))
 }
 
-/// Converts a value of a struct's field; `None` for types that only pyarrow converts.
+/// Converts a value of a struct's field; `None` for a value that pyarrow must convert or reject.
 pub fn field_from_python<'a>(value: &'a Bound<'_, PyAny>) -> Option<FieldValue<'a>> {
     if value.is_none() {
         Some(FieldValue::Null)

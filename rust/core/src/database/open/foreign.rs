@@ -30,7 +30,7 @@ fn other_database(path: &Path, environment: Option<&Environment>) -> Result<Opti
     if path.join(HOLDER).exists() {
         return Ok(None);
     }
-    // The error ends the open before it creates `HOLDER`, so the next open looks again.
+    // If this fails, the open has not created `HOLDER`, so the next open makes this check again.
     let families = rocks::list_families(path, environment)?;
     if families.contains(&FamilySpec::new(FamilyKind::Metadata, "").name()) {
         return Ok(None);
@@ -43,8 +43,8 @@ fn other_database(path: &Path, environment: Option<&Environment>) -> Result<Opti
 }
 
 /// Returns the error message for a directory of Kafka Streams: an application's, a task's, or that
-/// of a store in segments. `None` for another directory. The directory itself has no RocksDB
-/// database.
+/// of a store in segments. `None` for another directory. The caller has checked that the directory
+/// itself has no RocksDB database.
 fn kafka_streams(path: &Path) -> Option<String> {
     let store = path.file_name().and_then(|name| name.to_str());
     if let Some(store) = store.filter(|store| has_segments(path, store)) {

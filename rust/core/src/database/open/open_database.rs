@@ -20,10 +20,11 @@ impl Database {
     /// - `StoreLocked` with the holder's process id; nothing in the directory is changed.
     /// - `FormatVersion` for files of another program, where nothing is changed, or of another
     ///   format.
-    /// - `InvalidValue` for another kind of a store, another serde, or another durability, than the
-    ///   files have, for invalid names, durations and database options, and for the path of a file.
+    /// - `InvalidValue` if a store's kind, a serde or the durability is not that of the files, for
+    ///   invalid names, durations and database options, and for the path of a file.
     /// - `Serialization` for columns of a value that do not fit the stored ones.
-    /// - `StateMismatch` under exactly-once for a state that an unclean stop left suspect.
+    /// - `StateMismatch` under exactly-once, after an unclean stop: if the database was last open
+    ///   under at-least-once, or if a store without transactions is now opened with them.
     /// - `Io` if the directory cannot be written.
     /// - `StoreCorrupted` if files are damaged.
     pub fn open(path: &Path, stores: &[StoreSpec], options: DatabaseOptions) -> Result<Arc<Self>> {

@@ -95,7 +95,7 @@ fn read_within(snapshot: &Arc<Snapshot>, family: Family, bounds: &Bounds) -> Res
     })
 }
 
-/// Adds to a batch that a store has lost its data.
+/// Marks in a batch that a store has lost its data.
 pub(in crate::database) fn push_lost(
     snapshot: &Arc<Snapshot>,
     family: Family,
@@ -108,7 +108,7 @@ pub(in crate::database) fn push_lost(
     Ok(())
 }
 
-/// Adds to a batch that a new, empty store lacks the data up to the offsets of the other stores.
+/// Marks in a batch that a new, empty store lacks the data up to the offsets of the other stores.
 /// Returns whether the store has an offset already.
 pub(in crate::database) fn push_begun(
     snapshot: &Arc<Snapshot>,

@@ -50,8 +50,9 @@ impl Database {
     ///
     /// # Errors
     /// `InvalidValue` for a topic with a NUL character in it, which changes nothing; `InvalidState`
-    /// if a part of a failed write is staged, which only `rollback` repairs. After any other error
-    /// the database refuses work until `rollback` or a reopen.
+    /// if a part of a failed write is staged, which only `rollback` repairs. After any other error,
+    /// calls on the database's own transaction, restores and READ_UNCOMMITTED reads fail until
+    /// `rollback` or a reopen.
     pub fn commit(&self, offsets: OffsetChange) -> Result<()> {
         self.commit_with(&Commit::of(offsets))
     }

@@ -17,8 +17,8 @@ impl Database {
     ///
     /// `position` is the input position of the last record: it is merged into the database's
     /// position. A store that has lost its data counts as restored when `position` is at or after
-    /// the database's position in each of its partitions. If `position` is empty, the store counts
-    /// as restored at once.
+    /// the database's position in each partition that `position` has. If `position` is empty, the
+    /// store counts as restored at once.
     ///
     /// The meaning of a record's key, value and time depends on the store's kind: see `change.rs`.
     ///

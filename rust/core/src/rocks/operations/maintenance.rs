@@ -10,8 +10,8 @@ use rust_rocksdb::{ColumnFamilyMetaDataOptions, WriteBatch, WriteOptions};
 use std::path::Path;
 
 impl RocksDb {
-    /// Rewrites all files of a family, which drops the rows that its compaction filter finds
-    /// expired.
+    /// Compacts a whole family, which drops the rows that its compaction filter finds expired. A
+    /// failed compaction is not reported: RocksDB's call returns no error.
     pub fn compact(&self, family: Family) -> Result<()> {
         let guard = self.guard()?;
         self.opened(&guard)?

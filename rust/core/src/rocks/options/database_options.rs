@@ -1,8 +1,8 @@
 //! RocksDB's options of a whole database.
 //!
 //! All options, here and in `family_options.rs`, are set at every open. Other projects that loaded
-//! them from RocksDB's OPTIONS files have silently fallen back to the defaults. Those that were
-//! chosen by measurement have their figures in `docs/design/layout.md`.
+//! them from RocksDB's OPTIONS files have silently fallen back to the defaults. The figures of the
+//! options that were chosen by measurement are in `docs/design/layout.md`.
 
 use super::rocks_options::RocksOptions;
 use super::shared_memory::with_shared;

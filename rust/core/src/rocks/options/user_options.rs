@@ -14,7 +14,7 @@ pub fn check_rocksdb_options(options: &[(String, String)]) -> Result<()> {
 }
 
 /// Overrides the given options with the user's. `extra` may hold options of the database and of its
-/// families: every caller passes all of them, and RocksDB ignores those of the other kind.
+/// families: RocksDB ignores those that do not apply.
 pub(super) fn with_extra(mut options: Options, extra: &[(String, String)]) -> Result<Options> {
     for (name, value) in extra {
         check_option(name, value).map_err(|words| {

@@ -92,7 +92,7 @@ struct LogWalk {
     record: Option<Vec<u8>>,
     /// Whether a record of this file was read.
     has_read: bool,
-    /// The commit number at the end of the last record so far.
+    /// The commit number at the end of the last record so far that has one.
     commit: Option<u64>,
 }
 

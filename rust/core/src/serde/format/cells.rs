@@ -36,7 +36,7 @@ impl Cells {
     /// # Errors
     /// `InvalidType` if the array is not of the column's type, or a struct has other fields.
     /// `InvalidValue` for two fields of one name, and for a null that the schema does not allow:
-    /// the message names its row.
+    /// the message names its row, or for an item of a list its number among the items of all rows.
     pub fn new(
         array: &ArrayRef,
         column: &StoredColumn,

@@ -261,8 +261,8 @@ impl TimestampedKeyValueStore {
     }
 
     /// Returns a scan of the keys that start with `prefix`, or, if there is an `end`, of the keys
-    /// in `[prefix, end)`. An `end` must be above `prefix`. A prefix of 0xFF bytes scans to the end
-    /// of the store.
+    /// in `[prefix, end)`, which is empty if `end` is not above `prefix`. A prefix of 0xFF bytes
+    /// scans to the end of the store.
     pub fn prefix_scan(
         &self,
         tx: &mut Transaction,

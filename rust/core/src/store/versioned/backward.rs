@@ -21,7 +21,7 @@ pub(super) struct ValiditySpan {
 
 impl ValiditySpan {
     /// Whether a version is requested. If `to` is before the horizon, only the newest version can
-    /// be.
+    /// be requested.
     #[inline]
     pub(super) fn overlaps(self, begin: i64, end: Option<i64>) -> bool {
         let Self { from, to, horizon } = self;

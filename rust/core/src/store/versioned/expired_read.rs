@@ -15,8 +15,8 @@ pub(super) struct ExpiredRead {
     at: i64,
     /// The oldest moment that can be read.
     horizon: i64,
-    /// The oldest moment within the retention; earlier than `horizon` if the retention was once
-    /// shorter.
+    /// The oldest moment within the retention; earlier than `horizon` only if the retention was
+    /// once shorter.
     first_retained: i64,
 }
 

@@ -235,7 +235,7 @@ impl VersionedStore {
                 }
                 true
             })?;
-            // Without this break, no newer version begins at or before `from`, and the next try
+            // If the loop continues, no newer version begins at or before `from`, and the next try
             // seeks further ahead.
             if walked_out || found.next.is_some() {
                 break;

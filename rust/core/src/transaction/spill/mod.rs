@@ -5,7 +5,8 @@
 //! It writes the rows that a commit would write, each value after a byte that marks a put or a
 //! delete. From then on the transaction reads these rows over the last commit, and continues with
 //! empty buffers; stores return the same rows as before. The directory is deleted with the last
-//! scan or reader that holds it. If a crash leaves files of it, the next open deletes them.
+//! transaction, scan or reader that holds it. If a crash leaves files of it, the next open deletes
+//! them.
 
 pub(super) mod hidden_keys;
 pub(super) mod memory_limit;

@@ -217,7 +217,7 @@ impl Base {
         Ok(count)
     }
 
-    /// Estimates how many rows a table has. Each spilled row counts as a new one.
+    /// Estimates how many rows a table has. Each spilled row, a delete too, counts as a new one.
     pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
         const ROWS: &str = "rocksdb.estimate-num-keys";
         match table.place {

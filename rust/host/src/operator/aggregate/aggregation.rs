@@ -1,8 +1,8 @@
 //! One session of an aggregation.
 //!
 //! The session assigns an epoch's rows to groups. A group is a key and, if there are windows, a
-//! window's start. The session reads the stored states of the groups in one batch, adds the rows,
-//! writes the states back and emits the results.
+//! window's start (with sliding windows, a row's time). The session reads the stored states of
+//! the groups in one batch, adds the rows, writes the states back and emits the results.
 
 use std::collections::BTreeMap;
 

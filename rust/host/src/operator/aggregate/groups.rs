@@ -10,7 +10,8 @@ use hashbrown::hash_table::Entry;
 
 use crate::operator::input::RowPlace;
 
-/// Groups by number. A group is its key's bytes and its window's start (0 without windows).
+/// Groups by number. A group is its key's bytes and its window's start (0 without windows; with
+/// sliding windows, the time of a pane).
 #[derive(Default)]
 pub struct Groups {
     bytes: Vec<u8>,

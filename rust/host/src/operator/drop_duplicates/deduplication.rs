@@ -1,5 +1,5 @@
-//! Deduplication: a row is emitted if and only if no earlier row of its key is within a time span
-//! of its own time.
+//! Deduplication: of the rows that are not late, a row is emitted if and only if no row of its key
+//! that was processed before it is within a time span of its own time.
 //!
 //! One time for each key is enough. With `T` the stream time, rows older than `T - within` are
 //! late. A row that is not late is therefore at most `within` older than the newest row of its key.

@@ -73,7 +73,7 @@ impl RowOrder {
     }
 }
 
-/// Returns all rows as they arrived.
+/// Returns the places of all rows, in the order in which the batches have them.
 pub(super) fn unordered(inputs: &[InputBatch]) -> Vec<RowPlace> {
     let rows = inputs
         .iter()

@@ -38,7 +38,8 @@ pub struct Intake {
 pub struct InputRows {
     /// The columns and codecs.
     pub layout: Arc<InputLayout>,
-    /// The rows in memory, batch by batch: as they arrived, or the current part.
+    /// The rows in memory, batch by batch: as they arrived, or the current part. After
+    /// [`Self::all`] and [`Self::keys_and_times`], all parts.
     pub inputs: Vec<InputBatch>,
     /// Once the rows have been processed, the stream time is at least this, even if there are no
     /// rows.

@@ -34,7 +34,8 @@ pub struct SortedRunReader {
 }
 
 impl SortedRun {
-    /// Writes rows in the order of their places. `bytes` is about how much memory they take.
+    /// Writes the rows at `places`, in the order of this slice. `bytes` is about how much memory
+    /// the rows take.
     ///
     /// # Errors
     /// `Io` if the disk is full or fails.

@@ -16,10 +16,11 @@
 //! So a left row replaces all result rows of older left rows of its key, under any foreign key, and
 //! the two stages need not wait for each other.
 //!
-//! The first stage stores a row's old foreign key, so it can send the removal of the row to the
-//! partition of that key. The second stage finds the left rows of a right key by their prefix. Both
-//! process rows in the order of time, and actions of one left key and time in the order in which
-//! the first stage made them.
+//! The first stage stores each left row with its foreign key. If a newer row has another foreign
+//! key, the first stage sends the removal of the stored row to the partition of the stored key. The
+//! second stage finds the left rows of a right key by their prefix. Both process rows in the order
+//! of time, and actions of one left key and time in the order in which the first stage made them.
+//! One exception: the second stage applies `Drop` before all other rows of an epoch.
 
 mod action;
 mod join_stage;

@@ -30,7 +30,8 @@ pub struct MaterializeSpec {
 pub enum TableKind {
     /// For each key, the row that was processed last.
     KeyValue,
-    /// For each key, the row with the greatest time.
+    /// For each key, the row with the greatest time. The time of a delete is not stored: a row that
+    /// is older than the delete but arrives after it is accepted.
     Timestamped,
     /// For each key, all rows by time.
     Versioned {

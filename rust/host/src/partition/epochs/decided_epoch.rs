@@ -144,8 +144,8 @@ fn read_head(
     }
 }
 
-/// Returns the error for an epoch whose decision does not name an operator, although an earlier one
-/// does.
+/// Returns the error for an epoch whose decision has no result of an operator, although that
+/// operator had begun by then.
 pub fn not_evaluated(root: &Root, operator: &OperatorName, epoch: Epoch) -> Error {
     let violation = match root.log.has_later(epoch, |other| other == operator) {
         Ok(true) => Violation::LogLost {

@@ -79,7 +79,7 @@ impl DirectoryLock {
         let Some(holder) = lines.next().and_then(|line| line.parse::<Executor>().ok()) else {
             return false;
         };
-        // A partition of another query in this process is not about to end.
+        // If this process holds the lock, for another query, the holder is not about to end.
         let is_other = lines
             .next()
             .is_some_and(|host| host != process::id().to_string());

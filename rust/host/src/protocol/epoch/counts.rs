@@ -16,7 +16,7 @@ pub struct Counts {
     /// Rows that the operator cannot use because they have no key or no time.
     pub dropped: u64,
     /// Rows that came too late: older than the retention or the grace allows or, in a join of two
-    /// tables, older than the newest row of their key.
+    /// tables and in a timestamped table, older than the newest row of their key.
     pub late: u64,
     /// Left rows of an as-of join whose time is before the table's history, so that they match
     /// nothing although an older version may have been valid.

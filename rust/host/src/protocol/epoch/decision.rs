@@ -32,7 +32,7 @@ pub enum Decision {
 /// The reason: a run whose tasks all succeeded was whole before any newer run claimed, so every
 /// newer object reproduces it. If a newer object differs, the whole run became whole later, when
 /// one of its fenced tasks put the last object. So no sink has the output of the whole run. But the
-/// newer run may be committed, although it was evaluated only in part (`take`).
+/// newer run may be committed, although it was evaluated only in part, for example by `take`.
 ///
 /// `summary` reads the summary of an object; none if the object does not exist.
 ///

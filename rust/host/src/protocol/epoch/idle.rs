@@ -48,7 +48,7 @@ impl PartitionTimes {
     /// `self`: its times after the epoch before.
     ///
     /// A part of the time between the two epochs does not count as idle ([`idle_since`]). This
-    /// leaves it out for each partition, so their times can be compared.
+    /// method leaves that part out for each partition, so their times can be compared.
     #[must_use]
     pub fn without_rows(self, batch: BatchTimes, heartbeats: Heartbeats) -> Self {
         let since = |since| idle_since(Some(since), false, batch, heartbeats);

@@ -59,8 +59,8 @@ pub enum OpenStep {
         /// The last epoch to apply, which is the one before the session's.
         to: Epoch,
     },
-    /// Discard the local database, then start again with nothing applied. The discard is logged
-    /// with this reason.
+    /// Discard the local database, make a new one from the root, and read the facts again. The
+    /// discard is logged with this reason.
     Rebuild {
         /// The reason, for the log.
         reason: String,

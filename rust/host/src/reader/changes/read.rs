@@ -54,7 +54,7 @@ impl StateReader {
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
     pub fn newest_rewind_of(&self, epoch: Epoch) -> Result<RunNumber> {
         let rewind = self.root.log.newest_rewind_of(epoch);
-        // Rows that are read after this call are not of an epoch that the rewind took back.
+        // Reads after this call use no decision that was cached before the rewind.
         self.epochs.look_again();
         rewind
     }

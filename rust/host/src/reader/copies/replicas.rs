@@ -15,8 +15,8 @@ use super::replica::{Decide, Replica, ReplicaSource, ReplicaView};
 use crate::memory::budget::Budget;
 use crate::protocol::{Epoch, OperatorName, PartitionId};
 
-/// The most copies of old epochs. One statement over several operators needs a copy for each
-/// operator.
+/// The most copies of old epochs. One statement over several operators may read a copy of each
+/// operator at the same time.
 const OLD_COPIES: usize = 16;
 /// The memory of a reader for staged changes of the next epoch. What exceeds it is spilled.
 const STAGING_BYTES: usize = 64 << 20;
@@ -96,7 +96,7 @@ impl Replicas {
     }
 
     /// Returns the newest epoch of the shared copies of these partitions; none if a partition has
-    /// no copy, or if its copy is in use.
+    /// no copy, or if another call is advancing it.
     ///
     /// # Errors
     /// Those of the databases.

@@ -31,7 +31,7 @@ pub enum ConditionName {
     Behind,
     /// A session opens or restores it.
     Opening,
-    /// Its host has not opened its database, so it answers no reads of it until the next session.
+    /// Its database is not open: the host answers no reads of the partition until the next session.
     Closed,
     /// Its database was damaged or deleted since its host began to serve it, and rebuilt.
     Rebuilt,

@@ -13,8 +13,8 @@ use crate::reader::state_reader::StateReader;
 pub struct StateReport {
     /// The newest final epoch; none before the first.
     pub epoch: Option<Epoch>,
-    /// The partitions of all operators, by operator and number. A partition that two hosts have
-    /// open, for example while it moves, comes twice.
+    /// The partitions of all operators, by operator and number. A partition that two hosts report,
+    /// for example while it moves, comes twice.
     pub partitions: Vec<PartitionReport>,
 }
 

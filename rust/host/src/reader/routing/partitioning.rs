@@ -61,7 +61,7 @@ fn hash_value(column: &ArrayRef, row: usize, seed: u64) -> Result<u64> {
         DataType::Interval(IntervalUnit::YearMonth) => int(column
             .as_primitive::<arrow_array::types::IntervalYearMonthType>()
             .value(row)),
-        // Keys have one zero and one NaN (`codec/float.rs`), Java's.
+        // Keys have one zero and one NaN (`codec/float.rs`). Their bits are the same in Java.
         DataType::Float32 => {
             let value = column.as_primitive::<Float32Type>().value(row);
             int(if value == 0.0 { 0.0_f32 } else { value }.to_bits() as i32)

@@ -25,7 +25,7 @@ impl EpochDecisions {
         }
         let objects = self.log.files_after(epoch, &rewinds)?.heads;
         let mut headers = Headers::new(self, epoch);
-        // All at once: one by one, each would be a request to an object store.
+        // All at once: one by one, each read would wait for an answer of the object store.
         headers.read(&objects)?;
         let Decision::Run(run) = headers.decide(&objects, partitions)? else {
             return Ok(None);

@@ -37,7 +37,7 @@ impl EpochLog {
 
     /// Reads the headers of several heads, in their order; none for those that do not exist.
     ///
-    /// The records are neither read nor verified.
+    /// The records are verified only if a header does not fit into the first 16 KiB.
     ///
     /// # Errors
     /// `Restore` for a header that is damaged or of another object.

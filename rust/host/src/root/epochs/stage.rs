@@ -99,10 +99,10 @@ impl Root {
         Ok(outcome)
     }
 
-    /// Returns the decision of the epoch, if there is one: then Spark has lost its commit and
-    /// computes the epoch again.
+    /// Returns the recorded decision of an epoch whose commit Spark may have lost.
     ///
-    /// Only an epoch that was in the log when the run began can have a decision.
+    /// Spark then computes the epoch again, in a later run. So nothing is read for an epoch that
+    /// was not in the log when the run began.
     fn lost_commit(&self, header: &HeadHeader) -> Result<Option<EpochDecision>> {
         if !self.log.had(header.run, header.epoch)? {
             return Ok(None);

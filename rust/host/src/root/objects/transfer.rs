@@ -97,7 +97,8 @@ impl Objects {
         self.sync_folders_above(name)
     }
 
-    /// Fetches an object into a durable file; returns its length, or none if it does not exist.
+    /// Fetches an object into a file and syncs the file, but not its name; returns the object's
+    /// length, or none if it does not exist.
     ///
     /// `seen` is called with all bytes, in order. Memory: one chunk.
     ///

@@ -32,7 +32,7 @@ pub struct OwnershipRequest<'a> {
     pub host: &'a Owner,
     /// Hosts that could not be reached, each with the reason.
     pub unreachable: &'a HashMap<HostId, String>,
-    /// The term of a live owner that the host relieves, because it has restored the partition.
+    /// The term of a live owner that the host relieves: the host has restored the partition.
     pub restored: Option<Term>,
 }
 
@@ -41,7 +41,7 @@ pub struct OwnershipRequest<'a> {
 pub enum Ownership {
     /// The requesting host, in this term.
     Held(Term),
-    /// Another host.
+    /// Another host, which owns the partition or has its most recent copy.
     Elsewhere(Owner),
 }
 

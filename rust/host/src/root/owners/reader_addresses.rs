@@ -24,7 +24,7 @@ pub struct ReaderAddress {
     pub machine: String,
     /// The socket, for readers on that machine.
     pub socket: PathBuf,
-    /// For readers on other machines; none if the host does not listen there.
+    /// For readers on other machines; none if the host does not listen on TCP.
     pub endpoint: Option<TcpEndpoint>,
     /// The token that a reader must present.
     pub token: String,
@@ -51,9 +51,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// When an address is published again after a failure.
 ///
-/// A session publishes the address of its partition, and would wait in each micro-batch for a store
-/// that does not answer. A failure for one partition is expected to repeat for all others, so the
-/// root has one pause.
+/// A session publishes the address of its partition. Without a pause, it would wait in each
+/// micro-batch for a store that does not answer. A failure for one partition is expected to repeat
+/// for all others, so the root has one pause.
 #[derive(Debug, Clone, Copy)]
 struct PublicationPause {
     length: Duration,

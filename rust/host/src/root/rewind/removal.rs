@@ -18,8 +18,9 @@ pub struct RemovedObjects {
 
 /// A removal that is under way.
 ///
-/// A query may start while the command works. So a removal moves only log objects of earlier runs
-/// than the command's. It moves other objects only after a check that no query has started.
+/// A query may start while the command works. So of the log's objects, a removal moves only those
+/// of runs before the command's. It moves other objects only after a check that no query has
+/// started.
 pub struct Removal<'a> {
     objects: &'a Objects,
     runs: &'a RunClaims,

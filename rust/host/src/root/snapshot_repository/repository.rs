@@ -40,7 +40,7 @@ pub struct SnapshotTransfer {
     pub files: usize,
     /// Bytes of all of them.
     pub bytes: u64,
-    /// Bytes that were copied; files that already existed are not.
+    /// Bytes that were copied; files that already existed do not count.
     pub copied: u64,
 }
 

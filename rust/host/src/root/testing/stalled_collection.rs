@@ -271,7 +271,7 @@ fn a_stalled_host_does_not_remove_files_of_the_next_owners_snapshots() {
             term: term.expect("is the owner"),
             ..old.clone()
         };
-        // One file is that of the snapshot that the stalled host removes, one that of epoch 8.
+        // The first file is in the snapshot that the stalled host removes, the other in epoch 8's.
         let folder = tempfile::tempdir().expect("a folder");
         for epoch in ["3", "8"] {
             fs::write(folder.path().join(epoch), epoch).expect("writes");
@@ -361,7 +361,7 @@ fn marks_of_hosts_that_ended_are_removed_and_their_snapshots_are_not_counted() {
     let found = found.expect("lists");
     let epochs: Vec<i64> = found.all().iter().map(|id| id.epoch.0).collect();
     assert_eq!((epochs, found.marked().len()), (vec![8, 3], 0));
-    // The mark before epoch 5 names more than this host has removed.
+    // The mark of the epochs before 5 covers more than this host has removed.
     let trims = root.objects.list(names::TRIMS).expect("lists");
     assert_eq!(trims, [format!("{:020}.{RUN}", 5)]);
 }

@@ -1,8 +1,8 @@
 //! `holdfast verify`: reads the objects of a root that are in force and finds those that are
 //! damaged.
 //!
-//! It does not read `followers/`, `removed/`, chunks that no head names, or Spark's files other
-//! than the metadata and the offsets.
+//! It does not read `followers/`, `removed/`, chunks that no head names, files of snapshots that no
+//! manifest names, or Spark's files other than the metadata and the offsets.
 //!
 //! The query may run. Hosts remove old epochs and snapshots meanwhile, each after its mark. So a
 //! missing object is checked once more. It is not damage if it is marked, or if no object names it

@@ -55,7 +55,7 @@ impl TimeProgress {
     }
 }
 
-/// Which groups their store has.
+/// Which groups the store of the groups retains.
 #[derive(Debug, Clone, Copy)]
 struct RetainedGroups {
     /// The earliest time from which groups were retained before the epoch; none if it is not

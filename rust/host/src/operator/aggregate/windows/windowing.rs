@@ -28,7 +28,8 @@ pub trait Windows {
     ) -> Result<Vec<Assigned>>;
 
     /// Whether a key's window with this start was over before the epoch, so that its items can be
-    /// deleted: it was closed or, if groups are emitted with each change, it has expired.
+    /// deleted. If windows are emitted when they close, a closed window is over; otherwise an
+    /// expired one. A pane of sliding windows is over once all its windows are closed.
     ///
     /// # Errors
     /// Those of the store.
