@@ -47,17 +47,14 @@ class SelectedRows:
         self, selected: Mapping[str, Domain], columns: list[str]
     ) -> "pyarrow.RecordBatchReader":
         """Returns these columns of all rows with values in the domains, and maybe of other rows."""
-        return self.run(self.reads(selected, points=self._has_points()), columns)
+        return self.run(self.reads(selected), columns)
 
-    def reads(self, selected: Mapping[str, Domain], *, points: bool) -> RowReads:
-        """Returns reads of all rows whose values are in the domains, and of few other rows.
-
-        `points`: whether whole keys are read one by one, even if each of them needs a scan.
-        """
+    def reads(self, selected: Mapping[str, Domain]) -> RowReads:
+        """Returns reads of all rows whose values are in the domains, and of few other rows."""
         by_key = key_reads(
             {name: self._stored(domain) for name, domain in selected.items()},
             fields(self.schema, list(self.key)),
-            points=points,
+            points=self._has_points(),
             ranges=not self.versions,
         )
         return RowReads(by_key, self._time_bounds(selected))

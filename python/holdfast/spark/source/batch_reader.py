@@ -17,12 +17,9 @@ from holdfast.spark.source.source_options import SourceOptions
 from holdfast.spark.source.spark_types import arrow_schema, as_sparks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow
-    from pyspark.sql.datasource import Filter
-
-    from holdfast._reader.dataset.domain import Domain
 
 
 @dataclass
@@ -37,7 +34,9 @@ class StatePartition(InputPartition):
 class StateBatchReader(DataSourceReader):
     """Reads the rows of a table.
 
-    The plan chooses the epoch: all tasks read exactly that one.
+    The plan chooses the epoch: all tasks read exactly that one. It takes no filters: PySpark 4.1 to
+    4.3 use the plan of the last read with filters for all reads of a DataFrame, so other reads
+    would lack rows.
     """
 
     def __init__(
@@ -47,7 +46,6 @@ class StateBatchReader(DataSourceReader):
         self._reader: Final = reader
         self._table: Final = table
         self._schema: Final = schema
-        self._selected: dict[str, Domain] = {}
 
     def partitions(self) -> list[InputPartition]:
         """Chooses the epoch, and returns a task for each partition that must be read.
@@ -92,25 +90,11 @@ class StateBatchReader(DataSourceReader):
         )
 
     def _reads(self, epoch: int) -> RowReads:
-        """Returns reads of the keys that the options name, or of the rows that filters select."""
+        """Returns reads of the keys that the options name, or of all rows."""
         if self._options.key is not None:
             keys = parse_keys(self._options.key, fields(self._table.schema, list(self._table.key)))
             return RowReads(KeyReads(keys=keys if keys.num_rows < 2 else _distinct(keys)))
-        return self._rows(epoch).reads(self._selected, points=True)
-
-
-class FilteringBatchReader(StateBatchReader):
-    """Reads only rows that a query's filters can select.
-
-    Spark applies the filters again: a range of keys has more rows than they select.
-    """
-
-    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802 - Spark's
-        """Finds the rows that the filters select; Spark still applies all filters."""
-        from holdfast.spark.source.pushed_filters import pushed_domains
-
-        self._selected = pushed_domains(filters, self._table.schema)
-        return filters
+        return self._rows(epoch).reads({})
 
 
 def _distinct(keys: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":

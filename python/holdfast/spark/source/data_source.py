@@ -1,14 +1,13 @@
 """Spark's data source `holdfast`."""
 
-import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from holdfast._reader.arrow import fields
 from holdfast._reader.state_table import StateTable
-from holdfast.spark.source.batch_reader import FilteringBatchReader, StateBatchReader
+from holdfast.spark.source.batch_reader import StateBatchReader
 from holdfast.spark.source.changes_reader import ChangesBatchReader, TableChanges
 from holdfast.spark.source.source_options import SourceOptions
 from holdfast.spark.source.spark_types import spark_schema
@@ -16,9 +15,6 @@ from holdfast.spark.source.stream_reader import ChangesStreamReader
 
 if TYPE_CHECKING:
     import pyarrow
-
-_FILTERING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The program of the Python worker that Spark starts to push filters down."""
 
 
 class HoldfastDataSource(DataSource):
@@ -53,9 +49,7 @@ class HoldfastDataSource(DataSource):
         reader = options.connect()
         table = options.find_table(reader)
         _check(schema, table.schema)
-        # Spark refuses a reader with `pushFilters` if its setting for that is off.
-        kind = FilteringBatchReader if _is_filtering() else StateBatchReader
-        return kind(options, reader, table, schema)
+        return StateBatchReader(options, reader, table, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Follows the changes of the table."""
@@ -76,12 +70,6 @@ class HoldfastDataSource(DataSource):
 
     def _options(self) -> SourceOptions:
         return SourceOptions.parse({name.lower(): self.options[name] for name in self.options})
-
-
-def _is_filtering() -> bool:
-    """Whether this process pushes filters down."""
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return _FILTERING in sys.modules or (spec is not None and spec.name == _FILTERING)
 
 
 def _schema(table: StateTable, options: SourceOptions) -> "pyarrow.Schema":

@@ -151,6 +151,25 @@ def test_counts_and_joins_need_no_columns(stream: Stream):
     assert rows(joined, "n", "x") == [(1, 5), (2, None)]
 
 
+def test_filters_of_one_frame_do_not_limit_another(stream: Stream, push_down):
+    stream.batch(left=[(key, number, number) for number, key in enumerate(KEYS)])
+    stream.run(stored(stream))
+    table = read(stream)
+    assert rows(table.where("k = 'a'"), "x") == [(0,)]
+    assert table.count() == len(KEYS)
+    both = table.where("k = 'a'").union(table.where("k = 'b'"))
+    assert rows(both, "x") == [(0,), (1,)]
+    joined = table.where("x = 2").join(table.withColumnRenamed("x", "y"), "k")
+    assert rows(joined, "x", "y") == [(2, 2)]
+
+
+def test_a_filter_and_the_option_key_are_both_applied(stream: Stream):
+    stream.batch(left=[(key, number, number) for number, key in enumerate(KEYS)])
+    stream.run(stored(stream))
+    assert rows(read(stream, key="a").where("k = 'b'")) == []
+    assert rows(read(stream, columns="x").where("x = 3")) == [(3,)]
+
+
 def test_windows_are_read(stream: Stream, offline: str):
     stream.batch(left=[("a", 5, 1), ("a", 6, 1), ("a", 15, 1), ("b", 5, 1)])
     stream.run(counted_windows(stream))

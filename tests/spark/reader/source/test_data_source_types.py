@@ -74,13 +74,8 @@ def test_keys_of_all_types_are_read_and_found(stream: Stream, name: str):
     expected = materialized(stream, [name], {name: KEYS[name]}).select(name, "kk")
     (row,) = expected.collect()
     assert read(stream).collect() == [row]
-    stream.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        assert read(stream).where(f"{name} = {KEYS[name]}").collect() == [row]
-        assert read(stream).where(f"{name} >= {KEYS[name]}").collect() == [row]
-        assert read(stream).where(f"{name} <> {KEYS[name]}").collect() == []
-    finally:
-        stream.spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert read(stream).where(f"{name} = {KEYS[name]}").collect() == [row]
+    assert read(stream).where(f"{name} <> {KEYS[name]}").collect() == []
 
 
 def test_stores_of_each_kind_are_read(stream: Stream):
