@@ -1,5 +1,6 @@
 """All tables of a root as views of a DuckDB connection."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow
     from duckdb import DuckDBPyConnection
 
+_log = logging.getLogger(__name__)
+
 _MOMENT: Final = "as_of"
 # A catalog beside that of the tables, with the views that the macro `as_of` reads.
 _MOMENTS: Final = "holdfast_as_of"
@@ -28,16 +31,18 @@ def database(
 ) -> "DuckDBPyConnection":
     """Returns a connection to a DuckDB in memory with a view of each table, all of one epoch.
 
-    Raises as a scan does, if the epoch cannot be read.
+    SQL names do not distinguish upper and lower case. Tables whose names differ only in that are
+    left out, with a warning. Raises as a scan does, if the epoch cannot be read.
     """
     connection: DuckDBPyConnection = duckdb().connect(config={"python_enable_replacements": False})
     connection.execute("SET TimeZone = 'UTC'")
     at_one = _at_one_epoch(tables, source)
-    counts = Counter(table.operator for table in tables)
+    paths = _paths(tables)
     for catalog in (_VERSIONS, _MOMENTS):
         connection.execute(f"ATTACH ':memory:' AS {catalog}")
-    for table in tables:
-        path = [table.operator] if counts[table.operator] == 1 else [table.operator, table.store]
+    for table, path in zip(tables, paths, strict=True):
+        if path is None:
+            continue
         is_versioned = table.kind == "versioned"
         now = table.dataset(as_of=as_of if is_versioned else None, **at_one)
         _view(connection, "memory", path, now)
@@ -50,6 +55,28 @@ def database(
         f"CREATE MACRO as_of(name, moment) AS TABLE {rows} WHERE {moment} = moment::TIMESTAMPTZ"
     )
     return connection
+
+
+def _paths(tables: Sequence[StateTable]) -> "list[tuple[str, str] | None]":
+    """Returns the schema and the name of each table's view; none for names that are not unique."""
+    counts = Counter(table.operator for table in tables)
+    paths = [
+        ("main", table.operator) if counts[table.operator] == 1 else (table.operator, table.store)
+        for table in tables
+    ]
+    of_name = Counter((schema.lower(), name.lower()) for schema, name in paths)
+    unique: list[tuple[str, str] | None] = []
+    for schema, name in paths:
+        is_unique = of_name[schema.lower(), name.lower()] == 1
+        if not is_unique:
+            _log.warning(
+                "table %s.%s: SQL cannot read it, because the name of another table differs only "
+                "in upper and lower case: read it by the reader's methods",
+                schema,
+                name,
+            )
+        unique.append((schema, name) if is_unique else None)
+    return unique
 
 
 def _at_one_epoch(tables: Sequence[StateTable], source: ReadSource) -> ReadSource:
@@ -72,8 +99,8 @@ def _at_one_epoch(tables: Sequence[StateTable], source: ReadSource) -> ReadSourc
     return {**source, "epoch": tables[0]._calls.epoch(source), "at_least": None}
 
 
-def _view(connection: "DuckDBPyConnection", catalog: str, path: Sequence[str], rows: Any) -> None:
-    schema, name = ("main", path[0]) if len(path) == 1 else (path[0], path[1])
+def _view(connection: "DuckDBPyConnection", catalog: str, path: tuple[str, str], rows: Any) -> None:
+    schema, name = path
     registered = ".".join(("holdfast", catalog, *path))
     connection.register(registered, rows)
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(catalog, schema)}")

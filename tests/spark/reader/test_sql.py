@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
+from types import SimpleNamespace
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +19,7 @@ from streams import Stream, at
 
 import holdfast as hf
 import holdfast.spark as hfs
+from holdfast._reader.sql import database
 from holdfast.errors import NotUpToBoundError, UnsupportedOperationError
 
 FIRST = [("a", 1, 10), ("b", 2, 20), ("c", 3, 30)]
@@ -175,3 +178,18 @@ def test_a_dataset_of_versions_has_no_moment(reader: hf.StateReader):
         reader["prices"].dataset(as_of=at(1), versions=True)
     with pytest.raises(UnsupportedOperationError, match="keeps no versions"):
         reader["last-row"].dataset(versions=True)
+
+
+def test_names_that_differ_only_in_case_are_left_out(caplog: pytest.LogCaptureFixture):
+    def table(operator: str, value: int) -> Any:
+        rows = pa.table({"x": [value]})
+        return SimpleNamespace(
+            operator=operator, store="main", kind="key_value", dataset=lambda **_: rows
+        )
+
+    tables = [table("rates", 1), table("Rates", 2), table("prices", 3)]
+    with database(tables, as_of=None, source={"epoch": 0}) as connection:
+        assert connection.execute("SELECT x FROM prices").fetchall() == [(3,)]
+        with pytest.raises(duckdb.CatalogException, match="rates"):
+            connection.execute("SELECT x FROM rates")
+    assert [record.args for record in caplog.records] == [("main", "rates"), ("main", "Rates")]
