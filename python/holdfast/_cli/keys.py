@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast._reader.exact_column import is_exact_float
+
 if TYPE_CHECKING:
     import pyarrow
 
@@ -48,10 +50,13 @@ def parse_value(text: str, kind: "pyarrow.DataType", what: str) -> Any:
             return pa.scalar(json.loads(text), kind).as_py()
         if pa.types.is_timestamp(kind) and kind.tz is None:
             return pa.scalar(text).cast(pa.timestamp(kind.unit)).as_py()
-        return pa.scalar(text).cast(kind).as_py()
+        value = pa.scalar(text).cast(kind).as_py()
     except (pa.ArrowException, ValueError, OverflowError, RecursionError) as error:
         # Overflow: a number of more than 64 bits in JSON, or a time that Python cannot represent.
         raise click.UsageError(f"{what} is {kind}, and {text!r:.80} is not: {error}") from error
+    if pa.types.is_floating(kind) and not is_exact_float(text, value):
+        raise click.UsageError(f"{what} is {kind}, which rounds {text!r:.80}")
+    return value
 
 
 def _by_column(names: Sequence[str], texts: Sequence[str], argument: str) -> dict[str, str]:

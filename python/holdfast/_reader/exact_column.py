@@ -81,32 +81,62 @@ def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
     """Returns the values in another type without fields.
 
     Raises `ArrowInvalid` for values that pyarrow would change: it rounds a number with more digits
-    than a decimal has, and drops a time of day in a date. It takes a date as a time in UTC. It
-    converts between times with and without a zone as if the latter were in UTC.
+    than a decimal or a float has, and drops a time of day in a date. It takes a date as a time in
+    UTC, and a number as a boolean. It converts between times with and without a zone as if the
+    latter were in UTC.
     """
     pa = arrow()
     given = values.type
+    if pa.types.is_boolean(kind) != pa.types.is_boolean(given) and not _is_text(given):
+        raise pa.ArrowInvalid(f"{given} is not {kind}")
     if pa.types.is_timestamp(kind):
         if pa.types.is_date(given):
             raise pa.ArrowInvalid("a date is not a time")
         if pa.types.is_timestamp(given):
             _check_zone(kind, has_zone=given.tz is not None)
-    cast = values.cast(kind)
-    if pa.types.is_decimal(kind) and pa.types.is_floating(given):
+    if pa.types.is_decimal(given) and pa.types.is_floating(kind):
         # Text keeps the digits: pyarrow's cast of a decimal to a double may be off by the last bit.
+        cast = values.cast(pa.string()).cast(kind)
+        is_exact = cast.cast(pa.string()).cast(given).equals(values)
+    elif pa.types.is_decimal(kind) and pa.types.is_floating(given):
+        cast = values.cast(kind)
         is_exact = cast.cast(pa.string()).cast(given).equals(values)
     else:
+        cast = values.cast(kind)
         is_exact = not pa.types.is_date(kind) or cast.cast(given, safe=False).equals(values)
+    if pa.types.is_floating(kind) and _is_text(given):
+        is_exact = all(map(is_exact_float, values.to_pylist(), cast.to_pylist()))
     if not is_exact:
         raise pa.ArrowInvalid(f"a value of {given} is not exactly a {kind}")
     return cast
 
 
+def _is_text(kind: "pyarrow.DataType") -> bool:
+    types = arrow().types
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+        or types.is_null(kind)
+    )
+
+
+def is_exact_float(text: str | None, number: float | None) -> bool:
+    """Whether a text that is a whole number is exactly a float; other texts name the nearest."""
+    if text is None or number is None or not text.strip().lstrip("+-").isdecimal():
+        return True
+    return int(text) == number
+
+
 def _check_zone(kind: "pyarrow.DataType", *, has_zone: bool) -> None:
     """Raises `ArrowInvalid` unless times have a zone if the type of a column has one."""
-    if has_zone != (kind.tz is not None):
-        has, needs = ("a", "none") if has_zone else ("no", "one")
-        raise arrow().ArrowInvalid(f"a time has {has} time zone, and the column has {needs}")
+    if has_zone and kind.tz is None:
+        raise arrow().ArrowInvalid("a time has a time zone, and the column has none")
+    if not has_zone and kind.tz is not None:
+        raise arrow().ArrowInvalid(
+            "a time has no time zone, and the column has one: set its zone, for pandas by "
+            "times.dt.tz_localize(zone)"
+        )
 
 
 def _refuse_inexact(values: Iterable[Any], kind: "pyarrow.DataType") -> None:

@@ -198,7 +198,9 @@ def test_a_table_is_used_in_a_pandas_udf(stream: Stream, spark):
 
         @pandas_udf("int")
         def value(keys: pd.Series, times: pd.Series) -> pd.Series:
-            return table.get_batch(keys, as_of=times)["x"].to_pandas()
+            # Spark gives times of the session's zone without the zone.
+            moments = times.dt.tz_localize("UTC")
+            return table.get_batch(keys, as_of=moments)["x"].to_pandas()
 
         rows = spark.createDataFrame(
             [("a", at(2)), ("a", at(5)), ("b", at(5)), ("zz", at(5))], "k string, t timestamp"
@@ -334,6 +336,30 @@ def test_lookup_takes_keys_whose_values_are_values_of_the_table(
             keys = spark.range(1).selectExpr(f"cast({number} AS {kind}) AS k")
             with pytest.raises(ValueError, match=r"'k' is .*: cast the frame's column"):
                 hfs.lookup(keys, stream.address, "table", **asked)
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_lookup_as_of_a_column_of_the_type_of_the_tables_time(stream: Stream, spark, kind: str):
+    stream.batch(left=[("a", 1, 1), ("a", 5, 5)])
+    rows = stream.source("left").withColumn("t", F.col("t").cast(kind))
+    frame = hfs.materialize(
+        rows, by="k", on="t", history_retention="1 hour", state=stream.state(), name="table"
+    )
+    with running(stream, frame):
+        moments = spark.createDataFrame(
+            [("a", at(1)), ("a", at(4)), ("a", at(9))], "k string, t timestamp"
+        )
+        moments = moments.withColumn("t", F.col("t").cast(kind))
+        found = hfs.lookup(
+            moments,
+            stream.address,
+            "table",
+            on="k",
+            as_of="t",
+            columns=["x"],
+            storage_options=stream.options.get("storage_options"),
+        )
+        assert [row.x for row in found.sort("t").collect()] == [1, 1, 5]
 
 
 def test_lookup_in_a_stream_of_another_query(stream: Stream, spark, tmp_path):

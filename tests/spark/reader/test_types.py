@@ -210,6 +210,24 @@ class StreamOnly:
         return self.column.__arrow_c_stream__(schema)
 
 
+def test_numbers_become_floats_that_they_name():
+    doubles = pa.schema([("d", pa.float64())])
+    prices = [Decimal(cents) / 100 for cents in range(1, 2000)]
+    for column in (pa.array(prices), pd.Series(prices)):
+        assert many_keys(doubles, column)["d"].to_pylist() == [float(price) for price in prices]
+    long = pa.array([Decimal("0.1000000000000000055")])
+    with pytest.raises(ValueError, match="not exactly a double"):
+        many_keys(doubles, long)
+    texts = pa.array(["9007199254740992", "0.1", None])
+    assert many_keys(doubles, texts)["d"].to_pylist() == [2.0**53, 0.1, None]
+    for kind, rounded in ((pa.float64(), 2**53 + 1), (pa.float32(), 2**24 + 1)):
+        with pytest.raises(ValueError, match="not exactly"):
+            many_keys(pa.schema([("d", kind)]), pa.array([str(rounded)]))
+    for kind, column in ((pa.bool_(), pa.array([2])), (pa.int64(), pa.array([True]))):
+        with pytest.raises(ValueError, match="do not fit"):
+            many_keys(pa.schema([("d", kind)]), column)
+
+
 def test_columns_of_other_libraries_are_exact():
     numbers = pa.schema([("n", pa.int64())])
     assert many_keys(numbers, StreamOnly(pa.array([2.0])))["n"].to_pylist() == [2]

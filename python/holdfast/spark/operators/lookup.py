@@ -191,7 +191,10 @@ class _LookUp:
         else:
             epoch = epoch_of_task()
         given = {key: rows.column(name) for key, name in self._keys.items()}
-        moment: Any = self._moment if self._as_of is None else rows.column(self._as_of)
+        moment: Any = self._moment
+        if self._as_of is not None:
+            # Times without a zone are stored as if they were in UTC.
+            moment = rows.column(self._as_of).cast(pa.timestamp("us", tz="UTC"))
         found = self._table.get_batch(given, as_of=moment, columns=self._columns, epoch=epoch)
         added = [column.combine_chunks() for column in found.columns]
         names = [*rows.schema.names, *self._columns]

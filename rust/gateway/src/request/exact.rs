@@ -84,8 +84,33 @@ fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
         {
             Err(not_such(field, &number.to_string(), "no whole number"))
         }
+        (DataType::Float64 | DataType::Float32, Value::Number(_) | Value::String(_))
+            if !fits_float(kind, &value) =>
+        {
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            Err(not_such(field, &text, "a float rounds it"))
+        }
         _ => Ok(value),
     }
+}
+
+/// Whether a float column holds a whole number exactly. A number with a point is the nearest float.
+fn fits_float(kind: &DataType, value: &Value) -> bool {
+    let whole = match value {
+        Value::Number(number) => number.as_i128(),
+        _ => value.as_str().and_then(|text| text.parse().ok()),
+    };
+    let digits = match kind {
+        DataType::Float32 => f32::MANTISSA_DIGITS,
+        _ => f64::MANTISSA_DIGITS,
+    };
+    let whole = whole.unwrap_or_default().unsigned_abs();
+    let odd_part = whole
+        .checked_shr(whole.trailing_zeros())
+        .unwrap_or_default();
+    u128::BITS - odd_part.leading_zeros() <= digits
 }
 
 /// The problem of a text that a key column does not hold.

@@ -235,6 +235,21 @@ mod tests {
     }
 
     #[test]
+    fn whole_number_that_a_float_rounds_is_refused() {
+        let key = |kind: DataType, number: i64| columns(&[kind]).parse_json(vec![number.into()]);
+        for (kind, digits) in [(DataType::Float64, 53), (DataType::Float32, 24)] {
+            for held in [0, 1 << digits, -1 << digits, i64::MIN] {
+                assert!(key(kind.clone(), held).is_ok(), "{held} in {kind}");
+            }
+            for rounded in [(1 << digits) + 1, (-1 << digits) - 1, i64::MAX] {
+                assert!(key(kind.clone(), rounded).is_err(), "{rounded} in {kind}");
+                let text = columns(std::slice::from_ref(&kind)).parse_text(&[rounded.to_string()]);
+                assert!(text.is_err(), "{rounded} in {kind}");
+            }
+        }
+    }
+
+    #[test]
     fn time_without_a_zone_is_as_written() {
         let keys = columns(&[ntz()]).parse_text(&texts(&["1970-01-01T00:00:01.5"]));
         let keys = keys.unwrap_or_else(|_| panic!("a time"));
