@@ -74,7 +74,10 @@ class ChangesBatchReader(DataSourceReader):
         self._changes: Final = changes
 
     def partitions(self) -> list[InputPartition]:
-        """Chooses the epochs, and returns a task for each partition of the state."""
+        """Chooses the epochs, and returns a task for each partition of the state.
+
+        Raises `ChangesLostError` if the log no longer has the first epoch.
+        """
         options = self._changes.options
         last = options.ending_epoch
         if last is None:
@@ -82,6 +85,9 @@ class ChangesBatchReader(DataSourceReader):
         first = options.first_epoch
         if first is None:
             first = self._changes.table.oldest_changes()
+            if first is not None and first > last:
+                # Raises `ChangesLostError`.
+                self._changes.table.changes(to_epoch=last, partition=0).close()
         pinned = PinnedEpoch.of(self._changes.reader, last)
         return self._changes.partitions(ChangesSpan(first=first or 0, last=last), pinned)
 

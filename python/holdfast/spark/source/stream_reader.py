@@ -73,6 +73,10 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         start = start or self._start
         newest = self._changes.reader.epoch
         if newest is None or self._target == _NOTHING:
+            is_begin = start is None or start["epoch"] is None
+            if is_begin and self._changes.options.starting_epoch == "latest":
+                # The stream has read nothing up to here: all later epochs are new.
+                return self._with_rewind(ChangesSpan(first=0, last=_NOTHING).end())
             return start or BEGIN
         self._check_taken_back(start, newest)
         if start is not None and start["epoch"] is not None:

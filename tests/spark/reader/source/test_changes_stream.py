@@ -6,6 +6,7 @@ import json
 import random
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from streams import KEYS, Stream, at
 
 import holdfast as hf
 import holdfast.spark as hfs
+from holdfast._reader.pinned_epoch import PinnedEpoch
 from holdfast.errors import StateMismatchError
 from holdfast.spark.source.batch_reader import StateBatchReader
 from holdfast.spark.source.changes_reader import ChangesBatchReader, TableChanges
@@ -117,6 +119,24 @@ def test_a_stream_starts_at_the_epoch_of_its_option(
     epochs(stream, [("e", 6)], first=3)
     stream.run(latest(stream))
     assert follower.run() == [[(3, "e", 6, False)]]
+
+
+def test_latest_begins_with_the_first_epoch_if_none_is_final():
+    def partitions(span: ChangesSpan, _: PinnedEpoch) -> list[int]:
+        return list(range(span.first, span.last + 1))
+
+    state = SimpleNamespace(epoch=None, newest_rewind_of=lambda _: 0)
+    options = SimpleNamespace(starting_epoch="latest", max_epochs=None, follower=None)
+    reads = ChangesStreamReader(
+        SimpleNamespace(reader=state, options=options, partitions=partitions)
+    )
+    begin = reads.initialOffset()
+    first = reads.latestOffset(begin)
+    assert reads.partitions(begin, first) == []
+    assert reads.latestOffset(first) == first
+    state.epoch = 5
+    second = reads.latestOffset(first)
+    assert reads.partitions(first, second) == [0, 1, 2, 3, 4, 5]
 
 
 def test_the_versions_of_a_table_come_with_their_deletes(stream: Stream, tmp_path):
