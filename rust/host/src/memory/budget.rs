@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub struct Budget {
     limit: AtomicUsize,
     held: AtomicUsize,
+    /// The part of `held` that holders have reserved and may not use yet.
+    reserved: AtomicUsize,
     shares: AtomicUsize,
     spills: AtomicU64,
 }
@@ -24,6 +26,7 @@ impl Budget {
         Arc::new(Self {
             limit: AtomicUsize::new(limit),
             held: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
             shares: AtomicUsize::new(0),
             spills: AtomicU64::new(0),
         })
@@ -40,7 +43,7 @@ impl Budget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// The bytes in use.
+    /// The bytes in use, with those that are reserved.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
@@ -59,6 +62,7 @@ impl Budget {
         Share {
             budget: Arc::clone(self),
             held: 0,
+            reserved: 0,
         }
     }
 }
@@ -68,6 +72,8 @@ impl Budget {
 pub struct Share {
     budget: Arc<Budget>,
     held: usize,
+    /// How many of the bytes are reserved: `held` or 0.
+    reserved: usize,
 }
 
 impl Share {
@@ -86,17 +92,29 @@ impl Share {
         self.budget.limit()
     }
 
-    /// Whether all shares together exceed the limit.
+    /// Whether all shares together exceed the limit. Bytes that are only reserved do not count: a
+    /// session reserves its whole room, and usually uses a small part of it.
     #[must_use]
     pub fn is_exceeded(&self) -> bool {
-        self.budget.held() > self.budget.limit.load(Ordering::Relaxed)
+        let reserved = self.budget.reserved.load(Ordering::Relaxed);
+        self.budget.held().saturating_sub(reserved) > self.limit()
     }
 
-    /// Sets the bytes that this holder uses.
+    /// Sets the bytes that this holder uses, in place of those that it used or reserved.
     pub fn set(&mut self, bytes: usize) {
         self.budget.held.fetch_add(bytes, Ordering::Relaxed);
         self.budget.held.fetch_sub(self.held, Ordering::Relaxed);
-        self.held = bytes;
+        self.budget
+            .reserved
+            .fetch_sub(self.reserved, Ordering::Relaxed);
+        (self.held, self.reserved) = (bytes, 0);
+    }
+
+    /// Reserves bytes that this holder may use later, in place of those that it used or reserved.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.set(bytes);
+        self.budget.reserved.fetch_add(bytes, Ordering::Relaxed);
+        self.reserved = bytes;
     }
 
     /// Adds to the bytes that this holder uses; returns whether it exceeds its room.
@@ -147,5 +165,24 @@ mod tests {
         assert_eq!((budget.held(), second.room()), (5, 100));
         drop(second);
         assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn reserved_bytes_are_not_available_and_do_not_exceed_the_limit() {
+        let budget = Budget::new(100);
+        let (mut running, mut ended) = (budget.share(), budget.share());
+        running.reserve(100);
+        ended.reserve(ended.room());
+        assert_eq!(ended.room(), 50, "its fair part");
+        ended.set(1);
+        assert!(!ended.is_exceeded(), "the other share has used nothing yet");
+        ended.set(101);
+        assert!(ended.is_exceeded());
+        ended.set(1);
+        running.set(100);
+        assert!(running.is_exceeded());
+        drop((running, ended));
+        assert_eq!(budget.held(), 0);
+        assert!(!budget.share().is_exceeded());
     }
 }

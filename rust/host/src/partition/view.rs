@@ -44,7 +44,7 @@ impl StateView {
         transaction.limit_memory(room);
         // Sessions that open meanwhile have the rest. At the end of this session its share is set
         // to what it used.
-        memory.set(room.min(db.uncommitted_max_bytes().try_into().unwrap_or(0)));
+        memory.reserve(room.min(db.uncommitted_max_bytes().try_into().unwrap_or(0)));
         Ok(Self {
             db,
             transaction,
