@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// How often an executor is checked where the kernel cannot report its end.
@@ -23,12 +25,16 @@ pub struct Executor {
 impl Executor {
     /// Returns the process of an id, if it is alive.
     pub fn of(pid: i32) -> Option<Self> {
-        start_time(pid).map(|start| Self { pid, start })
+        let start = start_time(read_stat(pid)).ok()??;
+        Some(Self { pid, start })
     }
 
     /// Whether the process runs: it is not a zombie and not a later process of the same id.
+    ///
+    /// True if this cannot be read, for example without a free file descriptor: the end of a live
+    /// executor would let another host take its directories.
     pub fn is_alive(&self) -> bool {
-        start_time(self.pid) == Some(self.start)
+        start_time(read_stat(self.pid)).map_or(true, |start| start == Some(self.start))
     }
 
     /// Watches the process: the watch's descriptor becomes readable when the process ends.
@@ -95,9 +101,30 @@ impl FromStr for Executor {
     }
 }
 
-/// The start time of a live process.
-fn start_time(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// What the kernel reports of a process.
+fn read_stat(pid: i32) -> io::Result<String> {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+}
+
+/// The start time in a process's report, or none if the process has ended.
+///
+/// # Errors
+/// The report's error, unless it means that there is no such process.
+fn start_time(stat: io::Result<String>) -> io::Result<Option<u64>> {
+    match stat {
+        Ok(stat) => Ok(parse_start_time(&stat)),
+        // The process may end between the open and the read of the file.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound
+                || Errno::from_io_error(&error) == Some(Errno::SRCH) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn parse_start_time(stat: &str) -> Option<u64> {
     // The name is in brackets and may itself contain brackets.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
@@ -129,6 +156,15 @@ mod tests {
             }
             .is_alive()
         );
+    }
+
+    #[test]
+    fn process_whose_report_cannot_be_read_has_not_ended() {
+        let of = |errno: Errno| start_time(Err(errno.into())).ok();
+        assert_eq!(of(Errno::NOENT), Some(None));
+        assert_eq!(of(Errno::SRCH), Some(None));
+        assert_eq!(of(Errno::MFILE), None);
+        assert_eq!(of(Errno::NFILE), None);
     }
 
     #[test]
