@@ -19,7 +19,7 @@ use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionDecision, Pa
 use crate::root::{ReaderAddress, Root};
 
 /// How long an address of a partition's host is used before the root is read again. A host that
-/// does not answer is not asked again for as long.
+/// cannot answer is not asked again for as long.
 const BELIEVED: Duration = Duration::from_secs(1);
 /// The most idle connections to one host.
 const IDLE: usize = 8;
@@ -31,6 +31,9 @@ pub struct LiveHosts {
     root: Arc<Root>,
     epochs: Arc<FinalEpochs>,
     addresses: Mutex<HashMap<(OperatorName, PartitionId), KnownAddress>>,
+    /// The tokens of hosts that gave no figures, and when they were asked. Reads of rows do not use
+    /// it: a host that restores a partition cannot answer them, but gives its figures.
+    without_figures: Mutex<HashMap<String, Instant>>,
     /// By the host's token. Each connection has the time since which it is idle.
     idle: Mutex<HashMap<String, Vec<(Instant, HostConnection)>>>,
 }
@@ -50,6 +53,7 @@ impl LiveHosts {
             root,
             epochs,
             addresses: Mutex::default(),
+            without_figures: Mutex::default(),
             idle: Mutex::default(),
         }
     }
@@ -80,8 +84,10 @@ impl LiveHosts {
     /// `Io` if the root cannot be listed.
     pub fn metrics(&self) -> Result<Vec<HostMetrics>> {
         let mut found: HashMap<String, Option<HostMetrics>> = HashMap::new();
-        for (operator, partition, address) in self.root.readers.all()? {
-            if found.contains_key(&address.token) || self.is_silent(&operator, partition) {
+        let mut without = self.without_figures.lock().clone();
+        without.retain(|_, asked| asked.elapsed() < BELIEVED);
+        for (_, _, address) in self.root.readers.all()? {
+            if found.contains_key(&address.token) || without.contains_key(&address.token) {
                 continue;
             }
             let ask = |connection: &mut HostConnection| connection.metrics(self.epochs.root_id());
@@ -94,10 +100,11 @@ impl LiveHosts {
                 metrics
             });
             if answer.is_none() {
-                self.forget(&operator, partition);
+                without.insert(address.token.clone(), Instant::now());
             }
             found.insert(address.token.clone(), answer);
         }
+        *self.without_figures.lock() = without;
         let mut hosts: Vec<HostMetrics> = found.into_values().flatten().collect();
         hosts.sort_by(|a, b| a.host.cmp(&b.host));
         Ok(hosts)
@@ -231,12 +238,6 @@ impl LiveHosts {
         (known.since.elapsed() < BELIEVED).then(|| known.clone())
     }
 
-    /// Whether a recent request found no host of a partition, or a host that could not answer.
-    fn is_silent(&self, operator: &OperatorName, partition: PartitionId) -> bool {
-        let known = self.believed(&(operator.clone(), partition));
-        known.is_some_and(|known| known.address.is_none())
-    }
-
     /// Records that a partition's host cannot answer, so that it is not asked again for a while.
     fn forget(&self, operator: &OperatorName, partition: PartitionId) {
         self.remember((operator.clone(), partition), None);
@@ -272,11 +273,56 @@ impl LiveHosts {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::os::unix::net::UnixListener;
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
 
     use super::*;
     use crate::protocol::{RunNumber, Term};
     use crate::root::testing::{Fault, FaultyStore};
+
+    fn address(socket: PathBuf, token: &str) -> ReaderAddress {
+        ReaderAddress {
+            machine: "here".to_owned(),
+            socket,
+            endpoint: None,
+            token: token.to_owned(),
+        }
+    }
+
+    #[test]
+    fn requests_for_figures_and_reads_do_not_stop_each_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("host.sock");
+        let store = Arc::new(FaultyStore::new(Fault::None));
+        let root = Arc::new(Root::over(store, Path::new("memory")));
+        let operator = OperatorName::new("join").expect("a name");
+        let term = Term::first(RunNumber(1));
+        let published = address(socket.clone(), "token");
+        root.readers
+            .publish(&operator, PartitionId(0), term, &published, Instant::now())
+            .expect("published");
+        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 1));
+        let hosts = LiveHosts::new(root, epochs);
+        // No process listens.
+        assert!(hosts.metrics().expect("no host").is_empty());
+        assert!(hosts.address(&operator, PartitionId(0)).is_some());
+
+        // The host could not answer a read. Is it asked for figures?
+        hosts.forget(&operator, PartitionId(0));
+        hosts.without_figures.lock().clear();
+        let listener = UnixListener::bind(socket).expect("a socket");
+        let asked = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&asked);
+        thread::spawn(move || {
+            let connection = listener.accept();
+            seen.store(true, Ordering::SeqCst);
+            drop(connection);
+        });
+        assert!(hosts.metrics().expect("no figures").is_empty());
+        assert!(asked.load(Ordering::SeqCst));
+    }
 
     #[test]
     fn hosts_of_many_partitions_are_found_with_one_listing() {
@@ -287,12 +333,7 @@ mod tests {
         let partitions: Vec<PartitionId> = (0..20).map(PartitionId).collect();
         // The last partition has no host.
         for partition in &partitions[..19] {
-            let address = ReaderAddress {
-                machine: "here".to_owned(),
-                socket: "socket".into(),
-                endpoint: None,
-                token: partition.to_string(),
-            };
+            let address = address("socket".into(), &partition.to_string());
             let term = Term::first(RunNumber(1));
             root.readers
                 .publish(&operator, *partition, term, &address, Instant::now())
