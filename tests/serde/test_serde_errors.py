@@ -166,6 +166,20 @@ def test_a_null_that_the_schema_forbids_names_its_row(open_stores):
     assert list(kv.range()) == [(b"b", (None, 1))]
 
 
+def test_nulls_outside_a_slice_and_in_a_null_list_do_not_count(open_stores):
+    item = pa.field("item", pa.int64(), nullable=False)
+    kv = open_stores(value=serde.struct(pa.schema([("a", pa.list_(item))])))["kv"]
+    rows = pa.array([{"a": [None]}, {"a": [1]}])
+    kv.put_batch(pa.array([b"k"]), rows.slice(1))
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 1, 2], pa.int32()), pa.array([None, 1]), mask=pa.array([True, False])
+    )
+    kv.put_batch(pa.array([b"l", b"m"]), pa.StructArray.from_arrays([lists], ["a"]))
+    assert dict(kv.range()) == {b"k": ([1],), b"l": (None,), b"m": ([1],)}
+    with pytest.raises(ValueError, match=r"values\.a\[\] is null"):
+        kv.put_batch(pa.array([b"n"]), rows.slice(0, 1))
+
+
 @pytest.mark.parametrize(
     ("kind", "stored", "words"),
     [
@@ -229,7 +243,7 @@ def test_a_reader_ends_with_its_first_error(open_stores, decoded):
         next(reader)
     for _ in range(2):
         with pytest.raises(
-            (hf.errors.HoldfastError, pa.ArrowException), match="ended by an error; open another"
+            (hf.errors.HoldfastError, pa.ArrowException), match="ended with an error; open another"
         ):
             next(reader)
 

@@ -204,7 +204,7 @@ fn next_batch(batches: &mut Batches) -> Option<Result<RecordBatch>> {
 fn ended_by_error() -> Error {
     Error::new(
         ErrorKind::InvalidState,
-        "this reader ended by an error; open another",
+        "this reader ended with an error; open another",
     )
 }
 

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::serde::format::stored_column::{Shape, StoredColumn, below};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, make_array, new_null_array};
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
 
 /// The cells of one column.
@@ -31,7 +31,8 @@ pub enum CellData {
 impl Cells {
     /// Returns the cells of an array that holds a column.
     ///
-    /// `path` names the column in errors; `valid` has the rows whose parent is not null.
+    /// `path` names the column in errors; `valid` has the rows whose parent is not null. The rows
+    /// of a list's items are the items.
     ///
     /// # Errors
     /// `InvalidType` if the array is not of the column's type, or a struct has other fields.
@@ -113,13 +114,16 @@ impl Cells {
             }
             Shape::List(item) => {
                 let path = format!("{path}[]");
+                let valid = NullBuffer::union(valid, nulls.as_ref());
                 match (&column.data_type, &item.shape) {
                     (DataType::Map(..), Shape::Struct(columns)) => {
                         // Producers name a map's keys and values differently: match by position.
                         let map = array.as_map();
-                        let sides = map.entries().columns().iter().zip(columns);
+                        let entries = map.entries();
+                        let valid = items_of(map.offsets(), entries.len(), valid.as_ref());
+                        let sides = entries.columns().iter().zip(columns);
                         let sides = sides
-                            .map(|(side, column)| Self::new(side, column, &path, None))
+                            .map(|(side, column)| Self::new(side, column, &path, valid.as_ref()))
                             .collect::<Result<_>>()?;
                         CellData::List(
                             map.offsets().clone(),
@@ -131,9 +135,11 @@ impl Cells {
                     }
                     _ => {
                         let list = array.as_list::<i32>();
+                        let items = list.values();
+                        let valid = items_of(list.offsets(), items.len(), valid.as_ref());
                         CellData::List(
                             list.offsets().clone(),
-                            Box::new(Self::new(list.values(), item, &path, None)?),
+                            Box::new(Self::new(items, item, &path, valid.as_ref())?),
                         )
                     }
                 }
@@ -159,6 +165,31 @@ impl CellData {
             Self::Bool(_) | Self::Struct(_) | Self::List(..) => &[],
         }
     }
+}
+
+/// Returns which of `items` are in a list that is not null; none if all are.
+///
+/// A slice of a column has the items of the whole column, and a null list may have items, too.
+fn items_of(
+    offsets: &OffsetBuffer<i32>,
+    items: usize,
+    valid: Option<&NullBuffer>,
+) -> Option<NullBuffer> {
+    let valid = valid.filter(|valid| valid.null_count() > 0);
+    let bounds = |row: usize| offsets[row] as usize..offsets[row + 1] as usize;
+    let rows = offsets.len() - 1;
+    let used = offsets[rows] as usize - offsets[0] as usize;
+    if valid.is_none() && used == items {
+        return None;
+    }
+    let mut is_used = BooleanBufferBuilder::new(items);
+    is_used.append_n(items, false);
+    for row in (0..rows).filter(|row| valid.is_none_or(|valid| valid.is_valid(*row))) {
+        for item in bounds(row) {
+            is_used.set_bit(item, true);
+        }
+    }
+    Some(NullBuffer::new(is_used.finish()))
 }
 
 /// Converts an array to the wanted type from another physical form: dictionary, large, view, fixed
