@@ -36,33 +36,39 @@ impl EpochDecisions {
                 lost: names::epoch(epoch),
             }));
         }
-        let before = self
-            .log
-            .epochs()?
-            .into_iter()
-            .filter(|other| *other < epoch)
-            .max();
-        let mut decision = match before {
-            Some(before) => {
-                let decision = self.read_or_decide(asking, before, partitions)?;
-                // No session has compared these offsets: none has run since that epoch.
-                self.check_offsets_if_any(before, decision.offsets)?;
-                Some(decision)
-            }
-            None => {
-                self.check_none_has_begun(epoch)?;
-                None
-            }
-        };
-        let mut next = before.map_or(epoch, Epoch::next);
+        let (mut next, mut previous) = self.decided_before(asking, epoch, partitions)?;
         loop {
-            let skipped = self.skip(asking, next, decision.as_ref(), partitions)?;
+            let skipped = self.skip(asking, next, previous.as_ref(), partitions)?;
             if next == epoch {
                 return Ok(skipped);
             }
-            decision = Some(skipped);
+            previous = Some(skipped);
             next = next.next();
         }
+    }
+
+    /// Returns the newest decision before an epoch, and the first epoch after it. Without such a
+    /// decision, that is the first epoch of the log, or this one.
+    fn decided_before(
+        &self,
+        asking: DecisionAsker<'_>,
+        epoch: Epoch,
+        partitions: u32,
+    ) -> Result<(Epoch, Option<EpochDecision>)> {
+        let mut earlier = self.log.epochs()?;
+        earlier.retain(|other| *other < epoch);
+        earlier.sort_unstable();
+        // An interrupted rewind leaves folders of epochs without objects in force.
+        for other in earlier.iter().rev() {
+            if let Some(decision) = self.decide(asking, *other, partitions)? {
+                // No session has compared these offsets: none has run since that epoch.
+                self.check_offsets_if_any(*other, decision.offsets)?;
+                return Ok((other.next(), Some(decision)));
+            }
+        }
+        let first = earlier.first().copied().unwrap_or(epoch);
+        self.check_none_has_begun(first)?;
+        Ok((first, None))
     }
 
     /// Reads the decision of an epoch, or decides by its objects; none if there are no objects.

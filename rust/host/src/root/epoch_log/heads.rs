@@ -188,3 +188,36 @@ impl EpochLog {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::protocol::{OperatorName, PartitionId, RunNumber};
+    use crate::root::Root;
+
+    #[test]
+    fn empty_head_is_damage() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let memory = object_store::memory::InMemory::new();
+        let local = object_store::local::LocalFileSystem::new_with_prefix(folder.path());
+        for root in [
+            Root::over(std::sync::Arc::new(memory), Path::new("memory")),
+            Root::over(std::sync::Arc::new(local.expect("a store")), folder.path()),
+        ] {
+            let object = ObjectId {
+                operator: OperatorName::new("join").expect("a name"),
+                partition: PartitionId(0),
+                run: RunNumber(1),
+            };
+            let name = names::head(Epoch(3), &object);
+            root.log.objects.put_absent(&name, b"").expect("puts");
+            let error = root
+                .log
+                .head_header(Epoch(3), &object)
+                .expect_err("an empty head");
+            assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
+        }
+    }
+}

@@ -64,11 +64,10 @@ impl EpochLog {
     /// # Errors
     /// `Io` if the disk fails.
     pub fn remove_before(&self, first: Epoch, run: RunNumber) -> Result<usize> {
-        let old: Vec<Epoch> = self
-            .epochs()?
-            .into_iter()
-            .filter(|epoch| *epoch < first)
-            .collect();
+        let mut old = self.epochs()?;
+        old.retain(|epoch| *epoch < first);
+        // Removed in order: an interruption leaves a range without a gap.
+        old.sort_unstable();
         let is_old = move |file: &str| names::parse_run(file).is_none_or(|other| other <= run);
         old.iter()
             .try_for_each(|epoch| self.objects.remove_files(&names::epoch(*epoch), is_old))?;

@@ -172,7 +172,10 @@ impl VerificationWalk<'_> {
             && !self.is_removed(previous.epoch)?
         {
             // Before an epoch is staged, the one before it is decided.
-            let name = names::decision(previous.epoch, self.root.log.newest_rewind()?);
+            let name = names::decision(
+                previous.epoch,
+                self.root.log.newest_rewind_of(previous.epoch)?,
+            );
             self.found(name, "it is missing, and the next epoch has objects");
         }
         let (Some(before), Some(after)) = (&previous.decision, &next.decision) else {
