@@ -192,7 +192,7 @@ function timeLine(rows, [from, to], values) {
   if (spans.some(([start]) => Number.isNaN(start))) return "";
   const width = Math.max(260, byId("result").clientWidth);
   const first = Math.min(...spans.map(([start]) => start));
-  const last = Math.max(...spans.flat());
+  const last = Math.max(...spans.flat().filter((time) => time !== null));
   // The bar of a version that is still valid extends beyond the last time.
   const end = spans.some(([, end]) => end === null) ? last + Math.max((last - first) / 5, 1000) : last;
   const place = (time) => ((time - first) / Math.max(end - first, 1)) * width;
