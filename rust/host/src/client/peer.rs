@@ -60,7 +60,10 @@ impl Peer {
     /// # Errors
     /// As [`Peer::connect`].
     pub fn connect_patiently(&self) -> io::Result<Stream> {
-        self.retry(Self::connect)
+        let stream = self.retry(Self::connect)?;
+        // The attempt had only the patience that was left.
+        set_patience(&stream, self.patience)?;
+        Ok(stream)
     }
 
     /// Checks that the process of the host works. The attempts are those of
@@ -118,9 +121,7 @@ impl Peer {
             _ => error,
         };
         let stream = endpoint.connect(*patience).map_err(late)?;
-        let timeout = Some((*patience).max(Duration::from_millis(1)));
-        stream.set_read_timeout(timeout)?;
-        stream.set_write_timeout(timeout)?;
+        set_patience(&stream, *patience)?;
         let greeting = credential.greeting(&stream)?;
         message::send(&mut &stream, MessageKind::Hello, &greeting).map_err(late)?;
         match message::receive(&mut &stream, MAX_GREETING).map_err(late)? {
@@ -145,4 +146,12 @@ impl Peer {
             )),
         }
     }
+}
+
+/// Sets how long a read or a write may take.
+fn set_patience(stream: &Stream, patience: Duration) -> io::Result<()> {
+    // A timeout of zero is an error.
+    let timeout = Some(patience.max(Duration::from_millis(1)));
+    stream.set_read_timeout(timeout)?;
+    stream.set_write_timeout(timeout)
 }
