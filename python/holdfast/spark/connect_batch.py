@@ -73,7 +73,7 @@ class RunningQueries:
         if not self._running:
             raise HoldfastError(
                 f"hfs.foreach_batch was called with batch {batch_id}, but the session runs no "
-                "streaming query: pass it to writeStream.foreachBatch"
+                "streaming query: pass the wrapped function to writeStream.foreachBatch"
             )
         return ConnectBatch(session, self._running, self._query_id, batch_id)
 

@@ -163,7 +163,7 @@ class _ForeachBatch:
         if query_id is None or number != str(batch_id):
             raise HoldfastError(
                 f"hfs.foreach_batch was called with batch {batch_id}, but no streaming query is "
-                "running it: pass it to writeStream.foreachBatch"
+                "running it: pass the wrapped function to writeStream.foreachBatch"
             )
         # The job group is not read: user code that calls this wrapper may have set another one.
         run_id = _run_id(spark, query_id)

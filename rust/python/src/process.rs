@@ -62,7 +62,7 @@ impl Process {
         Err(Error::new(
             ErrorKind::ForkedProcess,
             format!(
-                "process {} has opened a database, reader or connection, and this is its forked \
+                "process {} has used a database, reader or connection, and this is its forked \
                  child {}, which does not have that process's threads; start the child with \
                  multiprocessing's \"spawn\", or fork before the first database is opened; this \
                  child must end with os._exit, as children of multiprocessing do: at an ordinary \

@@ -253,7 +253,7 @@ def test_a_string_that_is_not_utf8_is_named(spark):
     state = hfs.State.scratch(partitions=2)
     last = hfs.aggregate(frame, by="k", on="t", aggs={"s": ("last", "s")}, state=state, name="last")
     with pytest.raises(
-        PySparkException, match=r"operator last, partition \d: .*not UTF-8: give it make_valid_utf8"
+        PySparkException, match=r"operator last, partition \d: .*not UTF-8: use make_valid_utf8"
     ):
         last.collect()
     valid = hfs.aggregate(

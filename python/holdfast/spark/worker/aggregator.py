@@ -59,7 +59,7 @@ class WorkerAggregator:
             wanted = f"those of its state, {self.schema.names}"
             raise ValueError(self._wrong(method, f"the columns {given.schema.names}", wanted))
         if given.num_rows != self._states.num_rows:
-            wanted = f"{self._states.num_rows}, one for each that it got"
+            wanted = f"{self._states.num_rows}, one for each state that it got"
             raise ValueError(self._wrong(method, f"{given.num_rows} states", wanted))
         columns = [
             self._cast(method, field.name, given.column(field.name), field.type)

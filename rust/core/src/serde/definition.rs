@@ -44,7 +44,10 @@ impl Serde {
             _ => {
                 return Err(Error::new(
                     ErrorKind::InvalidValue,
-                    format!("there is no serde {name:?}"),
+                    format!(
+                        "there is no serde {name:?}: use string, int64, float64, bool, timestamp \
+                         or json"
+                    ),
                 ));
             }
         };

@@ -37,7 +37,7 @@ pub(crate) fn push_figures(
     match kind {
         StoreKind::KeyValue | StoreKind::TimestampedKeyValue => {}
         StoreKind::Versioned { .. } => {
-            let reads = "Reads that left out keys: their moment is before the history";
+            let reads = "Reads as of a moment before the history, which left out keys";
             sheet.push_count(
                 "expired-reads",
                 counts.expired_reads.sample(now),

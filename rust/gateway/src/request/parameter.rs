@@ -120,9 +120,15 @@ pub const PREFIX: Parameter = many(
     "The value of a key column; once for each of the first key columns. Only keys that begin so.",
 );
 /// The first key of a scan.
-pub const START: Parameter = many("start", "The first key, as prefix. It is included.");
+pub const START: Parameter = many(
+    "start",
+    "The first key, a value for each column as in prefix. It is included.",
+);
 /// The last key of a scan.
-pub const END: Parameter = many("end", "The last key, as prefix. It is included.");
+pub const END: Parameter = many(
+    "end",
+    "The last key, a value for each column as in prefix. It is included.",
+);
 /// The first time of windows or versions.
 pub const TIME_FROM: Parameter = one(
     "time_from",

@@ -178,7 +178,7 @@ impl RecordsWriter {
         let index = i16::try_from(place).map_err(|_| {
             Error::new(
                 ErrorKind::Serialization,
-                "an operator has more than 32767 stores",
+                "an operator has more than 32768 stores",
             )
             .store(store)
         })?;

@@ -179,7 +179,7 @@ fn not_readable(error: &ArrowError) -> Error {
     let lower = error.to_ascii_lowercase();
     // Spark's strings may be invalid UTF-8; Arrow's must be valid.
     let hint = if lower.contains("utf8") || lower.contains("utf-8") {
-        "; a string column has bytes that are not UTF-8: give it make_valid_utf8(column), or cast \
+        "; a string column has bytes that are not UTF-8: use make_valid_utf8(column), or cast \
          it to binary"
     } else {
         ""

@@ -65,10 +65,8 @@ impl CallMessage {
         self.attribute(name)
             .and_then(|value| value.parse().ok())
             .ok_or_else(|| {
-                let text = format!(
-                    "a call has {:?} as its {name}: {OTHER_VERSION}",
-                    self.attribute(name)
-                );
+                let value = self.attribute(name).unwrap_or("nothing");
+                let text = format!("a call has {value} as its {name}: {OTHER_VERSION}");
                 Error::new(ErrorKind::InvalidState, text)
             })
     }

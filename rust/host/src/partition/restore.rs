@@ -218,7 +218,7 @@ impl PartitionState {
         }
         if !candidates.is_empty() && !is_log_complete()? {
             let text = format!(
-                "{self}: the log after epoch {first} was removed, and no snapshot can be \
+                "{self}: the log from epoch {first} on was removed, and no snapshot can be \
                  read{reasons}. Restore the root from a backup"
             );
             return Err(Error::new(ErrorKind::Restore, text));

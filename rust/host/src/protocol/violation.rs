@@ -208,7 +208,7 @@ pub enum Violation {
          Evaluate it in every epoch, then take the epoch back with `holdfast rewind <root> \
          --epoch {epoch}`. A sink that skips the epochs it has (Spark's file sink, Delta) \
          evaluates nothing in them after a rewind: give it a new output path, or take its own log \
-         back, too (`_spark_metadata/{epoch}` and later). {}",
+         back, too (`_spark_metadata/{epoch}`, `{epoch}.compact` and later). {}",
         or_deleted(*.epoch)
     )]
     NotEvaluated {
@@ -239,9 +239,9 @@ pub enum Violation {
 
     /// The log lacks objects of an epoch that was computed.
     #[error(
-        "epoch {epoch} was computed, since later epochs are based on it, but {lost} is missing: \
-         the log was damaged. Restore it from a backup; do not rewind, because the sink would get \
-         epochs that it already has"
+        "epoch {epoch} was computed (a task staged it, or later epochs are based on it), but \
+         {lost} is missing: the log was damaged. Restore it from a backup; do not rewind, because \
+         the sink would get epochs that it already has"
     )]
     LogLost {
         /// The epoch.
@@ -284,9 +284,10 @@ pub enum Violation {
 
     /// An object's base is not the chain of the epoch before, or another object was recorded.
     #[error(
-        "{object}, epoch {epoch}: the log object does not follow the state before it (its base \
-         differs): objects were copied from another root, or an earlier epoch was changed. \
-         Restore `log/` from a backup, or go back with `holdfast rewind <root> --epoch {epoch}`"
+        "{object}, epoch {epoch}: the log object does not follow the state before it, or is not \
+         the one that was decided: objects were copied from another root, or an earlier epoch was \
+         changed. Restore `log/` from a backup, or go back with `holdfast rewind <root> --epoch \
+         {epoch}`"
     )]
     BrokenChain {
         /// The object.

@@ -164,11 +164,18 @@ impl FinalEpochs {
                     || "no epoch is final".to_owned(),
                     |newest| format!("epoch {newest} is the newest"),
                 );
-                let text = format!(
-                    "the state has not reached epoch {bound} within {} s: {there}; give a longer \
-                     timeout, or read an older epoch",
-                    timeout.as_secs_f64()
-                );
+                let text = if timeout.is_zero() {
+                    format!(
+                        "the state has not reached epoch {bound}: {there}; read an older epoch, \
+                         or wait for it with at_least"
+                    )
+                } else {
+                    format!(
+                        "the state has not reached epoch {bound} within {} s: {there}; give a \
+                         longer timeout, or read an older epoch",
+                        timeout.as_secs_f64()
+                    )
+                };
                 return Err(Error::new(ErrorKind::NotUpToBound, text).path(self.root.path()));
             }
             let poll = if self.root.is_local() {

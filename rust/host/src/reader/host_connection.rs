@@ -55,7 +55,8 @@ fn slow(error: io::Error) -> ReadFailure {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             let text = format!(
-                "the state host sent no rows for {} s: ask for fewer keys, or for a smaller range",
+                "the state host sent no answer for {} s: if the read is large, ask for fewer keys, \
+                 or for a smaller range",
                 SLOW_ROWS.as_secs()
             );
             ReadFailure::Failed(Error::new(ErrorKind::Io, text))

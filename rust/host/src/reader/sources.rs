@@ -94,8 +94,8 @@ impl StateReader {
             }
             if started.elapsed() >= from.timeout {
                 let text = format!(
-                    "no state host of operator {} answers within {} s: is the query running? \
-                     offline=\"auto\" reads without it",
+                    "no state host of operator {} has the wanted epoch within {} s: is the query \
+                     running? offline=\"auto\" reads without a host",
                     known.operator,
                     from.timeout.as_secs_f64()
                 );

@@ -64,7 +64,7 @@ pub fn serve(stream: Stream, host: &Arc<Host>, token: &str, admit: &Admit<'_>) {
     let error = match result {
         Ok(Ok(())) => return,
         Ok(Err(SessionError::WorkerGone(error))) => {
-            log::debug!("a worker has disconnected, its session leaves nothing: {error}");
+            log::debug!("a peer has disconnected: {error}");
             return;
         }
         Ok(Err(SessionError::Failed(error))) => error,

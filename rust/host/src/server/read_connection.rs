@@ -84,7 +84,7 @@ impl<'a, W: io::Write + Send> ReadConnection<'a, W> {
     fn read_stored(&self, payload: &[u8], memory: &mut Share) -> holdfast_core::Result<Vec<u8>> {
         if payload.len() > USUAL_REQUEST {
             let text = format!(
-                "a read of keys has {} bytes, and may have {USUAL_REQUEST}",
+                "a read of keys has {} bytes, and may have at most {USUAL_REQUEST}",
                 payload.len(),
             );
             return Err(Error::new(ErrorKind::InvalidValue, text));

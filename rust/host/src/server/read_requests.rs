@@ -56,8 +56,8 @@ pub fn receive(
 fn admit(bytes: usize, memory: &Arc<Budget>) -> Result<Option<Share>> {
     if bytes > MAX_REQUEST {
         let text = format!(
-            "a reader's request has {bytes} bytes, and may have {MAX_REQUEST}: ask for fewer or \
-             smaller keys at once"
+            "a reader's request has {bytes} bytes, and may have at most {MAX_REQUEST}: ask for \
+             fewer or smaller keys at once"
         );
         return Err(Error::new(ErrorKind::InvalidValue, text));
     }

@@ -39,7 +39,10 @@ impl Right {
         let read = || host.readable_root(greeting).map(Self::Read);
         write.or_else(read).ok_or_else(|| {
             let text = match channel {
-                None => "the state host has another token: this worker belongs to another executor",
+                None => {
+                    "the state host has another token: this worker belongs to another executor, or \
+                     the reader's token is not valid"
+                }
                 Some(_) => {
                     "no task of this run has begun at the state host, or the reader's token is \
                      not valid"

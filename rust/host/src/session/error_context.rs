@@ -15,7 +15,9 @@ pub fn with_context(error: Error, operator: &OperatorName, partition: PartitionI
             let advice = if text.contains(NOTHING_LOST) {
                 String::new()
             } else {
-                format!(". The Spark task may be retried then: {NOTHING_LOST}")
+                format!(
+                    ". Once the cause is removed, the Spark task may be retried: {NOTHING_LOST}"
+                )
             };
             Error::new(ErrorKind::Io, format!("{about}: {text}{advice}"))
         }

@@ -46,7 +46,7 @@ fn check_durations(kind: &StoreKind) -> std::result::Result<(), String> {
             ..
         } if window_size > retention => Err(format!(
             "window_size is {window_size} microseconds, more than retention, which is \
-             {retention}; a window must be kept until it ends"
+             {retention}; a window must be retained until it ends"
         )),
         StoreKind::Window { window_size, .. } => not_negative("window_size", window_size),
         StoreKind::Session { retention } => not_negative("retention", retention),

@@ -38,11 +38,11 @@ const RESERVED: &[(&str, &str)] = &[
     ("create_missing_column_families", "every open sets it"),
     (
         "enable_blob_direct_write",
-        "an open does not replay such values from the log",
+        "an open does not replay values of blob files from the log",
     ),
     (
         "enable_pipelined_write",
-        "RocksDB refuses it beside atomic flushes",
+        "RocksDB refuses it together with atomic flushes",
     ),
     (
         "env",

@@ -147,7 +147,6 @@ impl Transaction {
 }
 
 fn spill_failure(error: Error, directory: &Path) -> Error {
-    let words =
-        format!("the transaction outgrew its memory, and moving it to files failed: {error}");
+    let words = format!("moving the transaction's records to files failed: {error}");
     Error::new(error.kind(), words).path(directory)
 }

@@ -131,7 +131,10 @@ impl Operator for Process {
                     self.counts.output_rows = call.parsed("rows")?;
                     let output =
                         Digest::try_from(call.parsed::<String>("digest")?).map_err(|error| {
-                            Error::new(ErrorKind::InvalidState, format!("the last call: {error}"))
+                            Error::new(
+                                ErrorKind::InvalidState,
+                                format!("the worker's last call has no valid digest: {error}"),
+                            )
                         })?;
                     return Ok(Outcome {
                         input: self.rows.digest(),

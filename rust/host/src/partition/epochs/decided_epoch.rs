@@ -216,7 +216,7 @@ fn stage_records(db: &Database, tx: &mut Transaction, records: &Records) -> Resu
             Some(timestamp) => timestamp,
             None if timed => {
                 let text =
-                    "a log record of a store with times has none: restore log/ from a backup";
+                    "a log record of a store with times has no time: restore log/ from a backup";
                 return Err(Error::new(ErrorKind::Restore, text).store(record.store));
             }
             None => Timestamp(0),

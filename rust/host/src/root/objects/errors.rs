@@ -86,15 +86,12 @@ pub fn os(doing: &str, path: &Path, error: &io::Error) -> Error {
              started again: nothing that was committed is lost"
         }
         Os::PermissionDenied | Os::ReadOnlyFilesystem => {
-            "The user that runs the Spark executors must be able to read and write the state's root"
+            "The user that runs the Spark executors must be able to read and write there"
         }
         Os::NotADirectory | Os::AlreadyExists => {
             "There is a file where a folder of the state's root must be"
         }
-        _ => {
-            "Check the disk of the state's root, then start the query again: nothing that was \
-             committed is lost"
-        }
+        _ => "Check the disk, then start the query again: nothing that was committed is lost",
     });
     Error::new(
         ErrorKind::Io,

@@ -193,8 +193,13 @@ impl OperatorCatalog {
         }
         let mut payloads = vec![first.payload];
         loop {
-            let next = u16::try_from(payloads.len())
-                .map_err(|_| differs("its columns have changed 65,535 times".to_owned()))?;
+            let next = u16::try_from(payloads.len()).map_err(|_| {
+                let text = format!(
+                    "operator {name}: its columns have changed 65,535 times, which is the limit: \
+                     give it another name (name=...), which starts it with empty state"
+                );
+                Error::new(ErrorKind::StateMismatch, text).path(self.objects.path())
+            })?;
             let file = names::operator_payload(name, next);
             let is_newest = payloads.last() == Some(&meta.payload);
             match (self.objects.get_json(&file)?, is_newest) {

@@ -67,7 +67,7 @@ impl SnapshotFile {
         let what = match length {
             None => "is missing",
             Some(length) if length == self.bytes && digest == self.digest => return Ok(()),
-            Some(_) => "is damaged: its bytes have another digest",
+            Some(_) => "is damaged: its length or its digest is not that in the manifest",
         };
         let text = format!("{} {what}", place.display());
         Err(Error::new(ErrorKind::Restore, text))

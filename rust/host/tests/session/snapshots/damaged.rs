@@ -65,7 +65,10 @@ fn truncated_or_changed_file_is_detected() {
         let host = Host::start();
         let error = refused(task(&spark, next).attempt(attempt).run(host.connect(), &[]));
         assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
-        assert!(error.to_string().contains("another digest"), "{error}");
+        assert!(
+            error.to_string().contains("its length or its digest"),
+            "{error}"
+        );
     }
 }
 

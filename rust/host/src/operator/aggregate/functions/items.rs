@@ -63,7 +63,7 @@ impl Items {
         let number = u16::try_from(number).map_err(|_| {
             Error::new(
                 ErrorKind::InvalidValue,
-                "an aggregation has more than 65,535 columns",
+                "an aggregation has more than 65,536 columns",
             )
         })?;
         let element = Arc::new(Field::new("element", field.data_type().clone(), false));

@@ -27,8 +27,8 @@ pub fn check_state_size(bytes: usize) -> Result<()> {
         return Ok(());
     }
     let text = format!(
-        "aggregate: in one micro-batch, the groups with rows in one partition have {bytes} bytes \
-         of state together. With an hfs.Aggregator, the limit is 2 GiB: take smaller \
+        "aggregate: in one micro-batch, the groups that one partition reads have {bytes} bytes of \
+         state together. With an hfs.Aggregator, the limit is 2 GiB: take smaller \
          micro-batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or use smaller states"
     );
     Err(Error::new(ErrorKind::Serialization, text))

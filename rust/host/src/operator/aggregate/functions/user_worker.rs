@@ -44,8 +44,12 @@ pub fn emit(worker: &mut dyn Worker, batch: RecordBatch) -> Result<()> {
 pub fn end(worker: &mut dyn Worker) -> Result<Digest> {
     worker.answer(&CallMessage::empty().with("task", "end"))?;
     let digest: String = worker.call()?.parsed("digest")?;
-    Digest::try_from(digest)
-        .map_err(|error| Error::new(ErrorKind::InvalidState, format!("the last call: {error}")))
+    Digest::try_from(digest).map_err(|error| {
+        Error::new(
+            ErrorKind::InvalidState,
+            format!("the worker's last call has no valid digest: {error}"),
+        )
+    })
 }
 
 /// Gives the worker a task and returns the task's result. `aggregate` is the number of the function
