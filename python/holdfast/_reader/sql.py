@@ -66,14 +66,14 @@ def _paths(tables: Sequence[StateTable]) -> "list[tuple[str, str] | None]":
     ]
     of_name = Counter((schema.lower(), name.lower()) for schema, name in paths)
     unique: list[tuple[str, str] | None] = []
-    for schema, name in paths:
+    for table, (schema, name) in zip(tables, paths, strict=True):
         is_unique = of_name[schema.lower(), name.lower()] == 1
         if not is_unique:
             _log.warning(
-                "table %s.%s: SQL cannot read it, because the name of another table differs only "
-                "in upper and lower case: read it by the reader's methods",
-                schema,
-                name,
+                "table %s.%s: SQL cannot read it, because another table has the same name in SQL, "
+                "which ignores case: read it by the reader's methods",
+                table.operator,
+                table.store,
             )
         unique.append((schema, name) if is_unique else None)
     return unique

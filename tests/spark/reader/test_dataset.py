@@ -29,7 +29,6 @@ import holdfast.spark as hfs
 from holdfast._reader.dataset.domain import Points, Range
 from holdfast._reader.dataset.expression import columns, tree
 from holdfast._reader.dataset.key_filter import selection
-from holdfast._reader.dataset.key_reads import key_reads
 
 # Rows of the stream: every value of `KEYS` with every second.
 KEYS = ["a", "b", "ba", "c", "d", None]
@@ -454,13 +453,3 @@ def test_versions_that_ended_within_the_retention_are_found_by_their_begin(strea
     before = pc.field("valid_from") <= pa.scalar(at(105 * day))
     found = rows.to_table(filter=before)["x"].to_pylist()
     assert found == [row["x"] for row in everything if row["valid_from"] <= at(105 * day)] == [100]
-
-
-def test_whole_keys_are_read_without_longer_ones():
-    key = pa.schema([("key", pa.string())])
-    selected = {"key": Points(pa.array(["a", "ab"]))}
-    scans = key_reads(selected, key, points=False, ranges=True).scans
-    assert [(scan.rows, scan.bounds["key"].to_pylist()) for scan in scans] == [
-        ("between", ["a", "a"]),
-        ("between", ["ab", "ab"]),
-    ]

@@ -104,7 +104,7 @@ def test_a_reader_goes_on_with_copies_and_with_the_next_host(job: Job):
         stop(job)
         assert table.get("CHF")["rate"] == 96
         assert rates(table.scan().read_all()) == {"CHF": 96}
-        with pytest.raises(NotUpToBoundError, match="no state host of operator join answers"):
+        with pytest.raises(NotUpToBoundError, match="no state host of operator join has"):
             table.get("CHF", offline="never", timeout=0.5)
         job.run((False, 3, "CHF", 97))
         assert table.get("CHF", offline="never", at_least=2)["rate"] == 97

@@ -192,4 +192,4 @@ def test_names_that_differ_only_in_case_are_left_out(caplog: pytest.LogCaptureFi
         assert connection.execute("SELECT x FROM prices").fetchall() == [(3,)]
         with pytest.raises(duckdb.CatalogException, match="rates"):
             connection.execute("SELECT x FROM rates")
-    assert [record.args for record in caplog.records] == [("main", "rates"), ("main", "Rates")]
+    assert [record.args for record in caplog.records] == [("rates", "main"), ("Rates", "main")]

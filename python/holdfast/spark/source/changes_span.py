@@ -6,7 +6,8 @@ from typing import Any, Final
 Offset = dict[str, Any]
 """The position of a stream, as Spark stores it.
 
-It has `epoch`, the last epoch that was read (None before the first micro-batch). If there is an
+It has `epoch`, the last epoch that was read: None before the first micro-batch, -1 if no epoch was
+final when the stream began with `latest`. If there is an
 epoch, the stream reader adds `rewind`, the run of the newest rewind that took the epoch back (0 for
 none). The end of the first micro-batch also has `first` and `table`, the
 fields `first` and `table_epoch` of `ChangesSpan`.

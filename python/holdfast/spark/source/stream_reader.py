@@ -27,7 +27,8 @@ except ImportError:
 _AvailableNow: Any = object if _limits is None else _limits.SupportsTriggerAvailableNow
 
 _NOTHING: Final = -1
-"""The target of a query that reads nothing, because no epoch was final at its start."""
+"""The epoch before all epochs. If no epoch was final at the start, it is the target of a query that
+ends with what was there, and the offset of a stream that began with `latest`."""
 
 
 class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]

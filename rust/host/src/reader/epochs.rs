@@ -167,7 +167,7 @@ impl FinalEpochs {
                 let text = if timeout.is_zero() {
                     format!(
                         "the state has not reached epoch {bound}: {there}; read an older epoch, \
-                         or wait for it with at_least"
+                         or wait for this one (at_least with a timeout)"
                     )
                 } else {
                     format!(

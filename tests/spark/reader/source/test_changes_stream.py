@@ -219,6 +219,8 @@ def test_changes_that_are_lost_end_the_stream(stream: Stream, tmp_path):
         follower.run()
     with pytest.raises(Exception, match="ChangesLostError"):
         Follower(stream, tmp_path / "other", startingEpoch="1").run()
+    with pytest.raises(Exception, match="ChangesLostError"):
+        source(stream, stream.spark.read, endingEpoch="1").collect()
     (table,) = Follower(stream, tmp_path / "another").run()
     assert [row[1:3] for row in table] == [("a", 9), ("c", 4), ("d", 5), ("z", 9)]
 
