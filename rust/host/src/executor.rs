@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -31,10 +31,14 @@ impl Executor {
 
     /// Whether the process runs: it is not a zombie and not a later process of the same id.
     ///
-    /// True if this cannot be read, for example without a free file descriptor: the end of a live
-    /// executor would let another host take its directories.
+    /// True if this cannot be read, for example without a free file descriptor: another host would
+    /// take the directories of a live executor's host.
     pub fn is_alive(&self) -> bool {
-        start_time(read_stat(self.pid)).map_or(true, |start| start == Some(self.start))
+        self.is_alive_by(read_stat(self.pid))
+    }
+
+    fn is_alive_by(&self, stat: io::Result<String>) -> bool {
+        start_time(stat).map_or(true, |start| start == Some(self.start))
     }
 
     /// Watches the process: the watch's descriptor becomes readable when the process ends.
@@ -64,7 +68,14 @@ impl ExecutorWatch {
 
     /// Whether the executor runs.
     pub fn is_alive(&self) -> bool {
-        self.executor.is_alive()
+        match self.fd() {
+            // This needs no free file descriptor.
+            Some(fd) => {
+                let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+                !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(ended) if ended > 0)
+            }
+            None => self.executor.is_alive(),
+        }
     }
 
     /// Waits for the executor's end.
@@ -160,11 +171,15 @@ mod tests {
 
     #[test]
     fn process_whose_report_cannot_be_read_has_not_ended() {
-        let of = |errno: Errno| start_time(Err(errno.into())).ok();
-        assert_eq!(of(Errno::NOENT), Some(None));
-        assert_eq!(of(Errno::SRCH), Some(None));
-        assert_eq!(of(Errno::MFILE), None);
-        assert_eq!(of(Errno::NFILE), None);
+        let this = Executor::of(std::process::id().cast_signed()).expect("this process is alive");
+        for (errno, is_alive) in [
+            (Errno::NOENT, false),
+            (Errno::SRCH, false),
+            (Errno::MFILE, true),
+            (Errno::NFILE, true),
+        ] {
+            assert_eq!(this.is_alive_by(Err(errno.into())), is_alive, "{errno}");
+        }
     }
 
     #[test]
@@ -174,12 +189,15 @@ mod tests {
             .spawn()
             .expect("sleep is there");
         let executor = Executor::of(child.id().cast_signed()).expect("alive");
+        let watch = executor.watch();
+        assert!(watch.is_alive());
         child.kill().expect("killed");
         // Waits until it is a zombie, and leaves it one.
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let pid = Pid::from_child(&child);
         rustix::process::waitid(WaitId::Pid(pid), ended).expect("a child");
         assert!(!executor.is_alive());
+        assert!(!watch.is_alive());
         child.wait().expect("reaped");
         assert!(!executor.is_alive());
     }

@@ -55,7 +55,10 @@ fn server_options(argv: &[String]) -> Result<ServerOptions> {
         .ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidState,
-                format!("the executor, process {pid}, has exited, so no state host is needed"),
+                format!(
+                    "the executor, process {pid}, has exited or cannot be read, so no state host \
+                     starts"
+                ),
             )
         })?;
     Ok(ServerOptions {
