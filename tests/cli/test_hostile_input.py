@@ -209,6 +209,7 @@ def test_every_option_has_hostile_values():
         (pa.timestamp("us", "UTC"), "0001-01-01T00:00:00+23:59"),
         (pa.string(), "\udcff"),
         (pa.float64(), "9007199254740993"),
+        (pa.float64(), "9" * 5000),
     ],
 )
 def test_a_value_that_its_column_cannot_have_is_a_usage_error(kind: pa.DataType, text: str):

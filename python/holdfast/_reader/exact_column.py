@@ -6,6 +6,7 @@ pyarrow converts some values to others without an error, and the row of another 
 from collections.abc import Iterable
 from datetime import datetime, time
 from decimal import Decimal
+from math import isinf
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,11 @@ def _arrow_array(values: Any) -> "pyarrow.Array | None":
 def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array":
     """Returns Python values, or a numpy array without times, as a column."""
     pa = arrow()
+    if getattr(getattr(values, "dtype", None), "kind", "O") != "O":
+        # pyarrow takes a numpy array of numbers as booleans, and the reverse.
+        is_boolean = values.dtype.kind == "b"
+        if is_boolean != pa.types.is_boolean(kind):
+            raise pa.ArrowInvalid(f"{values.dtype} is not {kind}")
     if pa.types.is_nested(kind):
         dump = dumper(kind, name)
         try:
@@ -81,11 +87,13 @@ def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
     """Returns the values in another type without fields.
 
     Raises `ArrowInvalid` for values that pyarrow would change: it rounds a number with more digits
-    than a decimal or a float has, and drops a time of day in a date. It takes a date as a time in
-    UTC, and a number as a boolean. It converts between times with and without a zone as if the
-    latter were in UTC.
+    than a decimal has, and a text that is a whole number and that no float equals. It drops a time
+    of day in a date. It takes a date as a time in UTC, and a number as a boolean. It converts
+    between times with and without a zone as if the latter were in UTC.
     """
     pa = arrow()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
     given = values.type
     if pa.types.is_boolean(kind) != pa.types.is_boolean(given) and not _is_text(given):
         raise pa.ArrowInvalid(f"{given} is not {kind}")
@@ -125,7 +133,7 @@ def is_exact_float(text: str | None, number: float | None) -> bool:
     """Whether a text that is a whole number is exactly a float; other texts name the nearest."""
     if text is None or number is None or not text.strip().lstrip("+-").isdecimal():
         return True
-    return int(text) == number
+    return not isinf(number) and int(text) == number
 
 
 def _check_zone(kind: "pyarrow.DataType", *, has_zone: bool) -> None:

@@ -224,8 +224,13 @@ def test_numbers_become_floats_that_they_name():
         with pytest.raises(ValueError, match="not exactly"):
             many_keys(pa.schema([("d", kind)]), pa.array([str(rounded)]))
     for kind, column in ((pa.bool_(), pa.array([2])), (pa.int64(), pa.array([True]))):
-        with pytest.raises(ValueError, match="do not fit"):
-            many_keys(pa.schema([("d", kind)]), column)
+        for numbers in (column, column.to_numpy(zero_copy_only=False)):
+            with pytest.raises(ValueError, match="do not fit"):
+                many_keys(pa.schema([("d", kind)]), numbers)
+    price = pd.Series([Decimal("0.35")], dtype="category")
+    assert many_keys(doubles, price)["d"].to_pylist() == [0.35]
+    flags = pd.Series([True, False], dtype="category")
+    assert many_keys(pa.schema([("b", pa.bool_())]), flags)["b"].to_pylist() == [True, False]
 
 
 def test_columns_of_other_libraries_are_exact():
