@@ -107,37 +107,48 @@ impl RootIdentity {
 
     /// Checks that the root belongs to this query with this many partitions; returns the root's id.
     ///
-    /// In epoch 0 a root without `meta.json` becomes this query's. Before that, a probe checks that
-    /// the file system or the object store supports put if absent.
+    /// A root that has had no state becomes this query's. This may be in a later epoch than 0: no
+    /// operator ran before. A probe first checks that the file system or the object store supports
+    /// put if absent.
     ///
     /// # Errors
-    /// `StateMismatch` for another query's root, another partition count, or state that is missing
-    /// in a later epoch; `FormatVersion` for another format; `Restore` for a `meta.json` that
-    /// cannot be read; `UnsupportedOperation` for a store without put if absent.
+    /// `StateMismatch` for another query's root, another partition count, or deleted state;
+    /// `FormatVersion` for another format; `Restore` for a `meta.json` that cannot be read;
+    /// `UnsupportedOperation` for a store without put if absent.
     pub fn check(&self, query_id: &str, partitions: u32, epoch: Epoch) -> Result<String> {
-        let found = match self.objects.get(names::META)? {
-            Some(found) => found,
-            None if epoch.0 > 0 => {
+        let mark = [names::STATE_MARK.to_owned()];
+        let (found, marked) = self.objects.get_and_exist(names::META, &mark)?;
+        let is_marked = marked == [true];
+        let id = match found {
+            Some(found) => self.check_meta(&found, query_id, partitions)?,
+            None if epoch.0 > 0 && is_marked => {
                 return Err(self.objects.violation(Violation::StateMissing { epoch }));
             }
-            None => {
-                self.probe()?;
-                self.spark.sync_metadata()?;
-                let meta = RootMeta {
-                    format: FORMAT,
-                    id: random_id(),
-                    query_id: query_id.to_owned(),
-                    partitions,
-                };
-                let json = serde_json::to_vec(&meta)
-                    .map_err(|error| self.objects.unreadable(names::META, &error))?;
-                match self.objects.put_absent(names::META, &json)? {
-                    PutOutcome::Ours => return Ok(meta.id),
-                    PutOutcome::Other(found) => found,
-                }
-            }
+            None => self.make(query_id, partitions)?,
         };
-        self.check_meta(&found, query_id, partitions)
+        if !is_marked {
+            let text = b"Holdfast has state beside this checkpoint.\n";
+            self.objects.put_absent(names::STATE_MARK, text)?;
+        }
+        Ok(id)
+    }
+
+    /// Makes `meta.json`, unless another host has made it; returns the root's id.
+    fn make(&self, query_id: &str, partitions: u32) -> Result<String> {
+        self.probe()?;
+        self.spark.sync_metadata()?;
+        let meta = RootMeta {
+            format: FORMAT,
+            id: random_id(),
+            query_id: query_id.to_owned(),
+            partitions,
+        };
+        let json = serde_json::to_vec(&meta)
+            .map_err(|error| self.objects.unreadable(names::META, &error))?;
+        match self.objects.put_absent(names::META, &json)? {
+            PutOutcome::Ours => Ok(meta.id),
+            PutOutcome::Other(found) => self.check_meta(&found, query_id, partitions),
+        }
     }
 
     /// Proves that a second create of an object fails; the whole protocol depends on it.

@@ -55,6 +55,9 @@ pub struct SnapshotId {
 
 /// The root's format, id, query and partition count.
 pub const META: &str = "meta.json";
+/// Marks in Spark's checkpoint that the root has had state. If only the mark is left, the state was
+/// deleted.
+pub const STATE_MARK: &str = "query/holdfast";
 /// The folder of run claims.
 pub const RUNS: &str = "runs";
 /// The folder of epochs.

@@ -40,14 +40,23 @@ fn a_root_belongs_to_one_query_with_one_partition_count() {
 }
 
 #[test]
-fn state_that_is_missing_in_a_later_epoch_is_an_error() {
+fn state_that_was_deleted_is_an_error_in_a_later_epoch() {
     let root = root();
+    root.identity.check("q", 4, Epoch(0)).expect("taken");
+    fs::remove_file(root.files().join("meta.json")).expect("deletes");
     refused(
         root.identity.check("q", 4, Epoch(7)),
         ErrorKind::StateMismatch,
         &["meta.json is missing", "epoch 7"],
     );
     assert!(!root.files().join("meta.json").exists());
+}
+
+#[test]
+fn root_without_state_is_taken_in_a_later_epoch() {
+    let root = root();
+    let id = root.identity.check("q", 4, Epoch(7)).expect("taken");
+    assert_eq!(root.identity.check("q", 4, Epoch(8)).expect("the same"), id);
 }
 
 #[test]

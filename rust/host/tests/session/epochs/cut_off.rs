@@ -116,6 +116,16 @@ fn epoch_that_the_host_of_another_operator_recorded_as_skipped_is_an_error() {
 }
 
 #[test]
+fn first_epochs_without_a_session_are_skipped() {
+    let (spark, host) = (Spark::new(), Host::start());
+    // A foreachBatch function returned early: there is no state yet.
+    spark.epoch(0, || ());
+    spark.epoch(1, || ());
+    complete(&spark, &host, 2);
+    complete(&spark, &host, 3);
+}
+
+#[test]
 fn epoch_without_a_session_is_skipped() {
     let (spark, host) = (Spark::new(), Host::start());
     complete(&spark, &host, 0);
