@@ -205,6 +205,10 @@ impl StateReader {
             Some(_) => self.routing.chosen(partition)?,
             None => self.routing.of_bounds(&known.table, &call, &batch)?,
         };
+        if from.offline == Offline::Only {
+            // The copies are made while the rows are read, so an error could not be repeated.
+            self.epochs.look_again();
+        }
         let source = self.source(&known, (&partitions, 1), from);
         if source.is_err() {
             self.epochs.check_same_root()?;

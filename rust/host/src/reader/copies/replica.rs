@@ -214,8 +214,13 @@ fn restore(
         .list(&source.operator, source.partition)?;
     for id in snapshots.iter().filter(|id| id.epoch <= to) {
         Database::destroy(directory)?;
-        let decision = decide(id.epoch);
-        let decided = decision.as_ref().ok().and_then(|decision| {
+        let decision = match decide(id.epoch) {
+            Ok(decision) => Some(decision),
+            // The log no longer has the epoch, or a rewind took it back.
+            Err(error) if error.kind() == ErrorKind::Restore => None,
+            Err(error) => return Err(error),
+        };
+        let decided = decision.as_ref().and_then(|decision| {
             let decided = decision.of(&source.operator, source.partition)?;
             Some(decided.chain())
         });

@@ -85,7 +85,15 @@ impl StateReader {
         keys: (&RecordBatch, SameKey),
         from: ReadFrom,
     ) -> Result<RowsAtEpoch> {
-        let found = self.get_known(&known, call, keys, from);
+        let mut found = self.get_known(&known, call, keys, from);
+        if found
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::Restore)
+        {
+            // A rewind may have removed objects since the reader last checked for rewinds.
+            self.epochs.look_again();
+            found = self.get_known(&known, call, keys, from);
+        }
         let fits = found.as_ref().map_or_else(
             |error| {
                 !matches!(
