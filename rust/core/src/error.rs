@@ -115,6 +115,11 @@ impl Error {
         self.kind
     }
 
+    /// Returns the store that the error names.
+    pub fn store_name(&self) -> Option<&str> {
+        self.store.as_deref()
+    }
+
     /// Puts `what: ` in front of the message.
     #[must_use]
     pub fn about(mut self, what: &str) -> Self {

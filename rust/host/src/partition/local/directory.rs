@@ -78,11 +78,11 @@ impl LocalDirectory {
                         log::info!("{error}");
                         continue;
                     }
-                    // Another operator of this name opened it, and took no part in any epoch. The
-                    // database has no rows yet.
+                    // The root has accepted the operator's stores. So another operator of this name
+                    // opened the database, and took no part in any epoch in force.
                     Err(error)
                         if error.kind() == ErrorKind::InvalidValue
-                            && request.epoch <= request.first_epoch =>
+                            && error.store_name().is_some() =>
                     {
                         log::info!(
                             "{}: a new database is made: {error}",
