@@ -1,6 +1,7 @@
 //! Exports arrays, batches and streams with the PyCapsule interface, which pyarrow, polars and
 //! pandas read.
 
+use crate::messages::with_messages_after;
 use crate::process::Process;
 use crate::run::{catch, drop_without_gil, run, run_attached};
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
@@ -242,10 +243,13 @@ impl ArrowReader {
         let process = self.process;
         // The consumer calls this from C; a panic must not unwind into it.
         let arrays = std::iter::from_fn(move || {
-            let next = catch(|| {
-                process
-                    .check()
-                    .map_or_else(|error| Some(Err(error)), |()| next_batch(&mut batches))
+            // A handler of Python's may use the database, so it gets messages after the call.
+            let next = with_messages_after(|| {
+                catch(|| {
+                    process
+                        .check()
+                        .map_or_else(|error| Some(Err(error)), |()| next_batch(&mut batches))
+                })
             });
             let next =
                 next.unwrap_or_else(|panic| Some(Err(Error::new(ErrorKind::InvalidState, panic))));

@@ -46,9 +46,15 @@ impl ExpiredRead {
             first_retained,
         } = self;
         store.inner.counts.expired_reads.add(1);
-        let mut warned = store.inner.warned.lock();
-        if warned.is_none_or(|last| last.elapsed() >= WARN_EVERY) {
-            *warned = Some(Instant::now());
+        let is_due = {
+            let mut warned = store.inner.warned.lock();
+            let is_due = warned.is_none_or(|last| last.elapsed() >= WARN_EVERY);
+            if is_due {
+                *warned = Some(Instant::now());
+            }
+            is_due
+        };
+        if is_due {
             let advice = if first_retained <= at {
                 "history_retention was shorter before, and older history was dropped; to get it \
                  back, open the store in a new directory and restore it from its changelog"
