@@ -338,6 +338,21 @@ def test_lookup_takes_keys_whose_values_are_values_of_the_table(
                 hfs.lookup(keys, stream.address, "table", **asked)
 
 
+def test_lookup_of_a_null_key_finds_no_group(stream: Stream, spark):
+    stream.batch(left=[("a", 1, 1), (None, 2, 2), (None, 3, 3)])
+    frame = hfs.aggregate(
+        stream.source("left"), by="k", aggs={"n": "count"}, state=stream.state(), name="table"
+    )
+    with running(stream, frame):
+        assert connect(stream)["table"].get(None) == {"n": 2}
+        asked = spark.createDataFrame([("a", 1), (None, 2), ("zz", 3)], "k string, x int")
+        options = stream.options.get("storage_options")
+        found = hfs.lookup(
+            asked, stream.address, "table", on="k", columns=["n"], storage_options=options
+        )
+        assert [row.n for row in found.sort("x").collect()] == [1, None, None]
+
+
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
 def test_lookup_as_of_a_column_of_the_type_of_the_tables_time(stream: Stream, spark, kind: str):
     stream.batch(left=[("a", 1, 1), ("a", 5, 5)])

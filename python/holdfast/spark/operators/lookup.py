@@ -1,13 +1,14 @@
 """Joins the rows of a frame with a table of another query's state."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as sql
 from pyspark.sql.functions import broadcast
 
+from holdfast._reader.arrow import arrow_compute
 from holdfast._reader.read_source import Offline
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
@@ -53,8 +54,8 @@ def lookup(
     `root` is the root of that query's state, `table` the operator, `store` one of its tables if it
     has several. `on` names the columns of the key: in the order of the table's key, or as a dict
     from the table's key columns to the frame's. In a versioned table `as_of` is the column with the
-    time as of which a row is looked up, or one time for all rows. A row whose key is not found has
-    nulls.
+    time as of which a row is looked up, or one time for all rows. A row whose key is not found, or
+    has a null, has nulls.
 
     `columns` are the table's columns that are added, by default all but the key's. The frame may be
     static or a stream. All rows of a static frame, or of a micro-batch, read one epoch: `epoch`, or
@@ -197,6 +198,14 @@ class _LookUp:
             moment = rows.column(self._as_of).cast(pa.timestamp("us", tz="UTC"))
         found = self._table.get_batch(given, as_of=moment, columns=self._columns, epoch=epoch)
         added = [column.combine_chunks() for column in found.columns]
+        if any(column.null_count for column in given.values()):
+            # As in Spark's joins, null equals nothing. A table of an aggregate may have a null key.
+            compute = arrow_compute()
+            has_key = reduce(compute.and_, (column.is_valid() for column in given.values()))
+            places = compute.if_else(
+                has_key, pa.array(range(rows.num_rows)), pa.scalar(None, pa.int64())
+            )
+            added = [column.take(places) for column in added]
         names = [*rows.schema.names, *self._columns]
         return pa.RecordBatch.from_arrays([*rows.columns, *added], names=names)
 
