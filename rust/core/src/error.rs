@@ -120,6 +120,11 @@ impl Error {
         self.store.as_deref()
     }
 
+    /// Returns the path that the error names.
+    pub fn path_name(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
     /// Puts `what: ` in front of the message.
     #[must_use]
     pub fn about(mut self, what: &str) -> Self {

@@ -190,7 +190,7 @@ impl Host {
                 &query.query_id,
                 &query.run_id,
                 request.partitions,
-                query.epoch,
+                (query.epoch, request.in_streaming_plan),
             )?;
             if presence != RootPresence::Same {
                 self.forget_root(&root, "another root is under its path now");

@@ -73,8 +73,9 @@ pub enum Violation {
     /// Spark's checkpoint has epochs, the state has none.
     #[error(
         "the root holds Spark's checkpoint, which is at epoch {epoch}, but no state (meta.json \
-         is missing): the state was deleted. Put it back, or start with a new root (which reads \
-         the sources from their beginning)"
+         is missing): the state was deleted, or epochs before this one ran without it. Put the \
+         state back, or start with a new root, which reads the sources from their beginning. A \
+         sink that skips the epochs it has (Spark's file sink, Delta) also needs a new output path"
     )]
     StateMissing {
         /// The epoch that Spark works on.

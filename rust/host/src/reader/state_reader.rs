@@ -205,8 +205,8 @@ impl StateReader {
             Some(_) => self.routing.chosen(partition)?,
             None => self.routing.of_bounds(&known.table, &call, &batch)?,
         };
-        if from.offline == Offline::Only {
-            // The copies are made while the rows are read, so an error could not be repeated.
+        if from.offline != Offline::Never {
+            // Copies are made while the rows are read, so an error could not be repeated.
             self.epochs.look_again();
         }
         let source = self.source(&known, (&partitions, 1), from);

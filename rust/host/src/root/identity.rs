@@ -76,12 +76,12 @@ impl RootIdentity {
         query_id: &str,
         run_id: &str,
         partitions: u32,
-        epoch: Epoch,
+        (epoch, in_streaming_plan): (Epoch, bool),
     ) -> Result<RootPresence> {
         let checked = Some((query_id.to_owned(), run_id.to_owned(), partitions));
         if *self.checked.lock() != checked {
             self.spark.check(query_id, epoch)?;
-            let id = self.check(query_id, partitions, epoch)?;
+            let id = self.check(query_id, partitions, (epoch, in_streaming_plan))?;
             if *self.first_id.lock().get_or_insert_with(|| id.clone()) != id {
                 return Ok(RootPresence::Another);
             }
@@ -107,21 +107,34 @@ impl RootIdentity {
 
     /// Checks that the root belongs to this query with this many partitions; returns the root's id.
     ///
-    /// A root that has had no state becomes this query's. This may be in a later epoch than 0: no
-    /// operator ran before. A probe first checks that the file system or the object store supports
-    /// put if absent.
+    /// A root that has had no state becomes this query's. If the operator is not in the streaming
+    /// plan, this may be in a later epoch than 0: a `foreachBatch` function called no operator
+    /// before. A probe first checks that the file system or the object store supports put if
+    /// absent.
     ///
     /// # Errors
     /// `StateMismatch` for another query's root, another partition count, or deleted state;
     /// `FormatVersion` for another format; `Restore` for a `meta.json` that cannot be read;
     /// `UnsupportedOperation` for a store without put if absent.
-    pub fn check(&self, query_id: &str, partitions: u32, epoch: Epoch) -> Result<String> {
+    pub fn check(
+        &self,
+        query_id: &str,
+        partitions: u32,
+        (epoch, in_streaming_plan): (Epoch, bool),
+    ) -> Result<String> {
         let mark = [names::STATE_MARK.to_owned()];
         let (found, marked) = self.objects.get_and_exist(names::META, &mark)?;
         let is_marked = marked == [true];
         let id = match found {
-            Some(found) => self.check_meta(&found, query_id, partitions)?,
-            None if epoch.0 > 0 && is_marked => {
+            Some(found) => {
+                let id = self.check_meta(&found, query_id, partitions)?;
+                if !is_marked {
+                    // Another process may have made it. The mark must not be durable before it.
+                    self.objects.sync(names::META)?;
+                }
+                id
+            }
+            None if epoch.0 > 0 && self.is_missing(is_marked || in_streaming_plan)? => {
                 return Err(self.objects.violation(Violation::StateMissing { epoch }));
             }
             None => self.make(query_id, partitions)?,
@@ -131,6 +144,16 @@ impl RootIdentity {
             self.objects.put_absent(names::STATE_MARK, text)?;
         }
         Ok(id)
+    }
+
+    /// Whether the state of a root without `meta.json` is missing, in a later epoch than 0.
+    fn is_missing(&self, must_exist: bool) -> Result<bool> {
+        // A run is claimed only after `meta.json` is made.
+        if !must_exist && self.objects.list(names::RUNS)?.is_empty() {
+            return Ok(false);
+        }
+        // Another task may have made it since.
+        Ok(!self.objects.exists(names::META)?)
     }
 
     /// Makes `meta.json`, unless another host has made it; returns the root's id.
@@ -283,7 +306,9 @@ mod tests {
     #[test]
     fn a_store_without_put_if_absent_is_refused() {
         let identity = identity(Fault::CreateOverwrites);
-        let error = identity.check("q", 2, Epoch(0)).expect_err("not safe");
+        let error = identity
+            .check("q", 2, (Epoch(0), false))
+            .expect_err("not safe");
         assert_eq!(error.kind(), ErrorKind::UnsupportedOperation);
         assert!(error.to_string().contains("choose another"), "{error}");
         assert!(
@@ -291,7 +316,7 @@ mod tests {
             "the root must belong to no query"
         );
         self::identity(Fault::None)
-            .check("q", 2, Epoch(0))
+            .check("q", 2, (Epoch(0), false))
             .expect("a good store is accepted");
     }
 }

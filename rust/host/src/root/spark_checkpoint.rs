@@ -1,5 +1,5 @@
-//! `query/`: Spark's checkpoint beside the state. Holdfast reads it. Only `holdfast rewind` moves
-//! parts of it away.
+//! `query/`: Spark's checkpoint beside the state. Holdfast reads it, and puts one mark there
+//! (`identity.rs`). Only `holdfast rewind` moves parts of it away.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -11,29 +11,31 @@ use crate::support::{EPOCH, refused, root};
 #[test]
 fn a_root_belongs_to_one_query_with_one_partition_count() {
     let root = root();
-    root.identity.check("q", 4, Epoch(0)).expect("taken");
     root.identity
-        .check("q", 4, Epoch(9))
+        .check("q", 4, (Epoch(0), false))
+        .expect("taken");
+    root.identity
+        .check("q", 4, (Epoch(9), false))
         .expect("the same query");
     refused(
-        root.identity.check("other", 4, Epoch(0)),
+        root.identity.check("other", 4, (Epoch(0), false)),
         ErrorKind::StateMismatch,
         &["query q", "query other", "a root of its own"],
     );
     refused(
-        root.identity.check("q", 8, Epoch(9)),
+        root.identity.check("q", 8, (Epoch(9), false)),
         ErrorKind::StateMismatch,
         &["has 4 partitions", "asks for 8", "a new, empty root"],
     );
     fs::write(root.files().join("meta.json"), r#"{"format":9,"new":true}"#).expect("writes");
     refused(
-        root.identity.check("q", 4, Epoch(9)),
+        root.identity.check("q", 4, (Epoch(9), false)),
         ErrorKind::FormatVersion,
         &["format 9"],
     );
     fs::write(root.files().join("meta.json"), "{").expect("writes");
     refused(
-        root.identity.check("q", 4, Epoch(9)),
+        root.identity.check("q", 4, (Epoch(9), false)),
         ErrorKind::Restore,
         &["meta.json", "backup"],
     );
@@ -42,10 +44,12 @@ fn a_root_belongs_to_one_query_with_one_partition_count() {
 #[test]
 fn state_that_was_deleted_is_an_error_in_a_later_epoch() {
     let root = root();
-    root.identity.check("q", 4, Epoch(0)).expect("taken");
+    root.identity
+        .check("q", 4, (Epoch(0), false))
+        .expect("taken");
     fs::remove_file(root.files().join("meta.json")).expect("deletes");
     refused(
-        root.identity.check("q", 4, Epoch(7)),
+        root.identity.check("q", 4, (Epoch(7), false)),
         ErrorKind::StateMismatch,
         &["meta.json is missing", "epoch 7"],
     );
@@ -55,8 +59,21 @@ fn state_that_was_deleted_is_an_error_in_a_later_epoch() {
 #[test]
 fn root_without_state_is_taken_in_a_later_epoch() {
     let root = root();
-    let id = root.identity.check("q", 4, Epoch(7)).expect("taken");
-    assert_eq!(root.identity.check("q", 4, Epoch(8)).expect("the same"), id);
+    refused(
+        root.identity.check("q", 4, (Epoch(7), true)),
+        ErrorKind::StateMismatch,
+        &["meta.json is missing", "epoch 7", "new output path"],
+    );
+    let id = root
+        .identity
+        .check("q", 4, (Epoch(7), false))
+        .expect("taken");
+    assert_eq!(
+        root.identity
+            .check("q", 4, (Epoch(8), false))
+            .expect("the same"),
+        id
+    );
 }
 
 #[test]

@@ -100,7 +100,7 @@ const OFFSETS: &str = "v1\n{\"batchWatermarkMs\":0,\"batchTimestampMs\":7}\n{}";
 /// readers and marks of log removals are missing.
 fn write(folder: &Path) -> Result<()> {
     let root = open(folder)?;
-    root.identity.check("q", 1, Epoch(0))?;
+    root.identity.check("q", 1, (Epoch(0), false))?;
     assert_eq!(root.runs.claim("q", "a run", Epoch(0))?, RUN);
     root.operators
         .register(&name(), &operator(Epoch(0)), RUN, 1)?;
@@ -158,7 +158,7 @@ fn write(folder: &Path) -> Result<()> {
 fn read(folder: &Path) -> Result<()> {
     let root = open(folder)?;
     root.identity.query()?;
-    root.identity.check("q", 1, Epoch(1))?;
+    root.identity.check("q", 1, (Epoch(1), false))?;
     root.spark.check("q", Epoch(0))?;
     let offsets = root.spark.offsets(Epoch(0))?;
     offsets.map_or(Ok(0), |offsets| root.spark.batch_time(Epoch(0), offsets))?;

@@ -78,11 +78,12 @@ impl LocalDirectory {
                         log::info!("{error}");
                         continue;
                     }
-                    // The root has accepted the operator's stores. So another operator of this name
-                    // opened the database, and took no part in any epoch in force.
+                    // The database has a store of this name with other settings: another operator
+                    // of this name opened it, and took no part in any epoch in force.
                     Err(error)
                         if error.kind() == ErrorKind::InvalidValue
-                            && error.store_name().is_some() =>
+                            && error.store_name().is_some()
+                            && error.path_name().is_some() =>
                     {
                         log::info!(
                             "{}: a new database is made: {error}",

@@ -197,7 +197,9 @@ mod tests {
             Arc::clone(&store) as Arc<dyn ObjectStore>,
             Path::new("memory"),
         );
-        root.identity.check("q", 1, Epoch(0)).expect("is new");
+        root.identity
+            .check("q", 1, (Epoch(0), false))
+            .expect("is new");
         let run = root.runs.claim("q", "a", Epoch(0)).expect("claims");
         let operator = OperatorName::new("join").expect("a name");
         let of_run = |epoch: Epoch, run: RunNumber| {

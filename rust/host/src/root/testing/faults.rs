@@ -175,7 +175,7 @@ pub(super) fn run(trial: &mut Trial, id: &str, epochs: std::ops::Range<i64>) -> 
         for partition in 0..PARTITIONS as i32 {
             number = trial
                 .task(|root, attempt| {
-                    root.identity.check("q", PARTITIONS, epoch)?;
+                    root.identity.check("q", PARTITIONS, (epoch, false))?;
                     let run = root.runs.claim("q", id, first)?;
                     if let Some(previous) = epoch.previous() {
                         assert!(
