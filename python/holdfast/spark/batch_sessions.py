@@ -16,7 +16,8 @@ class BatchSessions:
     micro-batch.
 
     Usually all frames of a micro-batch are gone when the next micro-batch begins. The next one then
-    uses the same session. If a frame is still referenced, the next one gets a clone of the session.
+    uses the same session. If a frame is still referenced, the next one gets another session: one
+    that no frame references any more, or else a new clone.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-//! Changelog offsets, which are committed with the changes of a database.
+//! Offsets in changelog and input topics, which are committed with the changes of a database.
 
 use crate::error::{Error, ErrorKind, Result};
 

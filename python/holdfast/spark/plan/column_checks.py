@@ -79,10 +79,11 @@ def check_order(order_by: Sequence[str]) -> None:
 def check_both_stream(
     left: "DataFrame", right: "DataFrame", consequence: str, otherwise: str = ""
 ) -> None:
-    """Raises `ValueError` for a static frame beside a stream; Spark would fail only at the start.
+    """Raises `ValueError` for a static frame beside a stream.
 
-    For the message, `consequence` says what every micro-batch would do, and `otherwise` names an
-    alternative to reading the frame as a stream.
+    Without this check, Spark would raise an error only when the query starts. For the message,
+    `consequence` says what every micro-batch would do, and `otherwise` names an alternative to
+    reading the frame as a stream.
     """
     if left.isStreaming != right.isStreaming:
         static, stream = ("right", "left") if left.isStreaming else ("left", "right")

@@ -87,7 +87,7 @@ class OperatorInput(ABC):
 
 
 class OneInput(OperatorInput):
-    """The rows of one frame; all of them are left rows."""
+    """The rows of one frame: left rows, and heartbeats if the frame has them."""
 
     metrics: ClassVar[Mapping[str, str]] = {"rows": "count(side)"}
 

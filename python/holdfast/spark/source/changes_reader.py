@@ -41,7 +41,7 @@ class TableChanges:
         self._schema: Final = schema
 
     def partitions(self, span: ChangesSpan, last: PinnedEpoch) -> list[InputPartition]:
-        """Returns a task for each partition of the state; none if there are no rows.
+        """Returns a task for each partition of the state; no task if the span is empty.
 
         `last` is the last epoch of the span.
 
@@ -57,7 +57,7 @@ class TableChanges:
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Reads the rows of a task."""
         if not isinstance(partition, ChangesPartition):
-            # A partition that Spark makes if `partitions` returned none.
+            # Spark makes such a partition if `partitions` returned an empty list.
             return
         schema, span = arrow_schema(self._schema), partition.span
         source = self.options.source(span.table_epoch or 0)
@@ -86,7 +86,8 @@ class ChangesBatchReader(DataSourceReader):
         if first is None:
             first = self._changes.table.oldest_changes()
             if first is not None and first > last:
-                # Raises `ChangesLostError`.
+                # Raises `ChangesLostError` if the log no longer has `last`. If the operator began
+                # after `last`, there are no changes.
                 self._changes.table.changes(to_epoch=last, partition=0).close()
         pinned = PinnedEpoch.of(self._changes.reader, last)
         return self._changes.partitions(ChangesSpan(first=first or 0, last=last), pinned)

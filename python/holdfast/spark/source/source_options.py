@@ -102,8 +102,9 @@ class SourceOptions:
     def find_table(self, reader: StateReader) -> StateTable:
         """Returns the table, and checks that it can be read as the options say.
 
-        Raises `StateMismatchError` if there is no such table, `ValueError` for options that do not
-        fit it.
+        Raises `StateMismatchError` if the option `table` names no table, or an operator that has
+        several; `ValueError` if the option is missing and there is not exactly one table, and for
+        options that do not fit the table.
         """
         if self.table is None:
             tables = list(reader.tables.values())

@@ -1,4 +1,5 @@
-//! Rows of key and value of a scan, with a timestamp or without.
+//! Record batches of a scan of a key-value store: keys, values and, if the store has them,
+//! timestamps.
 
 use crate::column::batch::{BATCH_BYTES, batch};
 use crate::error::Result;

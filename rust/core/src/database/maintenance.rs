@@ -10,6 +10,9 @@ impl Database {
     /// Makes a consistent copy of the last commit in a new directory, with hard links where the
     /// file system has them. Missing parent folders are created.
     ///
+    /// A store without transactions may be newer in the copy than the last commit. Under
+    /// exactly-once, the first open of the copy discards such a store.
+    ///
     /// # Errors
     /// `UnsupportedOperation` for a database in memory; `InvalidValue` for a directory that exists,
     /// or whose parent is a file; `Io` if it cannot be created; `InvalidState` if an interrupted

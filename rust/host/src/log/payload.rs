@@ -11,7 +11,7 @@ use super::envelope::damaged;
 use super::records::Records;
 use crate::codec::ipc::IpcReader;
 
-/// The columns of every log object.
+/// The columns of the records of every log object.
 pub static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     let store = DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Utf8));
     Arc::new(Schema::new(vec![
@@ -25,7 +25,7 @@ pub static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 /// An Arrow IPC stream that is being written.
 pub type PayloadStream = StreamWriter<Vec<u8>>;
 
-/// Converts an Arrow error while writing, which is a bug of Holdfast.
+/// Converts the error of a write by Arrow. Such an error is a bug of Holdfast.
 pub fn unwritable(error: &ArrowError) -> Error {
     Error::new(
         ErrorKind::Serialization,

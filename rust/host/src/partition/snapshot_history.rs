@@ -24,20 +24,20 @@ pub struct SnapshotHistory {
     /// About how many bytes of changes have entered the database since the newest snapshot. Changes
     /// that a session spilled to disk are not counted, unless they are read from the log.
     pub log_bytes: u64,
-    /// Whether the database was made from the root: the disk of an earlier host may be gone.
+    /// Whether the database was made from the root. If so, the disk of an earlier host may be lost.
     pub is_restored: bool,
     /// The last session's terms, for a snapshot when the host ends.
     pub last_terms: Option<SnapshotTerms>,
 }
 
-/// The run, partition count and policy of the query that a snapshot needs.
+/// The query's run, partition count and snapshot policy, which a snapshot needs.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotTerms {
     /// The run.
     pub run: RunNumber,
     /// How many partitions the state has.
     pub partitions: u32,
-    /// When snapshots are taken.
+    /// When snapshots are taken, and how much log is retained.
     pub policy: SnapshotPolicy,
 }
 
@@ -47,18 +47,19 @@ pub fn is_log_long(log_bytes: u64, snapshot_bytes: u64) -> bool {
     log_bytes > MIN_LOG_BYTES.max(snapshot_bytes / 4)
 }
 
-/// The snapshots that share files with the local database.
+/// The snapshots that share files with the local database, or shared files with an earlier one that
+/// was damaged.
 #[derive(Default)]
 pub struct SnapshotOrigin {
     /// The newest one: the database was made from it, or it was taken of the database since.
     newest: Option<SnapshotId>,
-    /// Suspect snapshots, in the order in which they were found: a database that shares files with
-    /// them is damaged.
+    /// Suspect snapshots, in the order in which they were found: each shared files with a database
+    /// that was damaged.
     ///
     /// A block that is damaged on a local disk enters the next snapshot with a correct digest. So a
-    /// suspect snapshot is used only if there is no other one and the log is not complete. It is
-    /// removed only when there is a newer one: the snapshot may be good, and the disk that it was
-    /// restored to may be bad.
+    /// suspect snapshot is used only if no other one can be used and the log is not complete. It is
+    /// not removed at once: the snapshot may be good, and the disk that it was restored to may be
+    /// bad. It is removed when a new snapshot is taken, or when a restore finds it damaged.
     suspects: Vec<SnapshotId>,
     /// The size of the newest snapshot that was copied, in bytes.
     bytes: u64,

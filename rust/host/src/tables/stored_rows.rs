@@ -13,8 +13,9 @@ pub const BATCH_BYTES: usize = 4 << 20;
 /// The bytes of a row without its key and value.
 const ROW_BYTES: usize = size_of::<RowTimes>() + 2 * size_of::<usize>() + 1;
 
-/// A read holds at most this many times the bytes of a batch at once: the rows of a batch, their
-/// columns, the message that is being sent, and the next batch.
+/// A read usually holds no more than this many times the bytes of a batch at once: the rows of a
+/// batch, their columns, the message that is being sent, and the next batch. A larger row needs
+/// more, and so does a read of keys whose values are larger than expected.
 const HELD: usize = 4;
 /// The bytes after which a batch is full if there is hardly any memory.
 const MIN_BATCH_BYTES: usize = 16 << 10;
@@ -47,7 +48,8 @@ pub struct StoredRows {
 pub struct RowTimes {
     /// A version's begin, a window's or a session's start, or a timestamped row's time.
     pub begin: Option<i64>,
-    /// A version's end, or none if it is the newest; a window's or a session's end.
+    /// A version's end: none if it is the newest, and none among changes. A window's or a session's
+    /// end.
     pub end: Option<i64>,
     /// The time of a window's value, in a store with timestamps.
     pub timestamp: Option<i64>,

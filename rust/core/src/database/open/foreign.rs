@@ -25,8 +25,8 @@ pub(super) fn check_foreign(path: &Path, environment: Option<&Environment>) -> R
 
 /// Returns the error message for a RocksDB database of another program; `None` for Holdfast's own.
 fn other_database(path: &Path, environment: Option<&Environment>) -> Result<Option<String>> {
-    // `HOLDER` exists before RocksDB creates the first file. A copy of a database lacks it, but has
-    // the metadata family.
+    // `HOLDER` exists before RocksDB creates the first file. A checkpoint lacks it, but has the
+    // metadata family.
     if path.join(HOLDER).exists() {
         return Ok(None);
     }
@@ -70,8 +70,8 @@ fn of_streams(found: &str) -> String {
     )
 }
 
-/// Whether a folder holds a window, session or versioned store of Kafka Streams: databases that are
-/// named `<store>.<segment>`.
+/// Whether a folder holds a window or session store of Kafka Streams: databases that are named
+/// `<store>.<segment>`. A versioned store is one database in the task's folder `rocksdb`.
 fn has_segments(folder: &Path, store: &str) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return false;

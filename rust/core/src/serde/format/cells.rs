@@ -1,4 +1,4 @@
-//! Reads Arrow arrays as cells. All physical forms of a type are converted to one form.
+//! Reads Arrow arrays as cells. Other physical forms of a type are converted to its plain form.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::serde::format::stored_column::{Shape, StoredColumn, below};
@@ -31,13 +31,14 @@ pub enum CellData {
 impl Cells {
     /// Returns the cells of an array that holds a column.
     ///
-    /// `path` names the column in errors; `valid` has the rows whose parent is not null. The rows
-    /// of a list's items are the items.
+    /// `path` names the column in errors; `valid` has the rows whose parent is not null. If the
+    /// column has the items of lists, each item is a row.
     ///
     /// # Errors
     /// `InvalidType` if the array is not of the column's type, or a struct has other fields.
-    /// `InvalidValue` for two fields of one name, and for a null that the schema does not allow:
-    /// the message names its row, or for an item of a list its number among the items of all rows.
+    /// `InvalidValue` for two fields of one name, for values that do not fit the plain form (2 GiB
+    /// of bytes, for example), and for a null that the schema does not allow: the message names its
+    /// row, or for an item of a list its number among the items of all rows.
     pub fn new(
         array: &ArrayRef,
         column: &StoredColumn,
@@ -167,7 +168,8 @@ impl CellData {
     }
 }
 
-/// Returns which of `items` are in a list that is not null; none if all are.
+/// Returns which of a column's items are in a list that is not null; `None` means all of them.
+/// `items` is the number of items, and `valid` has the lists that are not null.
 ///
 /// A slice of a column has the items of the whole column, and a null list may have items, too.
 fn items_of(

@@ -26,7 +26,7 @@ use crate::root::OperatorMeta;
 pub struct Process {
     spec: ProcessSpec,
     rows: InputRows,
-    /// The columns of the processor's batches.
+    /// The columns of the batches that the processor receives.
     columns: OutputColumns,
     counts: Counts,
     /// Whether the transaction has the changes of an earlier session with the same input.

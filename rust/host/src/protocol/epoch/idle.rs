@@ -7,10 +7,11 @@
 //! than `idle_after` while other partitions advance. Once all sources but the heartbeats have been
 //! idle for `idle_after`, partitions without rows also follow the batch time minus `idle_after`.
 //!
-//! All times are in microseconds. They are batch timestamps and offsets from Spark's checkpoint, so
-//! a replay computes the same times. The time between two runs does not count as idle, and the time
-//! between two micro-batches counts as at most half of `idle_after`. Otherwise the epochs after an
-//! outage, or after one long micro-batch, could make the next rows of the backlog late.
+//! All times are in microseconds. They come from rows, and from batch timestamps and offsets in
+//! Spark's checkpoint, so a replay computes the same times. The time between two runs does not
+//! count as idle, and the time between two micro-batches counts as at most half of `idle_after`.
+//! Otherwise the epochs after an outage, or after one long micro-batch, could make the next rows of
+//! the backlog late.
 
 use super::heartbeats::Heartbeats;
 
@@ -27,7 +28,7 @@ pub struct IdleTimes {
 /// The times of a partition at the end of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionTimes {
-    /// The stream time; none if it has had no row with a time.
+    /// The stream time; none if it has had no row with a time and has followed no other time.
     pub stream_time: Option<i64>,
     /// Since when it is idle; none if it had rows in the epoch, or if the epoch was skipped.
     pub idle_since: Option<i64>,
@@ -44,8 +45,9 @@ pub struct BatchTimes {
 }
 
 impl PartitionTimes {
-    /// Returns the times that a partition would have after this epoch if it had no rows in it.
-    /// `self`: its times after the epoch before.
+    /// Returns a partition's times for a comparison in this epoch, as if it had no rows in it.
+    /// `self`: its times after the epoch before. If it was not idle then, it is not idle in the
+    /// result.
     ///
     /// A part of the time between the two epochs does not count as idle ([`idle_since`]). This
     /// method leaves that part out for each partition, so their times can be compared.
@@ -87,9 +89,9 @@ pub fn idle_since(
 /// Returns the time that a partition without rows follows in an epoch; none if it follows none.
 ///
 /// `idle_since` and `sources_idle_since` are those of this epoch. `partitions` are the times of all
-/// partitions of the operator at the end of the epoch before ([`PartitionTimes::without_rows`]).
-/// The partition's new stream time is the later one of its current stream time and the returned
-/// time.
+/// partitions of the operator at the end of the epoch before, each converted by
+/// [`PartitionTimes::without_rows`]. The partition's new stream time is the later one of its
+/// current stream time and the returned time.
 #[must_use]
 pub fn followed_time(
     idle_since: i64,
@@ -183,7 +185,7 @@ mod tests {
             times(300, Some(20)),      // became idle after it
             times(100, Some(10)),      // has been idle as long as it
             times(50, Some(5)),        // and longer
-            PartitionTimes::default(), // has had no row with a time
+            PartitionTimes::default(), // has no stream time
         ];
         assert_eq!(followed_time(10, None, &partitions, 70, 60), Some(300));
         assert_eq!(followed_time(10, None, &partitions[..1], 70, 60), Some(500));

@@ -73,7 +73,7 @@ impl Replica {
         self.is_damaged |= self.db.as_ref().is_some_and(|own| Arc::ptr_eq(own, db));
     }
 
-    /// The last epoch in the copy; none if there is no copy yet, or if it is damaged.
+    /// The last epoch in the copy; none if there is no copy yet, or if it is empty or damaged.
     ///
     /// # Errors
     /// Those of the database.
