@@ -102,18 +102,15 @@ def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
             raise pa.ArrowInvalid("a date is not a time")
         if pa.types.is_timestamp(given):
             _check_zone(kind, has_zone=given.tz is not None)
-    if pa.types.is_decimal(given) and pa.types.is_floating(kind):
-        # Text keeps the digits: pyarrow's cast of a decimal to a double may be off by the last bit.
-        cast = values.cast(pa.string()).cast(kind)
+    # Text keeps the digits: pyarrow's cast of a decimal to a double may be off by the last bit.
+    from_decimal = pa.types.is_decimal(given) and pa.types.is_floating(kind)
+    cast = (values.cast(pa.string()) if from_decimal else values).cast(kind)
+    if from_decimal or (pa.types.is_decimal(kind) and pa.types.is_floating(given)):
         is_exact = cast.cast(pa.string()).cast(given).equals(values)
-    elif pa.types.is_decimal(kind) and pa.types.is_floating(given):
-        cast = values.cast(kind)
-        is_exact = cast.cast(pa.string()).cast(given).equals(values)
-    else:
-        cast = values.cast(kind)
-        is_exact = not pa.types.is_date(kind) or cast.cast(given, safe=False).equals(values)
-    if pa.types.is_floating(kind) and _is_text(given):
+    elif pa.types.is_floating(kind) and _is_text(given):
         is_exact = all(map(is_exact_float, values.to_pylist(), cast.to_pylist()))
+    else:
+        is_exact = not pa.types.is_date(kind) or cast.cast(given, safe=False).equals(values)
     if not is_exact:
         raise pa.ArrowInvalid(f"a value of {given} is not exactly a {kind}")
     return cast
