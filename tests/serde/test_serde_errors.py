@@ -307,12 +307,87 @@ def test_the_builder_refuses_invalid_key_types(type_, field):
         pa.float16(),
         pa.decimal256(40, 2),
         pa.list_(pa.duration("s")),
+        pa.map_(pa.string(), pa.duration("s")),
     ],
     ids=str,
 )
 def test_the_serde_refuses_types_that_cannot_be_stored(type_):
-    with pytest.raises(TypeError, match=r"field a\.odd(\[\])? has type .*, which cannot be stored"):
+    with pytest.raises(
+        TypeError, match=r"field a\.odd(\[\](\.value)?)? has type .*, which cannot be stored"
+    ):
         serde.struct(pa.schema([("a", pa.struct([("odd", type_)]))]))
+
+
+@pytest.mark.parametrize(
+    ("type_", "words"),
+    [
+        *(
+            (pa.dictionary(keys, pa.string()), "declare Utf8, or a dictionary with Int32 keys")
+            for keys in (pa.int8(), pa.uint8(), pa.int16(), pa.uint16())
+        ),
+        *(
+            (pa.dictionary(pa.int32(), values), "must be numbers, times, strings or binary")
+            for values in (
+                pa.bool_(),
+                pa.list_(pa.int8()),
+                pa.struct([("a", pa.int8())]),
+                pa.map_(pa.string(), pa.int8()),
+                pa.dictionary(pa.int32(), pa.string()),
+            )
+        ),
+        (pa.map_(pa.string(), pa.int8(), keys_sorted=True), "declare it without sorted keys"),
+    ],
+)
+def test_the_serde_refuses_types_that_reads_cannot_return(type_, words):
+    """A regression test: rows were put that no batch could read."""
+    for odd, path in [(type_, r"a\.odd"), (pa.list_(type_), r"a\.odd\[\]")]:
+        with pytest.raises(
+            TypeError, match=rf"field {path} has type .*, which reads cannot return: .*{words}"
+        ):
+            serde.struct(pa.schema([("a", pa.struct([("odd", odd)]))]))
+
+
+@pytest.mark.parametrize("keys", [pa.int32(), pa.uint32(), pa.int64(), pa.uint64()], ids=str)
+def test_a_batch_may_have_many_values_of_a_dictionary(open_stores, keys):
+    type_ = pa.struct([("word", pa.dictionary(keys, pa.string()))])
+    kv = open_stores(key=serde.INT64, value=serde.struct(pa.schema(list(type_))))["kv"]
+    words = [{"word": str(n)} for n in range(70_000)]
+    kv.put_batch(pa.array(range(len(words))), pa.array(words, pa.struct([("word", pa.string())])))
+    column = pa.array(kv.get_batch(pa.array(range(len(words)))))
+    assert column.type == type_
+    assert column.to_pylist() == words
+
+
+@pytest.mark.parametrize(
+    "key", [pa.list_(pa.int8()), pa.struct([("a", pa.map_(pa.int8(), pa.int8()))])], ids=str
+)
+def test_the_serde_refuses_keys_of_a_map_that_a_dict_cannot_have(key):
+    with pytest.raises(
+        TypeError, match=r"field a\[\]\.odd is a map whose keys are .*cannot be keys"
+    ):
+        serde.struct(pa.schema([("a", pa.list_(pa.struct([("odd", pa.map_(key, pa.int8()))])))]))
+
+
+def test_a_map_with_equal_keys_is_read_whole_or_not_at_all(open_stores):
+    """A regression test: `get` returned one of the entries."""
+    type_ = pa.struct([("m", pa.map_(pa.string(), pa.int8()))])
+    kv = open_stores(value=serde.struct(pa.schema(list(type_))))["kv"]
+    rows = pa.array([{"m": [("a", 1), ("a", 2)]}], type_)
+    kv.put_batch(pa.array([b"k"]), rows)
+    assert pa.array(kv.get_batch(pa.array([b"k"]))).equals(rows)
+    with pytest.raises(
+        hf.errors.SerializationError,
+        match=r"store kv: .* of key b'k': field m has several entries of the key 'a'",
+    ):
+        kv.get(b"k")
+
+
+def test_a_null_in_a_map_names_its_side(open_stores):
+    whole = pa.field("value", pa.int64(), nullable=False)
+    kv = open_stores(value=serde.struct(pa.schema([("m", pa.map_(pa.string(), whole))])))["kv"]
+    rows = pa.array([{"m": [("a", None)]}], pa.struct([("m", pa.map_(pa.string(), pa.int64()))]))
+    with pytest.raises(ValueError, match=r"row 0 of values\.m\[\]\.value is null"):
+        kv.put_batch(pa.array([b"k"]), rows)
 
 
 def test_two_fields_of_one_name_are_refused():

@@ -150,6 +150,32 @@ def test_rows_of_many_schemas_are_read_with_the_newest(open_stores):
     assert pa.table(db["rates"].scan_batches()).column("value").to_pylist() == expected
 
 
+def test_a_column_that_is_added_again_has_its_old_values_in_older_rows(open_stores):
+    name = pa.field("name", pa.string())
+
+    def opened(*fields):
+        schema = pa.schema([("id", pa.int64()), *fields])
+        return open_stores(key=serde.INT64, value=serde.struct(schema))
+
+    for n, fields in enumerate([[name], []]):
+        db = opened(*fields)
+        db["kv"].put(n, {"id": n} | {field.name: "a" for field in fields})
+        db.commit()
+    expected = [(0, "a"), (1, None)]
+    assert [value for _, value in opened(name)["kv"].range()] == expected
+    # An open compares with the last schema only, but each row has the one it was put with.
+    for steps, words in [
+        ([[], [name.with_type(pa.int64())]], "column name was stored as Utf8 and is now asked for"),
+        ([[], [name], [name.with_nullable(False)]], "column name is not in rows that were stored"),
+    ]:
+        for fields in steps:
+            db = opened(*fields)
+        with pytest.raises(hf.errors.SerializationError, match=words):
+            list(db["kv"].range())
+    opened()
+    assert [value for _, value in opened(name)["kv"].range()] == expected
+
+
 def test_another_serde_than_the_stores_is_refused(open_stores):
     open_stores(key=serde.INT64, value=serde.struct(OLD))
     with pytest.raises(

@@ -21,6 +21,7 @@ from holdfast import serde
 
 NOON = dt.datetime(2026, 11, 21, 12, 0, 0, 1500)
 UTC_NOON = NOON.replace(tzinfo=dt.UTC)
+BELOW_A_SECOND = dt.timezone(dt.timedelta(hours=1, microseconds=1))
 
 
 def struct_of(type_: pa.DataType) -> serde.TypedSerde[Any]:
@@ -35,7 +36,7 @@ def struct_of(type_: pa.DataType) -> serde.TypedSerde[Any]:
             for type_ in (pa.int32(), pa.uint64())
             for value in (1.5, 1.0, np.float64(2.7), True, np.True_, "1")
         ),
-        (pa.dictionary(pa.int8(), pa.int32()), 1.5),
+        (pa.dictionary(pa.int32(), pa.int32()), 1.5),
         *((pa.float64(), value) for value in (True, Decimal(1), "1")),
         *((pa.bool_(), value) for value in (1, 0.0, "")),
         *(
@@ -44,7 +45,7 @@ def struct_of(type_: pa.DataType) -> serde.TypedSerde[Any]:
                 pa.string(),
                 pa.large_string(),
                 pa.string_view(),
-                pa.dictionary(pa.int8(), pa.string()),
+                pa.dictionary(pa.int32(), pa.string()),
             )
         ),
         *((type_, "a") for type_ in (pa.binary(), pa.large_binary(), pa.binary_view())),
@@ -63,7 +64,9 @@ def struct_of(type_: pa.DataType) -> serde.TypedSerde[Any]:
 )
 def test_a_value_of_another_kind_is_refused_and_its_field_named(type_, value):
     for row, field in [(({"x": None}, value), "x"), (((value,), None), r"outer\.x")]:
-        with pytest.raises(TypeError, match=rf"has a field {field}(\[\])?, .*; wanted: "):
+        with pytest.raises(
+            TypeError, match=rf"has a field {field}(\[\](\.(key|value))?)?, .*; wanted: "
+        ):
             struct_of(type_).serialize_value(row)
 
 
@@ -82,6 +85,8 @@ def test_a_value_of_another_kind_is_refused_and_its_field_named(type_, value):
         (pa.float32(), 1e300),
         (pa.list_(pa.timestamp("s")), [NOON]),
         (pa.string(), "\ud800"),
+        (pa.timestamp("s", "UTC"), NOON.replace(microsecond=0, tzinfo=BELOW_A_SECOND)),
+        (pa.timestamp("us", "UTC"), dt.datetime.min.replace(tzinfo=BELOW_A_SECOND)),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_and_its_field_named(type_, value):
@@ -108,6 +113,11 @@ def test_a_value_that_does_not_fit_is_refused_and_its_field_named(type_, value):
             UTC_NOON.astimezone(dt.timezone(dt.timedelta(hours=5))),
             UTC_NOON,
         ),
+        (
+            pa.timestamp("us", "UTC"),
+            NOON.replace(tzinfo=BELOW_A_SECOND),
+            UTC_NOON - dt.timedelta(hours=1, microseconds=1),
+        ),
         (pa.list_(pa.int32()), np.array([1, 2]), [1, 2]),
         (pa.map_(pa.string(), pa.int8()), [("a", 1)], {"a": 1}),
     ],
@@ -115,6 +125,60 @@ def test_a_value_that_does_not_fit_is_refused_and_its_field_named(type_, value):
 def test_equivalent_values_are_accepted(type_, value, read):
     of_type = struct_of(type_)
     assert of_type.deserialize_value(of_type.serialize_value(((value,), value))) == ((read,), read)
+
+
+@pytest.mark.parametrize(
+    ("key", "entries"),
+    [
+        (pa.string(), [("a", 1), ("a", 2)]),
+        (pa.float32(), {0.1: 1, 0.1 + 1e-12: 2}),
+        (pa.float64(), [(0.0, 1), (-0.0, 2)]),
+        (pa.timestamp("us"), {dt.datetime(1970, 1, 1): 1, 0: 2}),
+        (pa.struct([("a", pa.int8())]), [({"a": 1}, 1), ((1,), 2)]),
+    ],
+)
+def test_keys_of_a_map_that_are_read_as_equal_are_refused(key, entries):
+    """A regression test: a read returned one of the entries."""
+    for row, field in [(({"x": None}, entries), "x"), (((entries,), None), r"outer\.x")]:
+        with pytest.raises(
+            hf.errors.SerializationError, match=rf"field {field} has several entries of the key"
+        ):
+            struct_of(pa.map_(key, pa.int8())).serialize_value(row)
+
+
+def test_keys_of_a_map_may_be_structs():
+    of_type = struct_of(pa.map_(pa.struct([("a", pa.int8())]), pa.int8()))
+    data = of_type.serialize_value((None, [((1,), 1), ((2,), 2)]))
+    assert of_type.deserialize_value(data) == (None, {(1,): 1, (2,): 2})
+
+
+@pytest.mark.parametrize("in_list", [False, True])
+def test_a_null_struct_over_a_dictionary_is_stored(in_list):
+    """A regression test: pyarrow gives a null struct a key that the dictionary does not have."""
+    inner = pa.struct([("x", pa.dictionary(pa.int32(), pa.string()))])
+    of_type = serde.struct(pa.schema([("outer", pa.list_(inner) if in_list else inner)]))
+    values = [{"outer": [value] if in_list else value} for value in (None, {"x": "a"}, {"x": None})]
+    for value in values:
+        assert of_type.deserialize_value(of_type.serialize_value(value)) == value
+    column = pa.array([*values[:1], None], pa.struct(list(of_type._schema)))
+    encoded = pa.array(of_type.encode(column, as_key=False))
+    assert encoded.to_pylist() == [of_type.serialize_value(values[0]), None]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (pa.date32(), dt.date(2024, 1, 2)),
+        (pa.timestamp("us", "UTC"), UTC_NOON),
+        (pa.decimal128(6, 2), Decimal("1.50")),
+        (pa.string_view(), "a"),
+    ],
+)
+def test_a_scalar_may_have_values_of_any_dictionary(type_, value):
+    """A regression test: pyarrow makes no dictionaries of these types from Python values."""
+    of_type = struct_of(pa.dictionary(pa.int32(), type_))
+    data = of_type.serialize_value(((value,), value))
+    assert of_type.deserialize_value(data) == ((value,), value)
 
 
 TYPES = [
@@ -136,7 +200,7 @@ TYPES = [
         pa.timestamp("ns"),
         pa.decimal128(6, 2),
     ),
-    *(pa.list_(pa.int8()), pa.map_(pa.string(), pa.int8()), pa.dictionary(pa.int8(), pa.string())),
+    *(pa.list_(pa.int8()), pa.map_(pa.string(), pa.int8()), pa.dictionary(pa.int32(), pa.string())),
 ]
 PLAIN = (
     st.none()

@@ -175,6 +175,10 @@ def test_rows_of_a_plain_store_have_no_timestamp(upgraded):
     }
 
 
+def test_rows_of_a_plain_store_count_in_the_metrics(upgraded):
+    assert upgraded.metrics()["stores"]["t"]["rows"] == 4
+
+
 def test_rows_of_a_plain_store_move_as_they_are_written(upgraded, open_database):
     store = upgraded["t"]
     store.put(b"c", b"33", 33)

@@ -164,7 +164,7 @@ class AttachedStore:
                 )
         elif self._is_ahead and self._exactly_once:
             raise StateMismatchError(
-                f"store {self.store.name}: it has committed writes that its database does not "
+                f"store {self.store.name}: it may have committed writes that its database does not "
                 f"have, and it is not transactional; close the database, {_WAYS_OUT}"
             )
         self._needs_rollback = self._is_ahead = False

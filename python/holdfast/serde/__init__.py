@@ -89,7 +89,7 @@ def struct(schema: Any) -> TypedSerde[Row]:
     be added: in rows written before, new columns are null and removed columns are skipped. A key's
     fields are fixed. Keys are ordered by the first field, then by the second, and so on.
 
-    Raises `TypeError` for a field whose type cannot be stored, `ValueError` for two fields of one
-    name, `ImportError` without pyarrow.
+    Raises `TypeError` for a field whose type cannot be stored or returned, `ValueError` for two
+    fields of one name, `ImportError` without pyarrow.
     """
     return StructSerde(schema)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Integral, Rational, Real
 from typing import Any
 
 from holdfast.errors import SerializationError
+from holdfast.serde._load import loader
 from holdfast.serde._row import Row
 
 # The units of timestamps, in microseconds.
@@ -79,6 +80,13 @@ def no_fraction(moment: Any, type_: Any) -> None:
         raise OverflowError("it has a fraction below the unit")
 
 
+def _whole_offset(value: Any) -> Any:
+    """Returns a datetime in UTC if its offset has a part below a second, which pyarrow drops."""
+    if isinstance(value, datetime) and (offset := value.utcoffset()) and offset.microseconds:
+        return value.astimezone(UTC)
+    return value
+
+
 def _no_infinity(number: Any, _type: Any) -> None:
     struct.pack("<f", number)
 
@@ -123,10 +131,11 @@ def _leaf(
         # pyarrow accepts numpy's integers for integer types only.
         value = int(value) if _is_integer(value) else value
         try:
-            check(value, type_)
+            taken = _whole_offset(value)
+            check(taken, type_)
         except OverflowError as error:
             raise does_not_fit(path, value, type_, error) from error
-        return value
+        return taken
 
     return dump
 
@@ -149,7 +158,20 @@ def _list(type_: Any, path: str) -> Dump:
 
 
 def _map(type_: Any, path: str) -> Dump:
-    key, item = dumper(type_.key_type, f"{path}[]"), dumper(type_.item_type, f"{path}[]")
+    import pyarrow as pa
+
+    key, item = dumper(type_.key_type, f"{path}[].key"), dumper(type_.item_type, f"{path}[].value")
+    load = loader(type_, path)
+
+    def check_keys(keys: list[Any]) -> None:
+        """Raises `SerializationError` for keys that a read returns as equal ones."""
+        try:
+            read = pa.array(keys, type_.key_type).to_pylist()
+        except (pa.ArrowException, OverflowError, ValueError):
+            # pyarrow refuses a key again when it takes the whole row, whose error names the field.
+            # Or a key is a time beyond `datetime`, which only columns can read.
+            return
+        load([(k, None) for k in read])
 
     def dump(value: Any) -> Any:
         if value is None:
@@ -161,7 +183,10 @@ def _map(type_: Any, path: str) -> Dump:
         )
         if pairs is None or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             raise TypeError(_wrong(path, value, type_))
-        return [(key(k), item(v)) for k, v in pairs]
+        dumped = [(key(k), item(v)) for k, v in pairs]
+        if len(dumped) > 1:
+            check_keys([k for k, _ in dumped])
+        return dumped
 
     return dump
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import _core
 from holdfast.serde._dump import does_not_fit, dumper
+from holdfast.serde._load import loader
 from holdfast.serde._row import Row, row_class
 from holdfast.serde._typed import TypedSerde
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Self
 
     import pyarrow as pa
@@ -30,8 +31,10 @@ class StructSerde(TypedSerde[Row]):
         self._pa = pa
         self._schema: pa.Schema = pa.schema(schema)
         super().__init__(_core.Serde.of_struct(self._schema))
-        self._type = pa.struct(list(self._schema))
-        self._dump, self._load = dumper(self._type, ""), _loader(self._type)
+        declared = pa.struct(list(self._schema))
+        self._dump, self._load = dumper(declared, ""), loader(declared, "")
+        # pyarrow makes dictionaries of few types from Python values.
+        self._type = _without_dictionaries(declared)
         self._class = row_class(tuple(field.name for field in self._schema))
         self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
         try:
@@ -72,12 +75,15 @@ class StructSerde(TypedSerde[Row]):
         ):
             # arrow-rs 59 counts the offset of a sliced struct of structs twice
             # (apache/arrow-rs#10835). A copy has no offset.
-            chunks = (
-                [self._pa.array(column)]
-                if hasattr(column, "__arrow_c_array__")
-                else self._pa.chunked_array(column).chunks
-            )
-            column = self._pa.concat_arrays(chunks) if chunks else self._pa.array([], self._type)
+            if hasattr(column, "__arrow_c_array__"):
+                whole = self._pa.array(column)
+                type_, chunks = whole.type, [whole]
+            else:
+                chunked = self._pa.chunked_array(column)
+                type_, chunks = chunked.type, chunked.chunks
+            # pyarrow fails to copy an empty slice.
+            chunks = [chunk for chunk in chunks if len(chunk)]
+            column = self._pa.concat_arrays(chunks) if chunks else self._pa.nulls(0, type_)
         return super().encode(column, as_key=as_key, store=store)
 
     def _bytes(self, value: Any, as_key: bool) -> bytes:
@@ -125,37 +131,22 @@ class StructSerde(TypedSerde[Row]):
         return type(self), (self._schema,)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _loader(type_: Any) -> Callable[[Any], Any]:
-    """Returns a function that converts pyarrow's Python values to the ones that users get.
-
-    Structs, which pyarrow reads as dicts, become rows; maps, which it reads as pairs, become dicts.
-    """
+def _without_dictionaries(type_: Any) -> Any:
+    """Returns a type with the types of values in place of the dictionaries of these values."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(type_):
-        return _loader(type_.value_type)
+        return _without_dictionaries(type_.value_type)
+
+    def plain(field: Any) -> Any:
+        return field.with_type(_without_dictionaries(field.type))
+
     if pa.types.is_struct(type_):
-        names = [field.name for field in type_]
-        row, loaders = row_class(tuple(names)), [_loader(field.type) for field in type_]
-        if all(load is _same for load in loaders):
-            return lambda fields: None if fields is None else row(fields.values())
-        return lambda fields: (
-            None
-            if fields is None
-            else row(load(fields[name]) for name, load in zip(names, loaders, strict=True))
-        )
+        return pa.struct([plain(field) for field in type_])
     if pa.types.is_map(type_):
-        key, item = _loader(type_.key_type), _loader(type_.item_type)
-        return lambda pairs: None if pairs is None else {key(k): item(v) for k, v in pairs}
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        load = _loader(type_.value_type)
-        return (
-            _same
-            if load is _same
-            else lambda items: None if items is None else [load(item) for item in items]
-        )
-    return _same
+        return pa.map_(plain(type_.key_field), plain(type_.item_field))
+    if pa.types.is_list(type_):
+        return pa.list_(plain(type_.value_field))
+    if pa.types.is_large_list(type_):
+        return pa.large_list(plain(type_.value_field))
+    return type_

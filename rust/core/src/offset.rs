@@ -41,6 +41,15 @@ pub enum OffsetChange {
 }
 
 impl OffsetChange {
+    /// Whether it changes any offset.
+    pub(crate) fn moves(&self) -> bool {
+        match self {
+            Self::Keep => false,
+            Self::Forget => true,
+            Self::Set(offsets) => !offsets.is_empty(),
+        }
+    }
+
     /// Fails for a topic that cannot be stored.
     pub(crate) fn check(&self) -> Result<()> {
         match self {

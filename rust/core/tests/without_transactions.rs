@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use holdfast_core::{
-    Commit, Database, DatabaseOptions, ErrorKind, OffsetChange, ProcessingGuarantee, StoreKind,
-    StoreSpec, Timestamp, Transaction,
+    Commit, Database, DatabaseOptions, ErrorKind, Offset, OffsetChange, ProcessingGuarantee,
+    StoreKind, StoreSpec, Timestamp, TopicPartition, Transaction,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -163,6 +163,48 @@ fn unclean_stop_is_recorded_until_the_store_is_reopened() {
         .unwrap()
         .close()
         .unwrap();
+}
+
+#[test]
+fn commit_that_keeps_the_offsets_does_not_settle_direct_writes() {
+    for moves in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let once = ProcessingGuarantee::ExactlyOnce;
+        let db = open_two(dir.path(), &["a"], false, once).unwrap();
+        let commit = |offset| {
+            let tp = TopicPartition {
+                topic: "log".to_owned(),
+                partition: 0,
+            };
+            let offsets = OffsetChange::Set(vec![(tp, Some(Offset(offset)))]);
+            let offsets = if offset == 10 || moves {
+                offsets
+            } else {
+                OffsetChange::Keep
+            };
+            db.commit_with(&Commit {
+                offsets,
+                ..Commit::default()
+            })
+            .unwrap();
+        };
+        commit(10);
+        let mut tx = db.transaction().unwrap();
+        db.key_value("a")
+            .unwrap()
+            .put(&mut tx, b"k", Some(b"v"))
+            .unwrap();
+        db.write_through(&mut tx).unwrap();
+        drop(tx);
+        commit(12);
+        db.close().unwrap();
+        let reopened = open_two(dir.path(), &["a"], false, once).unwrap();
+        assert_eq!(
+            has_row(&reopened, "a"),
+            moves,
+            "a replay from 10 writes it again"
+        );
+    }
 }
 
 #[test]

@@ -18,8 +18,8 @@ pub fn key_value_schema() -> SchemaRef {
     ]))
 }
 
-/// Returns the next rows of a scan: at most `rows`, and none after the row that brings their bytes
-/// to 64 MiB. Returns `None` at the end.
+/// Returns the next rows of a scan: at most `rows` but at least one, and none after the row that
+/// brings their bytes to 64 MiB. Returns `None` at the end.
 pub fn key_value_batch(
     scan: &mut Scan,
     rows: usize,
@@ -32,7 +32,7 @@ pub fn key_value_batch(
         values.append_value(value);
         count += 1;
         size += key.len() + value.len();
-        if count == rows || size >= BATCH_BYTES {
+        if count >= rows || size >= BATCH_BYTES {
             Step::Pause
         } else {
             Step::Next
@@ -54,8 +54,8 @@ pub fn stamped_schema() -> SchemaRef {
     ]))
 }
 
-/// Returns the next rows of a scan: at most `rows`, and none after the row that brings their bytes
-/// to 64 MiB. Returns `None` at the end.
+/// Returns the next rows of a scan: at most `rows` but at least one, and none after the row that
+/// brings their bytes to 64 MiB. Returns `None` at the end.
 pub fn stamped_batch(
     scan: &mut StampedScan,
     rows: usize,

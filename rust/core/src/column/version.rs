@@ -120,8 +120,8 @@ impl VersionColumns {
     }
 }
 
-/// Returns the next rows of a scan: at most `rows`, and none after the row that brings their bytes
-/// to 64 MiB. Returns `None` at the end.
+/// Returns the next rows of a scan: at most `rows` but at least one, and none after the row that
+/// brings their bytes to 64 MiB. Returns `None` at the end.
 ///
 /// # Errors
 /// `InvalidValue` for 2 GiB or more of keys and values.

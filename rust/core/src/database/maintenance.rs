@@ -49,12 +49,13 @@ impl Database {
     /// expired rows are dropped by commits.
     ///
     /// # Errors
-    /// `InvalidValue` for a store that the database was not opened with.
+    /// `InvalidValue` for a store that the database was not opened with; `Io` if files cannot be
+    /// written.
     pub fn compact(&self, store: &str) -> Result<()> {
         self.rocks.check_owner()?;
         for table in self.entry(store)?.store.tables() {
             if let Place::Files(family) = table.place {
-                self.rocks.compact(family)?;
+                self.rocks.compact(family).map_err(|e| e.store(store))?;
             }
         }
         Ok(())

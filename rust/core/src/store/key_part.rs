@@ -47,6 +47,11 @@ pub(crate) fn key_part(key: &[u8]) -> Vec<u8> {
     part
 }
 
+/// The length of the key part of a key.
+pub(crate) fn key_part_length(key: &[u8]) -> usize {
+    key.len() + key.iter().filter(|byte| **byte == 0).count() + END.len()
+}
+
 /// Appends the key that a key part encodes.
 pub fn push_key(part: &[u8], out: &mut Vec<u8>) {
     let body = &part[..part.len() - END.len()];

@@ -218,9 +218,9 @@ impl KeyValueStore {
         self.put_rows(Operation::Restore, tx, rows)
     }
 
-    /// Estimates how many entries there are. Each staged put counts as a new entry, and each staged
-    /// delete as a removed entry. A spilled put or delete counts as a new entry. The entries of a
-    /// range that was deleted in files count until a compaction removes them.
+    /// Estimates how many entries there are. Each put of the transaction counts as a new entry, and
+    /// each delete as a removed entry. The entries of a range that was deleted in files count until
+    /// a compaction removes them.
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
         tx.approximate_rows(self.table)
             .map_err(|e| e.store(&self.name))

@@ -1,12 +1,13 @@
 //! The session store: (key, [start, end]) → value, both times inclusive, by (end, key, start).
 
-use super::key_part::push_key_part;
+use super::key_part::{key_part_length, push_key_part};
 use super::versioned::VersionRow;
 use super::windowed::{
     self, KeySpan, RowScan, Selection, WindowedKey, WindowedRow, WindowedRows, ordered,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Call, Operation};
+use crate::table::TIME_BYTES;
 use crate::time::Timestamp;
 use crate::transaction::{Transaction, check_size};
 
@@ -86,7 +87,8 @@ impl SessionStore {
         }
         // Checked here and not at staging, since a batch is refused as a whole.
         puts.iter().try_for_each(|(session, value)| {
-            check_size(session.key.len().max(value.map_or(0, <[u8]>::len)))
+            let row_key = key_part_length(session.key) + 2 * TIME_BYTES;
+            check_size(row_key.max(value.map_or(0, <[u8]>::len)))
                 .map_err(|e| e.store(self.name()).key(session.key))
         })
     }

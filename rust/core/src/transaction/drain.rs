@@ -4,7 +4,7 @@ use super::staged::record::StagedRecord;
 use super::stored::memory_table::MemoryTable;
 use super::table::Table;
 use super::transaction::Transaction;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::rocks::Batch;
 use std::sync::Arc;
 
@@ -45,6 +45,10 @@ impl Transaction {
     }
 
     /// Calls `f` with each key's last staged or spilled record, in key order. The records remain.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` for a reader's view of a transaction with spilled and staged records:
+    /// a reader cannot spill. Those of `f` and of a spill.
     pub(crate) fn for_each_staged(
         &mut self,
         table: Table,
@@ -55,6 +59,11 @@ impl Transaction {
             self.spill()?;
         }
         match self.base.spilled() {
+            Some(rows) if rows.has(table) && self.is_staged(table) => Err(Error::new(
+                ErrorKind::UnsupportedOperation,
+                "a reader's view cannot list the changes of a transaction that has spilled: list \
+                 those of the transaction itself",
+            )),
             Some(rows) if rows.has(table) => rows.for_each(table, f),
             _ => self.buffers[table.number].for_each_newest(|staged| f(staged.key, staged.value)),
         }

@@ -40,9 +40,9 @@ impl Transaction {
         self.base.get(table, key, f)
     }
 
-    /// Estimates how many rows a table has. Each staged put counts as a new row, and each staged
-    /// delete as a removed row. A spilled put or delete counts as a new row. The stored rows of a
-    /// deleted range count until a compaction removes them, which may be long after the commit.
+    /// Estimates how many rows a table has. Each put of the transaction counts as a new row, and
+    /// each delete as a removed row. The stored rows of a deleted range count until a compaction
+    /// removes them, which may be long after the commit.
     pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
         Ok(self
             .base

@@ -11,7 +11,8 @@ mod second_opener;
 mod support;
 
 use holdfast_core::{
-    Commit, Database, DatabaseOptions, Durability, ErrorKind, Op, Timestamp, TransactionMechanism,
+    Commit, Database, DatabaseOptions, Durability, ErrorKind, Op, Timestamp, Transaction,
+    TransactionMechanism,
 };
 use support::{
     Rows, at, committed, directory, expected, folder_is_empty, open, options, put, rows, specs,
@@ -152,6 +153,52 @@ fn deletes_of_a_range_count_for_the_memory_limit() {
     store.put(&mut tx, b"next", Some(&[7])).unwrap();
     assert!(tx.has_spilled());
     assert!(tx.uncommitted_bytes() < 1_000);
+}
+
+#[test]
+fn spill_does_not_change_the_estimate_of_entries() {
+    let _turn = turn();
+    let dir = directory();
+    let db = open(dir.path(), 1 << 30);
+    let store = db.key_value("kv").unwrap();
+    for i in 0..20u8 {
+        put(&db, &[i], Some(b"1"));
+    }
+    db.commit(at(1)).unwrap();
+    let mut tx = db.begin().unwrap();
+    for left in [19, 18] {
+        store.put(&mut tx, &[left], None).unwrap();
+        let left = u64::from(left);
+        assert_eq!(store.approximate_num_entries(&tx).unwrap(), left);
+        tx.spill().unwrap();
+        assert!(tx.has_spilled());
+        assert_eq!(store.approximate_num_entries(&tx).unwrap(), left);
+    }
+}
+
+/// Once, such a view listed the spilled changes only.
+#[test]
+fn view_of_a_spilled_transaction_lists_all_changes_or_none() {
+    let _turn = turn();
+    let dir = directory();
+    let db = open(dir.path(), 1 << 30);
+    let changes = |tx: &mut Transaction| {
+        let mut keys = Vec::new();
+        let listed = db.for_each_change("kv", tx, &mut |row| {
+            keys.push(row.key.to_vec());
+            Ok(())
+        });
+        listed.map(|()| keys)
+    };
+    put(&db, b"a", Some(b"1"));
+    let mut tx = db.transaction().unwrap();
+    tx.spill().unwrap();
+    assert_eq!(changes(&mut tx.reader()).unwrap(), [b"a"]);
+    let store = db.key_value("kv").unwrap();
+    store.put(&mut tx, b"b", Some(b"2")).unwrap();
+    let error = changes(&mut tx.reader()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnsupportedOperation, "{error}");
+    assert_eq!(changes(&mut tx).unwrap(), [b"a", b"b"]);
 }
 
 #[test]

@@ -173,9 +173,12 @@ impl ArrowReader {
         &self.schema
     }
 
-    /// Takes the batches out of the reader; a second call fails.
-    pub fn take(&self) -> Result<Batches> {
-        self.batches.lock().take().ok_or_else(taken)
+    /// Takes the batches out of the reader; a second call fails. It waits without the GIL for a
+    /// batch that another thread reads.
+    pub fn take(&self, py: Python<'_>) -> PyResult<Batches> {
+        run(py, self.process, || {
+            self.batches.lock().take().ok_or_else(taken)
+        })
     }
 }
 
@@ -239,7 +242,7 @@ impl ArrowReader {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let mut batches = run_attached(py, || self.take())?;
+        let mut batches = self.take(py)?;
         let process = self.process;
         // The consumer calls this from C; a panic must not unwind into it.
         let arrays = std::iter::from_fn(move || {

@@ -2,7 +2,7 @@
 
 use crate::arrow::export::{ArrowBatch, ArrowReader, encoded_keys};
 use crate::process::Process;
-use crate::run::{run, run_attached};
+use crate::run::run;
 use crate::serde::Serde;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
@@ -115,7 +115,7 @@ pub fn decode_reader(
 ) -> PyResult<ArrowReader> {
     let serdes = BatchSerdes::new(key.as_deref(), value.as_deref(), store);
     let schema = serdes.schema(stored.schema());
-    let mut batches = run_attached(py, || stored.take())?;
+    let mut batches = stored.take(py)?;
     Ok(ArrowReader::from_fn(Arc::clone(&schema), move || {
         let Some(stored) = batches.next().transpose()? else {
             return Ok(None);

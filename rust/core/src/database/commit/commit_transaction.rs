@@ -52,7 +52,9 @@ impl Database {
         self.finish(&mut writer)?;
         let _published = self.publish_writer(&mut writer);
         self.commit_locked(&mut writer, tx, &commit, None)?;
-        self.stores.note_committed();
+        if commit.offsets.moves() {
+            self.stores.note_offsets();
+        }
         // If the database's own transaction is empty, it begins again from this commit.
         writer.forget_if_empty();
         Ok(())
@@ -129,7 +131,8 @@ impl Database {
         match spilled {
             Some(rows) => {
                 let id = self.rocks.last_write() + 1;
-                let commit = SpilledCommit::new(id, next, store.is_none());
+                let moves_offsets = store.is_none() && commit.offsets.moves();
+                let commit = SpilledCommit::new(id, next, moves_offsets);
                 self.commit_spilled(writer, &rows, batch, commit)?;
             }
             None => self.write_and_publish(&mut batch, next)?,

@@ -97,22 +97,43 @@ impl Database {
         let Some(commit) = writer.spilled_commit() else {
             return Ok(());
         };
-        let environment = self.options.environment.as_ref();
-        // A file with another number is from an earlier commit, which could not remove it.
-        if let Some(file) =
-            CommitFile::read(self.path())?.filter(|file| file.header.id == commit.id)
-        {
+        if let Some(file) = self.commit_file(commit)? {
+            let environment = self.options.environment.as_ref();
             roll_forward(&self.rocks, self.families.metadata, &file, environment)?;
             let next = commit.next.clone();
             let states = next.states.clone();
             self.publish(next, 0)?;
-            if commit.of_all_stores {
-                self.stores.note_committed();
+            if commit.moves_offsets {
+                self.stores.note_offsets();
             }
             self.views.lock().flushed(states);
             Failpoint::BeforeCommitFileRemoval.pass()?;
         }
-        commit_file::remove(self.path(), environment)?;
+        self.remove_commit(writer)
+    }
+
+    /// Undoes a commit that was interrupted before its commit file was written; a commit that has
+    /// one stays interrupted.
+    pub(in crate::database) fn undo(&self, writer: &mut Writer) -> Result<()> {
+        let is_unwritten = match writer.spilled_commit() {
+            Some(commit) => self.commit_file(commit)?.is_none(),
+            None => false,
+        };
+        if is_unwritten {
+            self.remove_commit(writer)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the commit file of a commit, if it was written.
+    fn commit_file(&self, commit: &SpilledCommit) -> Result<Option<CommitFile>> {
+        // A file with another number is from an earlier commit, which could not remove it.
+        Ok(CommitFile::read(self.path())?.filter(|file| file.header.id == commit.id))
+    }
+
+    /// Removes the files of an interrupted commit.
+    fn remove_commit(&self, writer: &mut Writer) -> Result<()> {
+        commit_file::remove(self.path(), self.options.environment.as_ref())?;
         writer.finish_commit();
         Ok(())
     }

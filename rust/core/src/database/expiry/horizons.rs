@@ -122,8 +122,8 @@ impl Database {
     /// Writes the memtables of all stores to files, at one commit; with `wait` they are in files on
     /// return.
     pub fn flush(&self, wait: bool) -> Result<()> {
-        let states = self.last_commit().states;
         self.rocks.check_owner()?;
+        let states = self.last_commit().states;
         self.rocks.flush(wait)?;
         let mut views = self.views.lock();
         if wait {

@@ -76,6 +76,12 @@ impl Database {
                 help,
             );
         }
+        sheet.push(
+            "background-errors",
+            self.rocks.background_errors()?,
+            "errors",
+            "Flushes and compactions that failed since the database was opened",
+        );
         self.push_statistics(&mut sheet, now);
         let stores = self
             .stores
@@ -115,12 +121,11 @@ impl Database {
             "bytes",
             "Files with the spilled rows of the open transaction for the store",
         );
-        let rows = tables
-            .first()
-            .map_or(Ok(0), |table| base.approximate_rows(*table))?;
+        let rows = entry.store.row_tables();
+        let rows: Result<u64> = rows.map(|table| base.approximate_rows(table)).sum();
         sheet.push(
             "rows",
-            rows,
+            rows?,
             "rows",
             "About how many rows of data there are, old versions included",
         );

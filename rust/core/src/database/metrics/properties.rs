@@ -85,17 +85,12 @@ pub(super) const STORE_PROPERTIES: [(&str, &str, &str); 16] = [
 ];
 
 /// Properties of the whole database, or of the memory that the process's databases share.
-pub(super) const DATABASE_PROPERTIES: [(&str, &str, &str); 6] = [
+pub(super) const DATABASE_PROPERTIES: [(&str, &str, &str); 5] = [
     ("num-running-flushes", "flushes", "Flushes that are running"),
     (
         "num-running-compactions",
         "compactions",
         "Compactions that are running",
-    ),
-    (
-        "background-errors",
-        "errors",
-        "Flushes and compactions that failed since the database was opened",
     ),
     (
         "block-cache-capacity",

@@ -12,7 +12,7 @@ pub(in crate::database) struct StoreEntry {
     pub(in crate::database) spec: StoreSpec,
     pub(in crate::database) store: Store,
     pub(in crate::database) counts: Arc<StoreCounts>,
-    /// Whether a write has bypassed the transaction since the last commit.
+    /// Whether a write has bypassed the transaction since the last commit that moved the offsets.
     pub(in crate::database) written: AtomicBool,
 }
 
@@ -25,8 +25,11 @@ pub(in crate::database) struct StoreCatalog {
 }
 
 impl StoreCatalog {
-    /// Records that the last commit has all writes so far.
-    pub(in crate::database) fn note_committed(&self) {
+    /// Records that the committed offsets include all writes so far.
+    ///
+    /// After a commit that moves no offset they do not: a replay from them would apply the writes
+    /// twice.
+    pub(in crate::database) fn note_offsets(&self) {
         for entry in &self.entries {
             entry.written.store(false, Ordering::Relaxed);
         }

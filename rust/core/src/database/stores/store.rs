@@ -57,6 +57,15 @@ impl Store {
         }
     }
 
+    /// The tables that hold the store's rows. Its other tables repeat these rows.
+    pub(in crate::database) fn row_tables(&self) -> impl Iterator<Item = Table> {
+        let count = match self {
+            Self::Timestamped(_) => 2,
+            _ => 1,
+        };
+        self.tables().into_iter().take(count)
+    }
+
     /// How the store's rows expire; `None` if they do not.
     pub(in crate::database) fn expiry<'a>(&'a self) -> Option<StoreExpiry<'a>> {
         let windowed = |horizon, rows: &'a WindowedRows| StoreExpiry {

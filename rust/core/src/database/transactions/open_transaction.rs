@@ -83,7 +83,9 @@ impl Database {
         let committed = self.commit_locked(&mut writer, tx, commit, None);
         match &committed {
             Ok(()) => {
-                self.stores.note_committed();
+                if commit.offsets.moves() {
+                    self.stores.note_offsets();
+                }
                 writer.heal();
             }
             Err(error) if error.kind() == ErrorKind::StoreClosed => writer.heal(),
@@ -108,6 +110,8 @@ impl Database {
         self.rocks.check_open()?;
         let mut writer = self.transactions.writer.lock();
         if writer.has_failed() {
+            // The files of a commit that is undone may be what fills the disk.
+            self.undo(&mut writer)?;
             self.rocks.wait_until_writable()?;
         }
         self.finish(&mut writer)?;

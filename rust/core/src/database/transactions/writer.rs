@@ -35,18 +35,18 @@ enum WriterState {
 pub(in crate::database) struct SpilledCommit {
     pub(in crate::database) id: u64,
     pub(in crate::database) next: NextCommit,
-    /// Whether it commits the offsets of all stores; a restore commits those of one.
-    pub(in crate::database) of_all_stores: bool,
+    /// Whether it moves the offsets of all stores; a restore moves those of one.
+    pub(in crate::database) moves_offsets: bool,
     /// Why it was interrupted.
     why: String,
 }
 
 impl SpilledCommit {
-    pub(in crate::database) fn new(id: u64, next: NextCommit, of_all_stores: bool) -> Self {
+    pub(in crate::database) fn new(id: u64, next: NextCommit, moves_offsets: bool) -> Self {
         Self {
             id,
             next,
-            of_all_stores,
+            moves_offsets,
             why: "the reason is unknown".to_owned(),
         }
     }

@@ -10,13 +10,25 @@ use rust_rocksdb::{ColumnFamilyMetaDataOptions, WriteBatch, WriteOptions};
 use std::path::Path;
 
 impl RocksDb {
-    /// Compacts a whole family, which drops the rows that its compaction filter finds expired. A
-    /// failed compaction is not reported: RocksDB's call returns no error.
+    /// Compacts a whole family, which drops the rows that its compaction filter finds expired.
+    ///
+    /// # Errors
+    /// `Io` if this or another flush or compaction fails meanwhile.
     pub fn compact(&self, family: Family) -> Result<()> {
         let guard = self.guard()?;
+        // RocksDB's call returns no error.
+        let failed = self.background_errors()?;
         self.opened(&guard)?
             .compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
-        Ok(())
+        if self.background_errors()? == failed {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Io,
+            "rewriting a store's files failed: free disk space, then close the database and open \
+             it again (the cause is in the file LOG)",
+        )
+        .path(&self.path))
     }
 
     /// Deletes the files of a family that have no key above `end`, except files in level 0. No

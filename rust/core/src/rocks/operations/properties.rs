@@ -28,6 +28,18 @@ impl RocksDb {
             .unwrap_or(0))
     }
 
+    /// Returns how many flushes and compactions have failed since the open. RocksDB counts those of
+    /// all families in its default family, which holds no rows.
+    pub(crate) fn background_errors(&self) -> Result<u64> {
+        let guard = self.guard()?;
+        Ok(self
+            .opened(&guard)?
+            .property_int_value("rocksdb.background-errors")
+            .ok()
+            .flatten()
+            .unwrap_or(0))
+    }
+
     /// The sum of an integer property over some families.
     pub(crate) fn families_property(&self, families: &[Family], name: &str) -> Result<u64> {
         families

@@ -6,6 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, make_array, new_null_array};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
+use arrow_select::nullif::nullif;
 
 /// The cells of one column.
 pub struct Cells {
@@ -45,7 +46,7 @@ impl Cells {
         path: &str,
         valid: Option<&NullBuffer>,
     ) -> Result<Self> {
-        let array = plain(array, &column.data_type, path)?;
+        let array = plain(&masked(array, valid, path)?, &column.data_type, path)?;
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         if !column.nullable
             && let Some(nulls) = &nulls
@@ -124,7 +125,10 @@ impl Cells {
                         let valid = items_of(map.offsets(), entries.len(), valid.as_ref());
                         let sides = entries.columns().iter().zip(columns);
                         let sides = sides
-                            .map(|(side, column)| Self::new(side, column, &path, valid.as_ref()))
+                            .map(|(side, column)| {
+                                let path = below(&path, &column.name);
+                                Self::new(side, column, &path, valid.as_ref())
+                            })
                             .collect::<Result<_>>()?;
                         CellData::List(
                             map.offsets().clone(),
@@ -192,6 +196,20 @@ fn items_of(
         }
     }
     Some(NullBuffer::new(is_used.finish()))
+}
+
+/// Sets a dictionary's keys to null where the parent is null: such a key may be any number, even
+/// one that has no value. Other arrays stay as they are.
+fn masked(array: &ArrayRef, valid: Option<&NullBuffer>, path: &str) -> Result<ArrayRef> {
+    let (DataType::Dictionary(..), Some(valid)) = (array.data_type(), valid) else {
+        return Ok(array.clone());
+    };
+    nullif(array.as_ref(), &BooleanArray::new(!valid.inner(), None)).map_err(|error| {
+        Error::new(
+            ErrorKind::InvalidState,
+            format!("column {path}: masking a dictionary failed: {error}"),
+        )
+    })
 }
 
 /// Converts an array to the wanted type from another physical form: dictionary, large, view, fixed

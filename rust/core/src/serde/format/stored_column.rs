@@ -37,7 +37,8 @@ impl StoredColumn {
     /// Returns the column of an Arrow field; `path` names the field in errors.
     ///
     /// # Errors
-    /// `InvalidType` for a type that cannot be stored; `InvalidValue` for two fields of one name.
+    /// `InvalidType` for a type that cannot be stored or returned; `InvalidValue` for two fields of
+    /// one name.
     pub fn new(field: &Field, path: &str) -> Result<Self> {
         use DataType as T;
         let plain = |data_type: &DataType, shape| (data_type.clone(), shape);
@@ -57,12 +58,14 @@ impl StoredColumn {
             T::Decimal128(..) => fixed(16, Order::Signed),
             T::Utf8 | T::LargeUtf8 | T::Utf8View => plain(&T::Utf8, Shape::Bytes),
             T::Binary | T::LargeBinary | T::BinaryView => plain(&T::Binary, Shape::Bytes),
-            T::Dictionary(_, values) => {
-                let values = Self::new(
+            T::Dictionary(keys, values) => {
+                let column = Self::new(
                     &Field::new(field.name(), values.as_ref().clone(), true),
                     path,
                 )?;
-                (values.data_type, values.shape)
+                check_dictionary(keys, values, &column.shape)
+                    .map_err(|why| not_returned(field, path, &why))?;
+                (column.data_type, column.shape)
             }
             T::Struct(fields) => {
                 let columns = Self::all(fields, path)?;
@@ -73,7 +76,11 @@ impl StoredColumn {
                 let column = Self::new(item, &format!("{path}[]"))?;
                 (T::List(column.field()), Shape::List(Box::new(column)))
             }
-            T::Map(entries, _) => {
+            T::Map(_, true) => {
+                let why = "the keys of a stored map are not sorted: declare it without sorted keys";
+                return Err(not_returned(field, path, why));
+            }
+            T::Map(entries, false) => {
                 let T::Struct(sides) = entries.data_type() else {
                     return Err(Error::new(
                         ErrorKind::InvalidType,
@@ -89,7 +96,8 @@ impl StoredColumn {
                     .into_iter()
                     .flatten()
                     .collect();
-                let column = Self::new(&Field::new("entries", T::Struct(sides), false), path)?;
+                let entries = Field::new("entries", T::Struct(sides), false);
+                let column = Self::new(&entries, &format!("{path}[]"))?;
                 (T::Map(column.field(), false), Shape::List(Box::new(column)))
             }
             other => {
@@ -150,6 +158,39 @@ impl StoredColumn {
             Shape::Bool | Shape::Fixed(..) | Shape::Bytes => Ok(()),
         }
     }
+}
+
+/// Fails, with the reason, unless all batches of a column can be returned as dictionaries of this
+/// type. `shape` is that of the values.
+fn check_dictionary(
+    keys: &DataType,
+    values: &DataType,
+    shape: &Shape,
+) -> std::result::Result<(), String> {
+    use DataType as T;
+    if matches!(values, T::Dictionary(..)) || !matches!(shape, Shape::Fixed(..) | Shape::Bytes) {
+        return Err(format!(
+            "the values of a dictionary must be numbers, times, strings or binary: declare {values}"
+        ));
+    }
+    if matches!(keys, T::Int8 | T::Int16 | T::UInt8 | T::UInt16) {
+        return Err(format!(
+            "a batch may have more values than {keys} keys can number: declare {values}, or a \
+             dictionary with Int32 keys (columns with {keys} keys are still accepted)"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the error for a type that reads cannot return.
+fn not_returned(field: &Field, path: &str, why: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidType,
+        format!(
+            "field {path} has type {}, which reads cannot return: {why}",
+            field.data_type()
+        ),
+    )
 }
 
 /// Returns the path of a field of a struct.

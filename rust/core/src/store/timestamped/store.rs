@@ -291,13 +291,16 @@ impl TimestampedKeyValueStore {
     /// [`KeyValueStore::approximate_num_entries`]:
     /// super::key_value::KeyValueStore::approximate_num_entries
     pub fn approximate_num_entries(&self, tx: &Transaction) -> Result<u64> {
-        let entries = tx.approximate_rows(self.table)?;
-        // Staged deletes of the plain table are not counted: every write stages one, even if the
-        // plain table does not have the key.
-        Ok(entries
-            + self
-                .plain
-                .map_or(Ok(0), |plain| tx.base().approximate_rows(plain))?)
+        let named = |e: crate::Error| e.store(&self.name);
+        let entries = tx.approximate_rows(self.table).map_err(named)?;
+        // The transaction's deletes of the plain table are not counted: every write makes one, even
+        // if the plain table does not have the key.
+        let committed = tx.base().committed();
+        let plain = self
+            .plain
+            .map_or(Ok(0), |plain| committed.approximate_rows(plain))
+            .map_err(named)?;
+        Ok(entries + plain)
     }
 
     /// Memory that the store's staged records hold, in bytes.

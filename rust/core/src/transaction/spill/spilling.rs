@@ -118,14 +118,19 @@ impl Transaction {
             }
         };
         let base = Arc::clone(&self.base);
+        let mut added = base
+            .spilled()
+            .map_or_else(|| vec![0; self.tables.len()], |rows| rows.added.to_vec());
         self.spillable(spiller)
             .try_for_each(|(table, buffer, target)| {
+                added[table.number] += buffer.added_rows();
                 let mut hidden = HiddenKeys::new(&base, table, buffer)?;
                 spiller.spill_table(&rocks, buffer, target, &mut hidden)
             })?;
         Ok(SpilledRows {
             snapshot: rocks.snapshot()?,
             families,
+            added: added.into(),
         })
     }
 

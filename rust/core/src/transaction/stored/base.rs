@@ -217,18 +217,15 @@ impl Base {
         Ok(count)
     }
 
-    /// Estimates how many rows a table has. Each spilled row, a delete too, counts as a new one.
+    /// Estimates how many rows a table has. Each spilled put counts as a new row, and each spilled
+    /// delete as a removed row.
     pub(crate) fn approximate_rows(&self, table: Table) -> Result<u64> {
         const ROWS: &str = "rocksdb.estimate-num-keys";
         match table.place {
             Place::Files(family) => {
-                let spilled = match self.spilled_table(table) {
-                    Some((snapshot, spilled_family)) => {
-                        snapshot.rocks().family_property(spilled_family, ROWS)?
-                    }
-                    None => 0,
-                };
-                Ok(spilled + self.files.rocks().family_property(family, ROWS)?)
+                let added = self.spilled().map_or(0, |rows| rows.added[table.number]);
+                let rows = self.files.rocks().family_property(family, ROWS)?;
+                Ok(rows.saturating_add_signed(added))
             }
             Place::Memory(number) => Ok(self.table(number)?.approximate_rows()),
         }

@@ -12,6 +12,8 @@ pub(crate) struct SpilledRows {
     pub(in crate::transaction) snapshot: Arc<Snapshot>,
     /// By table number. Tables in memory and tables of stores without transactions have none.
     pub(in crate::transaction) families: Arc<[Option<Family>]>,
+    /// The puts less the deletes of each table, by table number.
+    pub(in crate::transaction) added: Arc<[i64]>,
 }
 
 impl SpilledRows {
