@@ -121,7 +121,7 @@ impl PartitionState {
                 // lock.
                 inner.dropped.add(prepared.transaction.reader());
             }
-            let bytes = prepared.transaction.uncommitted_bytes() as u64;
+            let bytes = prepared.bytes;
             if self.apply_prepared(&db, prepared)? {
                 inner.snapshots.log_bytes += bytes;
                 return Ok(());

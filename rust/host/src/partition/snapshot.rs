@@ -216,7 +216,7 @@ impl PartitionState {
         for suspect in &suspects {
             self.root.garbage.discard(suspect, run)?;
         }
-        self.root.garbage.retain_newest(&id, run, RETAINED)?;
+        self.root.garbage.retain_newest(&id, RETAINED)?;
         drop(turn);
         // The epochs that this snapshot makes unnecessary are removed for all partitions at once.
         let removed = match self.root.garbage.is_trim_due(begun, policy.interval) {

@@ -238,6 +238,20 @@ pub enum Violation {
         partitions: u32,
     },
 
+    /// An operator that an earlier start of the query has staged was not called.
+    #[error(
+        "operator {operator} was evaluated in epoch {epoch} by an earlier start of the query, and \
+         was not called in this one. Spark has not committed the epoch. Start the query with the \
+         earlier code until the epoch is committed, or stop the query and remove what was staged: \
+         `holdfast epoch drop ROOT {epoch}`"
+    )]
+    StagedEarlier {
+        /// The epoch.
+        epoch: Epoch,
+        /// The operator.
+        operator: OperatorName,
+    },
+
     /// The log lacks objects of an epoch that was computed.
     #[error(
         "epoch {epoch} was computed (a task staged it, or later epochs are based on it), but \
@@ -335,6 +349,7 @@ impl Violation {
             | Self::EvaluatedInPart { .. }
             | Self::NotEvaluated { .. }
             | Self::NotStaged { .. }
+            | Self::StagedEarlier { .. }
             | Self::NotReproduced { .. } => ErrorKind::StateMismatch,
         }
     }

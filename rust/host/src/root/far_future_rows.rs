@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io::Seek;
-use std::path::Path;
 use std::sync::Arc;
 
 use holdfast_core::{Error, ErrorKind, Result};
@@ -60,10 +59,10 @@ impl FarFutureRows {
     /// Returns the file; none if that head has no such rows, or if the epoch was rewound or its log
     /// was trimmed.
     ///
-    /// Call it once the caller's head `object` is valid. `staged`: the caller's own rows; `folder`:
-    /// the place of a temporary copy of another attempt's rows. A newer run or a rewind may come
-    /// between the read of the head and the write of the file. So the heads are listed again after
-    /// the write, and all of this is repeated until the newest head has not changed.
+    /// Call it once the caller's head `object` is valid. `staged`: the caller's own rows. A newer
+    /// run or a rewind may come between the read of the head and the write of the file. So the
+    /// heads are listed again after the write, and all of this is repeated until the newest head
+    /// has not changed.
     ///
     /// # Errors
     /// `Restore` for a damaged head or if the log has lost its rows; `Io` if the disk fails.
@@ -71,7 +70,6 @@ impl FarFutureRows {
         &self,
         (epoch, object): (Epoch, &ObjectId),
         staged: Option<&StagedRows>,
-        folder: &Path,
     ) -> Result<Option<PublishedRows>> {
         let public = names::far_future(&object.operator, epoch, object.partition);
         let mut head = self.newest_head(epoch, object)?;
@@ -88,7 +86,7 @@ impl FarFutureRows {
                 }) => {
                     match staged.filter(|staged| staged.name == name) {
                         Some(staged) => self.put(&public, &staged.file)?,
-                        None => self.copy((epoch, object), &name, &public, folder)?,
+                        None => self.copy((epoch, object), &name, &public)?,
                     }
                     Some(PublishedRows {
                         path: self.objects.place(&public).display().to_string(),
@@ -151,14 +149,8 @@ impl FarFutureRows {
         self.objects.put_open(name, file, &place)
     }
 
-    /// Copies another attempt's rows, through a file: they may not fit into memory.
-    fn copy(
-        &self,
-        (epoch, object): (Epoch, &ObjectId),
-        name: &str,
-        to: &str,
-        folder: &Path,
-    ) -> Result<()> {
+    /// Copies another attempt's rows.
+    fn copy(&self, (epoch, object): (Epoch, &ObjectId), name: &str, to: &str) -> Result<()> {
         let lost = |what: &str| {
             let text = format!(
                 "a head of the log names {} as its far-future rows, but this object {what}. \
@@ -171,11 +163,11 @@ impl FarFutureRows {
         if !name.starts_with(&names::chunks_of(epoch, &object.operator, object.partition)) {
             return Err(lost("belongs to another operator, partition or epoch"));
         }
-        let file = tempfile::tempfile_in(folder).map_err(|error| os("write", folder, &error))?;
-        if !self.objects.get_open(name, &file, folder)? {
-            return Err(lost("is missing"));
+        if self.objects.copy(name, to)? {
+            Ok(())
+        } else {
+            Err(lost("is missing"))
         }
-        self.put(to, &file)
     }
 }
 
@@ -183,6 +175,7 @@ impl FarFutureRows {
 mod tests {
     use std::collections::BTreeMap;
     use std::io::Write;
+    use std::path::Path;
 
     use object_store::ObjectStore;
 
@@ -244,9 +237,8 @@ mod tests {
         root.log.put_head(&header, &[]).expect("puts");
         let public = names::far_future(&header.operator, EPOCH, PARTITION);
         store.before(&public, changes);
-        let folder = tempfile::tempdir().expect("a folder");
         root.far_future
-            .publish((EPOCH, &header.id()), Some(&staged), folder.path())
+            .publish((EPOCH, &header.id()), Some(&staged))
             .expect("publishes");
         let found = root.objects.get(&public).expect("reads");
         found.map(|bytes| bytes.to_vec())
@@ -292,10 +284,9 @@ mod tests {
         root.objects.put_absent(names::META, b"{}").expect("puts");
         let header = head(1, Some(names::META.to_owned()));
         root.log.put_head(&header, &[]).expect("puts");
-        let folder = tempfile::tempdir().expect("a folder");
         let error = root
             .far_future
-            .publish((EPOCH, &header.id()), None, folder.path())
+            .publish((EPOCH, &header.id()), None)
             .expect_err("a wrong name");
         assert_eq!(error.kind(), ErrorKind::Restore, "{error}");
         assert!(error.to_string().contains("memory/meta.json"), "{error}");

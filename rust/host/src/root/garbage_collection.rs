@@ -69,20 +69,14 @@ impl GarbageCollection {
     /// Removes all of a partition's snapshots but its newest `retained`, and the files that no
     /// remaining snapshot needs.
     ///
-    /// The caller owns the partition in the newest run and has just taken the snapshot `newest`.
+    /// The caller has just taken the snapshot `newest`, and still owns the partition in its term.
     /// Otherwise another owner or a rewind may still need the files. Snapshots after `newest` are
     /// from before a rewind: they are neither removed nor counted.
     ///
     /// # Errors
-    /// `Fenced` if `run` is not the newest; `StoreClosed` if another host owns the partition;
-    /// `Restore` if a remaining snapshot cannot be read, and then nothing is removed; `Io` if
-    /// the disk fails.
-    pub fn retain_newest(
-        &self,
-        newest: &SnapshotId,
-        run: RunNumber,
-        retained: usize,
-    ) -> Result<()> {
+    /// `Fenced` if the term's run is not the newest; `StoreClosed` if the term has ended; `Restore`
+    /// if a remaining snapshot cannot be read, and then nothing is removed; `Io` if the disk fails.
+    pub fn retain_newest(&self, newest: &SnapshotId, retained: usize) -> Result<()> {
         let (operator, partition) = (&newest.operator, newest.partition);
         // Listed before the manifests: files added after this listing are never deleted.
         let files = self.partition_files(operator, partition)?;
@@ -101,8 +95,8 @@ impl GarbageCollection {
             self.snapshots.mark_removal(id)?;
         }
         // Checked after the marks and as late as possible: if this host stalled, another host may
-        // own the partition and need these files, or a rewind may need the snapshots.
-        self.owners.check(operator, partition, run)?;
+        // have owned the partition and need these files, or a rewind may need the snapshots.
+        self.owners.check(operator, partition, newest.term)?;
         old.iter()
             .try_for_each(|id| self.objects.remove(&names::snapshot(id)))?;
         unneeded
@@ -126,13 +120,15 @@ impl GarbageCollection {
     /// snapshot would use its files, which are recognized by digest and length.
     ///
     /// # Errors
-    /// As [`GarbageCollection::retain_newest`], but the snapshot itself may be removed already.
+    /// As [`GarbageCollection::retain_newest`], for the term of this process in `run`. The snapshot
+    /// itself may be removed already.
     pub fn discard(&self, id: &SnapshotId, run: RunNumber) -> Result<()> {
+        let term = self.owners.held(&id.operator, id.partition, run)?;
         let files = self.partition_files(&id.operator, id.partition)?;
         let found = self.snapshots.list(&id.operator, id.partition)?;
         let others: Vec<_> = found.iter().filter(|other| *other != id).collect();
         self.snapshots.mark_removal(id)?;
-        self.owners.check(&id.operator, id.partition, run)?;
+        self.owners.check(&id.operator, id.partition, term)?;
         self.objects.remove(&names::snapshot(id))?;
         self.unneeded(files, &others)?
             .iter()

@@ -310,18 +310,30 @@ impl SparkCheckpoint {
         self.numbered(names::SPARK_OFFSETS, first)
     }
 
+    /// Lists a log's objects from `first` on, newest first.
+    ///
+    /// Spark writes a checksum beside each file, but only on a local disk. It is listed before its
+    /// file: if a removal is interrupted between them, Spark reads the file without a checksum. If
+    /// only the checksum were left, Spark would refuse its next file of that number.
     fn numbered(&self, folder: &str, first: Epoch) -> Result<Vec<String>> {
         let files = self.objects.list(folder)?;
-        let mut numbered: Vec<(Epoch, &String)> = files
+        let mut numbered: Vec<(Epoch, bool, &String)> = files
             .iter()
-            .filter_map(|file| Some((Epoch(file.parse().ok()?), file)))
-            .filter(|(number, _)| *number >= first)
+            .filter_map(|file| {
+                let checksum = file
+                    .strip_prefix('.')
+                    .and_then(|file| file.strip_suffix(".crc"));
+                let number = checksum.unwrap_or(file).parse().ok()?;
+                Some((Epoch(number), checksum.is_some(), file))
+            })
+            .filter(|(number, ..)| *number >= first)
             .collect();
-        numbered.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
-        // Spark writes a checksum beside each file, but only on a local disk: it may be missing.
+        numbered.sort_unstable_by_key(|(number, is_checksum, _)| {
+            std::cmp::Reverse((*number, *is_checksum))
+        });
         Ok(numbered
             .iter()
-            .flat_map(|(_, file)| [format!("{folder}/{file}"), format!("{folder}/.{file}.crc")])
+            .map(|(.., file)| format!("{folder}/{file}"))
             .collect())
     }
 }

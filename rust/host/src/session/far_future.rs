@@ -1,8 +1,6 @@
 //! Puts a session's far-future rows into the log before its head, and publishes those of the valid
 //! head.
 
-use std::path::Path;
-
 use holdfast_core::Result;
 
 use crate::host::request::{Request, StageReport};
@@ -30,7 +28,6 @@ pub fn publish_far_future_rows(
     request: &Request,
     state: &PersistentState,
     (staged, report): (Option<&StagedRows>, &StageReport),
-    folder: &Path,
 ) -> Result<()> {
     let PersistentState { root, run, query } = state;
     let epoch = query.epoch;
@@ -43,7 +40,7 @@ pub fn publish_far_future_rows(
         partition: request.partition,
         run: *run,
     };
-    let published = root.far_future.publish((epoch, &object), staged, folder)?;
+    let published = root.far_future.publish((epoch, &object), staged)?;
     if let Some(published) = published {
         log::warn!(
             "operator {}, partition {}, epoch {epoch}: {} rows are dated more than max_ahead past \

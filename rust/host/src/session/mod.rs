@@ -266,10 +266,9 @@ impl Session {
             Some(rows) => put_far_future_rows(&state, &chunk, rows)?,
             None => None,
         };
-        let folder = pipeline.folder().to_owned();
         let (outcome, far_future) = ((&outcome, times.idle), far_future.as_ref());
         let staged = stage(&request, &state, pipeline, outcome, (chunk, far_future))?;
-        publish_far_future_rows(&request, &state, (far_future, &staged), &folder)?;
+        publish_far_future_rows(&request, &state, (far_future, &staged))?;
         Ok(staged)
     }
 

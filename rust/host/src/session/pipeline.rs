@@ -1,6 +1,5 @@
 //! The operator of a session with its admission, its input buffers and its view of the state.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -153,11 +152,6 @@ impl SessionPipeline {
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
         let batch = self.admission.admit(batch)?;
         self.operator.push(batch, &self.intake)
-    }
-
-    /// Returns the folder to which the session's rows spill.
-    pub fn folder(&self) -> &Path {
-        &self.intake.folder
     }
 
     /// Returns the partition's database; `None` in a scratch session.

@@ -99,9 +99,11 @@ pub fn stage(
     };
     let mut writer = RecordsWriter::new()?;
     let mut stream_times = BTreeMap::new();
+    let mut bytes = 0;
     for store in &stores {
         let timed = store.kind.restores_with_times();
         db.for_each_change(&store.name, &mut transaction, &mut |row| {
+            bytes += (row.key.len() + row.value.map_or(0, <[u8]>::len)) as u64;
             writer.push(
                 &store.name,
                 row.key,
@@ -158,6 +160,7 @@ pub fn stage(
                     base,
                     digest: collected.digest,
                     transaction,
+                    bytes,
                     memory,
                 });
             }

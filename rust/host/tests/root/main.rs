@@ -5,6 +5,7 @@ mod decisions;
 mod identity;
 mod late_heads;
 mod operator_catalog;
+mod rewind;
 mod run_claims;
 mod snapshots;
 mod spark_checkpoint;

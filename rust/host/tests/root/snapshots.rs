@@ -110,22 +110,23 @@ fn only_the_owner_in_the_newest_run_removes_snapshots() {
     own(&root, run, "one", &[]);
     own(&other, run, "two", &["one"]);
     refused(
-        root.garbage.retain_newest(&newest, run, 2),
+        root.garbage.retain_newest(&newest, 2),
         ErrorKind::StoreClosed,
         &["another host owns the partition"],
     );
     let newer = claim(&other, "b");
     refused(
-        other.garbage.retain_newest(&newest, run, 2),
+        other.garbage.retain_newest(&newest, 2),
         ErrorKind::Fenced,
         &["run 2"],
     );
     assert_eq!(remaining(), [3, 2, 1]);
     own(&other, newer, "two", &[]);
-    other
-        .garbage
-        .retain_newest(&newest, newer, 2)
-        .expect("its own");
+    let newest = SnapshotId {
+        term: Term::first(newer),
+        ..newest
+    };
+    other.garbage.retain_newest(&newest, 2).expect("its own");
     assert_eq!(remaining(), [3, 2]);
 }
 
@@ -159,7 +160,7 @@ fn parts_of_files_that_a_killed_host_left_are_removed_with_an_old_snapshot() {
     let (left, under_way) = (part("0123-1#1", 86_400), part("4567-1#1", 60));
     let run = claim(&root, "a");
     own(&root, run, "one", &[]);
-    root.garbage.retain_newest(&id(2), run, 1).expect("its own");
+    root.garbage.retain_newest(&id(2), 1).expect("its own");
     assert!(!left.exists() && under_way.exists());
     assert_eq!(
         fs::read_dir(under_way.parent().expect("a folder"))

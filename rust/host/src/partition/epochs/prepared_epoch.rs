@@ -19,6 +19,8 @@ pub struct PreparedEpoch {
     pub digest: Digest,
     /// The epoch's changes.
     pub transaction: Transaction,
+    /// The bytes of their keys and values in the log.
+    pub bytes: u64,
     /// The memory of the changes.
     pub memory: Share,
 }
@@ -83,7 +85,7 @@ impl PreparedEpochs {
         self.0.len()
     }
 
-    /// Returns the size of their changes, in bytes.
+    /// Returns the memory of their changes, in bytes.
     pub fn bytes(&self) -> u64 {
         let sizes = self.0.iter();
         sizes
@@ -117,6 +119,7 @@ mod tests {
                 base: Digest::ZERO,
                 digest: Digest::of(text),
                 transaction: db.begin().expect("begins"),
+                bytes: 1,
                 memory,
             }
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use holdfast_core::{Error, Result};
 
+use super::skipping::Gap;
 use super::{DecisionAsker, EpochDecisions};
 use crate::log::HeadHeader;
 use crate::protocol::{
@@ -37,8 +38,9 @@ impl EpochDecisions {
             }));
         }
         let (mut next, mut previous) = self.decided_before(asking, epoch, partitions)?;
+        let gap = Gap::before(&self.log, &self.objects, epoch)?;
         loop {
-            let skipped = self.skip(asking, next, previous.as_ref(), partitions)?;
+            let skipped = self.skip(asking, next, previous.as_ref(), (&gap, partitions))?;
             if next == epoch {
                 return Ok(skipped);
             }
@@ -72,7 +74,7 @@ impl EpochDecisions {
     }
 
     /// Reads the decision of an epoch, or decides by its objects; none if there are no objects.
-    fn decide(
+    pub(super) fn decide(
         &self,
         asking: DecisionAsker<'_>,
         epoch: Epoch,
@@ -113,87 +115,12 @@ impl EpochDecisions {
         }
     }
 
-    /// Records that no operator ran in an epoch. `previous`: the decision of the epoch before.
-    ///
-    /// # Errors
-    /// `StateMismatch` if an operator ran. Spark then read the output of its tasks only in part, or
-    /// not at all, and the state would lack the epoch's rows. `Restore` if the log has files of a
-    /// later epoch: then the objects of this one were lost.
-    fn skip(
-        &self,
-        asking: DecisionAsker<'_>,
-        epoch: Epoch,
-        previous: Option<&EpochDecision>,
-        partitions: u32,
-    ) -> Result<EpochDecision> {
-        loop {
-            // An object may have been put, or another host may have decided.
-            if let Some(decision) = self.decide(asking, epoch, partitions)? {
-                return Ok(decision);
-            }
-            if self.log.has_later_files(epoch)? {
-                // Another host may have recorded the epoch since, and then a later one.
-                let rewind = self.rewind_of(asking, epoch)?.newest_of(epoch);
-                if let Some(decision) = self.recorded_after(epoch, rewind)? {
-                    return Ok(decision);
-                }
-                return Err(self.objects.violation(Violation::LogLost {
-                    epoch,
-                    lost: names::epoch(epoch),
-                }));
-            }
-            if let Some(ran) = asking.previous.ran.filter(|ran| ran.epoch <= epoch) {
-                return Err(self.objects.violation(Violation::NotEvaluated {
-                    epoch,
-                    operator: ran.operator.clone(),
-                }));
-            }
-            self.check_was_not_computed(epoch)?;
-            let rewind = self.rewind_of(asking, epoch)?.newest_of(epoch);
-            let offsets = self.spark.offsets(epoch)?;
-            let offsets = offsets.map_or(Digest::ZERO, |file| file.digest);
-            let skipped = EpochDecision::skipped(epoch, rewind, offsets, previous);
-            if let Some(decision) = self.record(skipped)? {
-                log::warn!(
-                    "{}: no operator ran in epoch {epoch}, so the state does not have its rows \
-                     (foreachBatch returned early?)",
-                    self.objects.path().display()
-                );
-                return Ok(decision);
-            }
-        }
-    }
-
-    /// Checks that an epoch without objects was not computed before `holdfast rewind` or `holdfast
-    /// epoch drop` removed its objects.
-    ///
-    /// If it was computed, the sink may already have the epoch and skip it. Then no operator runs,
-    /// and the state would lack the epoch's rows. The epoch's folder in the log is searched, too,
-    /// because an interrupted command leaves objects there.
-    fn check_was_not_computed(&self, epoch: Epoch) -> Result<()> {
-        let folder = names::epoch(epoch);
-        let mut folders = vec![folder.clone()];
-        for run in self.objects.folders(names::REMOVED)? {
-            folders.push(format!("{}/{run}/{folder}", names::REMOVED));
-        }
-        for folder in folders {
-            let files = self.objects.list(&folder)?;
-            if let Some(object) = files.iter().find_map(|file| names::parse_head(file)) {
-                return Err(self.objects.violation(Violation::NotEvaluated {
-                    epoch,
-                    operator: object.operator,
-                }));
-            }
-        }
-        Ok(())
-    }
-
     /// Reads the rewinds for the decision of an epoch.
     ///
     /// # Errors
     /// `Fenced` if a rewind took the epoch back after the asking run began. The commit that the run
     /// read is then no longer valid: a newer run may be computing the epoch again.
-    fn rewind_of(&self, asking: DecisionAsker<'_>, epoch: Epoch) -> Result<Rewinds> {
+    pub(super) fn rewind_of(&self, asking: DecisionAsker<'_>, epoch: Epoch) -> Result<Rewinds> {
         let rewinds = self.log.marks().read()?;
         if let Some(run) = asking.run
             && rewinds.newest_of(epoch) > run
@@ -356,45 +283,5 @@ impl<'a> Headers<'a> {
             sources_idle_since,
             operators,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::sync::Arc;
-
-    use object_store::ObjectStore;
-
-    use super::*;
-    use crate::log;
-    use crate::root::Root;
-    use crate::root::testing::{ConcurrentChange, Fault, FaultyStore};
-
-    #[test]
-    fn an_epoch_that_another_host_records_as_skipped_meanwhile_is_not_lost() {
-        let store = Arc::new(FaultyStore::new(Fault::None));
-        let root = Root::over(
-            Arc::clone(&store) as Arc<dyn ObjectStore>,
-            Path::new("memory"),
-        );
-        let skipped = |epoch| EpochDecision::skipped(epoch, RunNumber(0), Digest::ZERO, None);
-        let put = |epoch| {
-            let json = log::encode_decision(&skipped(epoch)).expect("encodes");
-            ConcurrentChange::Puts(names::decision(epoch, RunNumber(0)), json)
-        };
-        // This host has found no objects of epoch 1, and lists the later epochs.
-        store.before(names::LOG, vec![put(Epoch(1)), put(Epoch(2))]);
-        let found = root
-            .decisions
-            .skip(DecisionAsker::default(), Epoch(1), None, 1)
-            .expect("another host has decided");
-        assert_eq!(found, skipped(Epoch(1)));
-        // Without a record, the later epoch proves that this one was lost.
-        let lost = root
-            .decisions
-            .skip(DecisionAsker::default(), Epoch(0), None, 1)
-            .expect_err("lost");
-        assert_eq!(lost.kind(), holdfast_core::ErrorKind::Restore, "{lost}");
     }
 }

@@ -12,7 +12,9 @@ impl EpochDecisions {
     /// Checks that one run has staged all partitions of each of these operators in an epoch, and
     /// that this run would decide the epoch.
     ///
-    /// A task stages when its input has ended and its output was read to the end.
+    /// A task stages when its input has ended and its output was read to the end. A run before the
+    /// current one is enough: a sink that has the micro-batch already may skip it, as Delta does
+    /// with `txnVersion`, and then no task runs.
     ///
     /// # Errors
     /// `StateMismatch` names the first operator of which a partition is missing, `Restore` for an
@@ -36,6 +38,12 @@ impl EpochDecisions {
         let is_short = |operator: &&OperatorName| staged(operator) < partitions;
         match operators.iter().chain(others).find(is_short) {
             None => Ok(()),
+            Some(operator) if !operators.contains(operator) => {
+                Err(self.objects.violation(Violation::StagedEarlier {
+                    epoch,
+                    operator: operator.clone(),
+                }))
+            }
             Some(operator) => Err(self.objects.violation(Violation::NotStaged {
                 epoch,
                 operator: operator.clone(),

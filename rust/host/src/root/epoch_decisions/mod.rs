@@ -2,11 +2,12 @@
 //!
 //! [`EpochDecisions`] finds the decision of an epoch that Spark has committed. It reads the record
 //! (`record.rs`); the first host that finds none decides by the epoch's objects and puts the record
-//! (`deciding.rs`).
+//! (`deciding.rs`). Epochs without objects are recorded as skipped (`skipping.rs`).
 
 mod deciding;
 mod evaluated;
 mod record;
+mod skipping;
 mod undecided;
 
 use std::collections::BTreeMap;

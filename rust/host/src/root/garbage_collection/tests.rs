@@ -113,7 +113,7 @@ fn a_host_that_stalls_does_not_remove_files_of_the_next_owners_snapshot() {
         &names::snapshot_files(&id(0, 0).operator, PartitionId(0)),
         comes,
     );
-    let result = root.garbage.retain_newest(&id(0, 3), run, 2);
+    let result = root.garbage.retain_newest(&id(0, 3), 2);
     assert!(
         root.objects.exists(&file).expect("looks"),
         "the next owner's snapshot has lost its file"
@@ -172,9 +172,7 @@ fn a_later_snapshot_from_before_a_rewind_does_not_count() {
     [1, 2, 8, 9]
         .iter()
         .for_each(|epoch| drop(put(&root, 0, *epoch)));
-    root.garbage
-        .retain_newest(&id(0, 2), run, 2)
-        .expect("its own");
+    root.garbage.retain_newest(&id(0, 2), 2).expect("its own");
     let remaining: Vec<i64> = root
         .snapshots
         .list(&id(0, 0).operator, PartitionId(0))

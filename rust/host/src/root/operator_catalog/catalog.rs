@@ -147,15 +147,20 @@ impl OperatorCatalog {
         Ok(begun)
     }
 
-    /// Lists the objects of an operator.
+    /// Lists the objects of an operator in the order of removal.
+    ///
+    /// The first one comes last: as long as it exists, a repeated command finds the operator.
     fn versions(&self, operator: &OperatorName) -> Result<Vec<String>> {
         let mut files = self.objects.list(names::OPERATORS)?;
         files.retain(|file| names::is_of_operator(file, operator));
         let folder = names::OPERATORS;
-        Ok(files
+        let mut files: Vec<String> = files
             .iter()
             .map(|file| format!("{folder}/{file}"))
-            .collect())
+            .collect();
+        let first = names::operator(operator);
+        files.sort_unstable_by_key(|file| *file == first);
+        Ok(files)
     }
 
     fn read_or_write(

@@ -146,24 +146,40 @@ impl OwnerClaims {
         term.filter(|term| term.run == run)
     }
 
-    /// Checks that this process owns a partition in the newest run.
+    /// Returns the term in which this process owns a partition in a run.
     ///
     /// # Errors
-    /// `Fenced` if `run` is not the newest, `StoreClosed` if another host owns the partition.
-    pub fn check(
+    /// `StoreClosed` if another host owns the partition, `Io` if the disk fails.
+    pub fn held(
         &self,
         operator: &OperatorName,
         partition: PartitionId,
         run: RunNumber,
-    ) -> Result<()> {
-        self.runs.fence(run)?;
-        match self.term(operator, partition, run)? {
-            Some(_) => Ok(()),
-            None => Err(Error::new(
+    ) -> Result<Term> {
+        self.term(operator, partition, run)?.ok_or_else(|| {
+            Error::new(
                 ErrorKind::StoreClosed,
                 "another host owns the partition now, and only the owner removes old snapshots",
-            )),
+            )
+        })
+    }
+
+    /// Checks that this process has owned a partition since the start of a term, in the newest run.
+    ///
+    /// If another host owned it in between, that host may have taken snapshots.
+    ///
+    /// # Errors
+    /// `Fenced` if the term's run is not the newest; `StoreClosed` if this process does not own the
+    /// partition, or owns it in a later term.
+    pub fn check(&self, operator: &OperatorName, partition: PartitionId, term: Term) -> Result<()> {
+        self.runs.fence(term.run)?;
+        if self.held(operator, partition, term.run)? == term {
+            return Ok(());
         }
+        Err(Error::new(
+            ErrorKind::StoreClosed,
+            "another host owned the partition meanwhile, and may have taken snapshots",
+        ))
     }
 
     /// Returns the term in which this process owns a partition in a run, if it still does.

@@ -177,7 +177,7 @@ impl ReaderAddresses {
     /// An address that cannot be read, or was removed meanwhile, is left out.
     ///
     /// # Errors
-    /// `Io` if the disk or the object store fails.
+    /// `Io` if the disk or the object store fails; the error of an address if none can be read.
     pub fn all(&self) -> Result<Vec<FoundAddress>> {
         self.newest_below(names::READERS)
     }
@@ -198,14 +198,21 @@ impl ReaderAddresses {
                 *known = term.max(*known);
             }
         }
-        let addresses = newest.into_iter().filter_map(|(of, term)| {
-            let read = self.of_term(of.clone(), term).unwrap_or_else(|error| {
-                log::info!("operator {}, partition {}: {error}", of.0, of.1);
-                None
-            });
-            read.map(|address| (of.0, of.1, address))
-        });
-        Ok(addresses.collect())
+        let (mut addresses, mut unread) = (Vec::new(), None);
+        for (of, term) in newest {
+            match self.of_term(of.clone(), term) {
+                Ok(found) => addresses.extend(found.map(|address| (of.0, of.1, address))),
+                Err(error) => {
+                    log::info!("operator {}, partition {}: {error}", of.0, of.1);
+                    unread = Some(error);
+                }
+            }
+        }
+        match unread {
+            // The user may have the right to list them, but not to read them.
+            Some(error) if addresses.is_empty() => Err(error),
+            _ => Ok(addresses),
+        }
     }
 
     fn of_term(

@@ -66,15 +66,13 @@ impl<'a> Removal<'a> {
         }
     }
 
-    /// Moves an object, if it exists. The copy is put before the object is removed.
+    /// Moves an object, if it exists. It is removed after the copy is complete.
     fn object(&mut self, name: &str) -> Result<()> {
-        let Some(content) = self.objects.get(name)? else {
-            return Ok(());
-        };
-        self.objects
-            .put_absent(&names::removed(self.removed.run, name), &content)?;
-        self.objects.remove(name)?;
-        self.removed.objects += 1;
+        let copy = names::removed(self.removed.run, name);
+        if self.objects.copy(name, &copy)? {
+            self.objects.remove(name)?;
+            self.removed.objects += 1;
+        }
         Ok(())
     }
 

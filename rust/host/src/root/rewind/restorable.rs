@@ -32,6 +32,9 @@ impl Root {
         if self.log.files_in_force(epoch)?.is_empty()
             && self.log.epochs()?.iter().all(|other| *other > epoch)
         {
+            if self.begins_after(epoch)? {
+                return Ok(());
+            }
             return Err(cannot(format!(
                 "the log of epoch {epoch} was removed, as all epochs before the retained \
                  snapshots are. Give a later epoch, or restore the root from a backup"
@@ -79,6 +82,19 @@ impl Root {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether no operator had state at the end of this epoch, so that nothing has to be
+    /// restored.
+    fn begins_after(&self, epoch: Epoch) -> Result<bool> {
+        let operators = self.operators.names()?;
+        for operator in &operators {
+            if self.operators.first_epoch(operator)? <= epoch {
+                return Ok(false);
+            }
+        }
+        // An interrupted rewind may have removed all operators, also those with earlier epochs.
+        Ok(!operators.is_empty())
     }
 
     fn restore_start(

@@ -19,7 +19,7 @@ impl Root {
     ///
     /// # Errors
     /// `Restore` if snapshots and log do not reach back that far; `InvalidState` if Spark's
-    /// checkpoint does not, or a query starts meanwhile; those of
+    /// checkpoint does not, or a query runs or starts meanwhile; those of
     /// [`RootIdentity::query`](crate::root::RootIdentity::query); `Io`.
     pub fn rewind(&self, epoch: Epoch) -> Result<RemovedObjects> {
         let (query, partitions) = self.identity.query()?;
@@ -52,7 +52,29 @@ impl Root {
         {
             removal.epoch(later)?;
         }
-        removal.finish()
+        // Listed before the check that no query has started: a new query claims its run before
+        // Spark commits an epoch.
+        let late = self.since_in_spark(epoch)?;
+        let removed = removal.finish()?;
+        match late.first() {
+            None => Ok(removed),
+            Some(name) => {
+                let text = format!(
+                    "the query's driver wrote {} while the command worked: stop the query and \
+                     repeat the command",
+                    self.objects.place(name).display()
+                );
+                Err(Error::new(ErrorKind::InvalidState, text).path(self.path()))
+            }
+        }
+    }
+
+    /// Lists Spark's files of the epochs that a rewind to `epoch` takes back, in the order of
+    /// removal.
+    fn since_in_spark(&self, epoch: Epoch) -> Result<Vec<String>> {
+        let mut names = self.spark.commits_since(epoch)?;
+        names.extend(self.spark.offsets_since(epoch.next())?);
+        Ok(names)
     }
 
     /// Lists the objects from an epoch on that are not in the log, in the order of removal.
@@ -73,8 +95,7 @@ impl Root {
         }
         names.extend(self.far_future.list(|other| other >= epoch)?);
         names.extend(self.operators.begun_since(epoch)?);
-        names.extend(self.spark.commits_since(epoch)?);
-        names.extend(self.spark.offsets_since(epoch.next())?);
+        names.extend(self.since_in_spark(epoch)?);
         Ok(names)
     }
 
@@ -188,6 +209,32 @@ mod tests {
             );
             assert_eq!(stays(epoch, &head_name, head), stays_there, "head, {epoch}");
         }
+    }
+
+    #[test]
+    fn a_driver_that_still_commits_fails_the_command() {
+        let store = Arc::new(FaultyStore::new(Fault::None));
+        let root = Root::over(
+            Arc::clone(&store) as Arc<dyn ObjectStore>,
+            Path::new("memory"),
+        );
+        root.identity
+            .check("q", 1, (Epoch(0), false))
+            .expect("is new");
+        let commit = |epoch: i64| format!("{}/{epoch}", names::SPARK_COMMITS);
+        let put = |name: &String| root.objects.put_absent(name, b"{}").map(drop);
+        [commit(0), commit(1)]
+            .iter()
+            .try_for_each(put)
+            .expect("puts");
+        // All tasks of epoch 2 have ended, so the claim stops nothing.
+        let late = ConcurrentChange::Puts(commit(2), b"{}".to_vec());
+        store.before(&names::removed(RunNumber(1), &commit(0)), vec![late]);
+        let error = root.rewind(Epoch(0)).expect_err("the driver runs");
+        assert_eq!(error.kind(), ErrorKind::InvalidState, "{error}");
+        assert!(error.to_string().contains("commits/2"), "{error}");
+        root.rewind(Epoch(0)).expect("the driver is stopped");
+        assert!(!root.objects.exists(&commit(2)).expect("exists or not"));
     }
 
     #[test]

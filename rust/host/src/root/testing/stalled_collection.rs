@@ -109,8 +109,9 @@ fn own(root: &Root, run: RunNumber, host: &str) {
         endpoint: None,
         application: None,
     };
-    let others = [HostId("one".to_owned())].into_iter();
+    let others = ["one", "two"].map(|other| HostId(other.to_owned()));
     let unreachable = others
+        .into_iter()
         .filter(|other| *other != host.host)
         .map(|other| (other, "it stalls".to_owned()))
         .collect();
@@ -184,7 +185,7 @@ fn a_rewind_does_not_use_a_snapshot_that_a_stalled_host_removes() {
             .remove_before(Epoch(3), RUN)
             .expect("removes");
         let (old, newest) = (id(PartitionId(0), 3, RUN), id(PartitionId(0), 8, RUN));
-        let collect = |root: &Root| root.garbage.retain_newest(&newest, RUN, 2);
+        let collect = |root: &Root| root.garbage.retain_newest(&newest, 2);
         let is_refused = is_refused(epoch, &trial, &names::snapshot(&old), collect);
         assert_eq!(is_refused, refused, "epoch {epoch}");
     }
@@ -242,7 +243,7 @@ fn a_stalled_host_does_not_remove_snapshots_of_the_run_after_a_rewind() {
     let trial = query();
     put_all(&trial.root, [1, 3, 6, 8], RUN);
     let (old, newest) = (id(PartitionId(0), 3, RUN), id(PartitionId(0), 8, RUN));
-    let collect = |root: &Root| root.garbage.retain_newest(&newest, RUN, 2);
+    let collect = |root: &Root| root.garbage.retain_newest(&newest, 2);
     stall(&trial, &names::snapshot(&old), collect, |other| {
         other.root.rewind(Epoch(0)).expect("needs no state");
         // The snapshots of the new run have the same state and the same files.
@@ -262,7 +263,7 @@ fn a_stalled_host_does_not_remove_files_of_the_next_owners_snapshots() {
     let (trial, partition) = (query(), PartitionId(0));
     put_all(&trial.root, [3, 6, 8], RUN);
     let (old, newest) = (id(partition, 3, RUN), id(partition, 8, RUN));
-    let collect = |root: &Root| root.garbage.retain_newest(&newest, RUN, 2);
+    let collect = |root: &Root| root.garbage.retain_newest(&newest, 2);
     let later = stall(&trial, &names::snapshot(&old), collect, |other| {
         own(&other.root, RUN, "two");
         let term = other.root.owners.last_held(&join(), partition, RUN);
@@ -291,6 +292,27 @@ fn a_stalled_host_does_not_remove_files_of_the_next_owners_snapshots() {
         .expect("is whole");
 }
 
+#[test]
+fn a_stalled_host_removes_nothing_if_another_host_owned_the_partition_meanwhile() {
+    let (trial, partition) = (query(), PartitionId(0));
+    put_all(&trial.root, [3, 6, 8], RUN);
+    let newest = id(partition, 8, RUN);
+    own(&trial.other_host().root, RUN, "two");
+    own(&trial.root, RUN, "one");
+    let root = &trial.root;
+    let refused = root
+        .garbage
+        .retain_newest(&newest, 2)
+        .expect_err("the term has ended");
+    assert_eq!(refused.kind(), ErrorKind::StoreClosed, "{refused}");
+    let snapshots = root.snapshots.list(&join(), partition).expect("lists");
+    assert_eq!(snapshots.len(), 3);
+    let term = root.owners.held(&join(), partition, RUN).expect("held");
+    root.owners
+        .check(&join(), partition, term)
+        .expect("owns it in this term");
+}
+
 /// A removal of old objects.
 type Collect<'a> = &'a dyn Fn(&Root) -> Result<()>;
 
@@ -306,10 +328,7 @@ fn a_host_removes_nothing_if_a_rewind_came_before_its_marks() {
     let collects: [(&str, Collect<'_>); 3] = [
         (
             &names::snapshot_removal(&id(PartitionId(0), 3, RUN)),
-            &|root| {
-                root.garbage
-                    .retain_newest(&id(PartitionId(0), 8, RUN), RUN, 2)
-            },
+            &|root| root.garbage.retain_newest(&id(PartitionId(0), 8, RUN), 2),
         ),
         (
             &names::snapshot_removal(&id(PartitionId(0), 8, RUN)),
@@ -355,7 +374,7 @@ fn marks_of_hosts_that_ended_are_removed_and_their_snapshots_are_not_counted() {
         .expect("trims");
     assert_eq!(trimmed, 3, "the snapshot of epoch 6 does not count");
     root.garbage
-        .retain_newest(&id(partition, 8, RUN), RUN, 2)
+        .retain_newest(&id(partition, 8, RUN), 2)
         .expect("collects");
     let found = root.snapshots.of_partition(&join(), partition);
     let found = found.expect("lists");

@@ -1,0 +1,81 @@
+//! How far back a rewind can go.
+
+use std::fs;
+
+use holdfast_core::ErrorKind;
+use holdfast_host::protocol::{Epoch, RunNumber};
+
+use crate::operator_catalog::operator;
+use crate::support::{EPOCH, TestRoot, name, refused, root, spark};
+
+/// A root with Spark's commits of the epochs 0 to 4, an operator since `first_epoch`, and no log.
+fn with_operator_since(first_epoch: Epoch) -> TestRoot {
+    let root = root();
+    root.identity
+        .check("q", 2, (Epoch(0), true))
+        .expect("is new");
+    for epoch in 0..EPOCH.0 {
+        spark(
+            &root,
+            &format!("offsets/{epoch}"),
+            "v1\n{\"batchTimestampMs\":7}\n0",
+        );
+        spark(&root, &format!("commits/{epoch}"), "v1\n{}");
+    }
+    let run = root.runs.claim("q", "a", EPOCH).expect("claims");
+    let mut meta = operator();
+    meta.first_epoch = first_epoch;
+    root.operators
+        .register(&name("join"), &meta, run, 2)
+        .expect("is new");
+    root
+}
+
+#[test]
+fn a_rewind_to_the_first_epoch_of_the_state_needs_no_log() {
+    for first in [EPOCH, Epoch(4)] {
+        let root = with_operator_since(first);
+        let rewound = root.rewind(Epoch(4)).expect("nothing has to be restored");
+        assert_eq!(rewound.run, RunNumber(2), "since epoch {first}");
+        assert_eq!(root.operators.names().expect("lists"), []);
+    }
+}
+
+#[test]
+fn a_rewind_to_epochs_whose_log_is_gone_is_refused() {
+    let root = with_operator_since(Epoch(3));
+    refused(
+        root.rewind(Epoch(4)),
+        ErrorKind::Restore,
+        &["the log of epoch 3 was removed", "Give a later epoch"],
+    );
+    assert_eq!(root.operators.names().expect("lists"), [name("join")]);
+}
+
+#[test]
+fn a_checksum_without_its_file_is_removed_too() {
+    let root = with_operator_since(Epoch(4));
+    // An interrupted command moved the files. Spark would refuse its next file of that number.
+    for left in ["offsets/.7.crc", "commits/.6.crc", "commits/.3.crc"] {
+        spark(&root, left, "crc");
+    }
+    root.rewind(Epoch(4)).expect("nothing has to be restored");
+    let left = |file: &str| root.files().join("query").join(file).exists();
+    assert!(!left("offsets/.7.crc") && !left("commits/.6.crc"));
+    assert!(left("commits/.3.crc"), "epoch 3 stays");
+}
+
+#[test]
+fn the_first_object_of_an_operator_is_removed_last() {
+    let root = with_operator_since(Epoch(4));
+    let versions = ["join.json", "join.1.json"];
+    let place = |file: &str| root.files().join("operators").join(file);
+    let first = fs::read(place(versions[0])).expect("is there");
+    fs::write(place(versions[1]), r#"{"left": [], "right": []}"#).expect("writes");
+    // The first object cannot be moved.
+    let moved = root.files().join("removed/2/operators/join.json");
+    fs::create_dir_all(moved).expect("a folder in its place");
+    root.rewind(Epoch(4)).expect_err("cannot be moved");
+    assert!(place(versions[0]).exists() && !place(versions[1]).exists());
+    assert_eq!(fs::read(place(versions[0])).expect("is there"), first);
+}
