@@ -145,6 +145,11 @@ def test_the_result_as_a_table_has_the_last_of_several_rows_of_one_key_and_time(
         ({"history_retention": ""}, "history_retention is an empty string"),
         ({"right_on": "k"}, "right_on: column 'k' of the right frame is string, not a timestamp"),
         ({"by": "x"}, "by: the right frame has no column 'x'"),
+        # `materialize` would take a row of the result without a match for a delete.
+        (
+            {"how": "outer"},
+            "how='outer': the right frame has no column other than its key and its time, so a row",
+        ),
     ],
 )
 def test_bad_input_is_named_at_the_call(spark, options: dict, message: str):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC as ZONE
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -78,6 +79,22 @@ NOON = 19_675 * 24 * HOUR + 12 * HOUR
             r"x is timestamp\[us\], and time64\[us\] is a time of day",
         ),
         (pa.array([1e9]), CENTS, "overflow"),
+        (pa.array([float("nan")]), CENTS, "(?i)nan"),
+        (pa.array([float("inf")], F32), CENTS, "(?i)inf"),
+        (pa.array([[1e9]]), pa.list_(CENTS), "overflow"),
+        (pa.array([Decimal("1.234")]), CENTS, "data loss"),
+        (
+            pa.array([1], pa.int32()),
+            DATE,
+            r"x is int32, and date32\[day\] is no timestamp: cast it",
+        ),
+        (pa.array([[1]], pa.list_(pa.int32())), pa.list_(DATE), r"x\[\] is int32, and date32"),
+        (pa.array([1]), pa.time64("us"), r"x is int64, and time64\[us\] is no timestamp"),
+        (
+            pa.array([NOON], BERLIN_US),
+            US,
+            r"x is timestamp\[us, tz=Europe/Berlin\], and timestamp\[us\] has no zone: take the",
+        ),
         (pa.array([1_001], pa.timestamp("ns")), I64, "would lose data: 1001"),
         (pa.array([1_001], pa.duration("ns")), I64, "would lose data: 1001"),
         (
@@ -102,6 +119,15 @@ def test_a_cast_that_would_lose_data_is_named(given: pa.Array, wanted: pa.DataTy
         (pa.array([1_700_000_000_000_000]), UTC, None),
         (pa.array([1_700_000_000_000_000_000], BERLIN), UTC, None),
         (pa.array([1_700_000_000_000_000], pa.timestamp("us")), UTC, None),
+        # No cast uses the session's time zone.
+        (pa.array([NOON, None], UTC), US, [datetime(2023, 11, 14, 12), None]),
+        (pa.array([NOON], US), UTC, [datetime(2023, 11, 14, 12, tzinfo=ZONE)]),
+        (pa.array([NOON // HOUR // 24], DATE), US, [datetime(2023, 11, 14)]),
+        (
+            pa.array([NOON // HOUR // 24], DATE),
+            UTC,
+            [datetime(2023, 11, 14, tzinfo=ZONE)],
+        ),
         (pa.array([NOON - 12 * HOUR, None], US), DATE, [date(2023, 11, 14), None]),
         (pa.array([NOON - 13 * HOUR], BERLIN_US), DATE, [date(2023, 11, 14)]),
         (

@@ -1,9 +1,12 @@
 """The files of an executor's state host."""
 
 import fcntl
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,3 +90,26 @@ def test_a_host_that_keeps_refusing_is_killed_first(
         fcntl.flock(holder, fcntl.LOCK_EX)
         state_host.connect()
     assert done == ["killed", "started"]
+
+
+def test_a_host_has_the_temporary_folder_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The databases of a root in an object store are there, beside the host's socket."""
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setenv("TEMP", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    given: dict[str, str] = {}
+
+    class _StartedError(Exception):
+        pass
+
+    def started(_: list[str], *, env: dict[str, str], **__: Any) -> None:
+        given.update(env)
+        raise _StartedError
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    files = _files(tmp_path, "1-aaaaaaaaaaaa")
+    with pytest.raises(_StartedError):
+        state_host._start(files, Executor(os.getpid(), "0"))
+    assert given["TMPDIR"] == str(tmp_path)

@@ -49,7 +49,8 @@ def join_table(
 
     The time of a result row is the greater of its two times. Of result rows with the same key and
     time, the last one is valid. A result row whose value columns are all null means that the key
-    has no row in the result from then on.
+    has no row in the result from then on. So each frame whose rows are returned without a match
+    (`how`) needs a column other than its key and its time.
 
     `foreign_key` is a column of the left frame that holds the right frame's key: many left rows may
     refer to one right row. With it, `by` is the key of the left frame and of the result. If `by` is
@@ -96,6 +97,13 @@ def join_table(
     )
     output = joined_columns(rows.left, rows.right)
     check_both_stream(left, right, "change the table again")
+    for frame, is_alone in ((rows.left, how != "inner"), (rows.right, how == "outer")):
+        if is_alone and not frame.payload:
+            raise ValueError(
+                f"how={how!r}: the {frame.name} frame has no column other than its key and its "
+                "time, so a row of the result without a match would look like a delete: add a "
+                "column that is never null, such as F.lit(True)"
+            )
     return run_operator(
         "join_table",
         rows,

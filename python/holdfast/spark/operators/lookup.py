@@ -14,7 +14,7 @@ from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp, timestamp_micros
 from holdfast.errors import StateMismatchError
-from holdfast.spark.plan.epoch_chooser import chosen_epoch
+from holdfast.spark.plan.epoch_chooser import chosen_epoch, epoch_of_call
 from holdfast.spark.plan.schema import contains, is_collated, nullable
 from holdfast.spark.source.spark_types import spark_schema
 from holdfast.spark.spark_session import is_connect
@@ -58,10 +58,12 @@ def lookup(
     has a null, has nulls.
 
     `columns` are the table's columns that are added, by default all but the key's. The frame may be
-    static or a stream. All rows of a static frame, or of a micro-batch, read one epoch: `epoch`, or
-    the newest final one when the micro-batch begins. A recomputed micro-batch may find newer rows.
-    For a join that gives the same rows again, read the other query's changes as a stream and join
-    them with `join_asof`.
+    static or a stream. All rows of a micro-batch read one epoch: `epoch`, or the newest final one
+    when the micro-batch begins, also if the call is inside `foreachBatch`. A thread that the
+    function starts needs `hfs.foreach_batch` for this. Outside of a micro-batch, and under Spark
+    Connect, each evaluation of a static frame reads one epoch, which may be newer than that of an
+    earlier evaluation. A recomputed micro-batch may find newer rows. For a join that gives the same
+    rows again, read the other query's changes as a stream and join them with `join_asof`.
 
     `offline` is as in `holdfast.connect`. State hosts have only the newest epoch. If that is newer
     than the epoch to read, a Python worker makes copies of the partitions that it reads, and
@@ -83,9 +85,14 @@ def lookup(
     with connect(root, storage_options=options, offline=offline) as reader:
         found = reader.table(table, store)
         session = df.sparkSession
-        if pinned is None and offline != "never" and df.isStreaming and not is_connect(session):
-            # A broadcast would cost a Spark job in each micro-batch.
-            pinned = chosen_epoch(session.sparkContext, reader, options)
+        if pinned is None and offline != "never" and not is_connect(session):
+            # A broadcast would cost a Spark job in each micro-batch, and each evaluation inside
+            # foreachBatch would choose again.
+            pinned = (
+                chosen_epoch(session.sparkContext, reader, options)
+                if df.isStreaming
+                else epoch_of_call(session, reader, options)
+            )
         look_up = _LookUp(
             df, found, keys=_keys(on, found), as_of=as_of, columns=columns, epoch=pinned
         )

@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast.errors import HoldfastError
-from holdfast.spark.worker.lookup.chosen_epoch import MAX_MESSAGE, ChosenEpoch, opened, sealed
+from holdfast.spark.epoch import BATCH_ID, DESCRIPTION, QUERY_ID
+from holdfast.spark.worker.lookup.chosen_epoch import (
+    MAX_MESSAGE,
+    ChosenEpoch,
+    MicroBatch,
+    opened,
+    sealed,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _CHOICES: Final = 1 << 16
-"""The maximum number of choices that are stored for a root.
+"""The maximum number of micro-batches whose choices are stored for a root.
 
 The least recently requested one is dropped first.
 """
@@ -39,6 +47,28 @@ def chosen_epoch(
     first task of a micro-batch asks. All tasks of the micro-batch get the same one, even those of a
     second evaluation.
     """
+    return _started(context).choice(reader, storage_options)
+
+
+def epoch_of_call(
+    session: "SparkSession", reader: StateReader, storage_options: Mapping[str, str]
+) -> int | None:
+    """Returns the epoch of the micro-batch whose `foreachBatch` function makes this call.
+
+    It is the epoch that the tasks of the micro-batch read. Returns None outside of a micro-batch.
+    """
+    context = session.sparkContext
+    properties: dict[str, str] = session.conf.getAll
+    for name in (QUERY_ID, BATCH_ID, DESCRIPTION):
+        value = context.getLocalProperty(name)
+        if value is not None:
+            properties[name] = value
+    batch = MicroBatch.of_properties(properties)
+    return None if batch is None else _started(context).epoch(reader, storage_options, batch)
+
+
+def _started(context: "SparkContext") -> "_EpochChooser":
+    """Returns the chooser of this application, which is started if it is not running."""
     conf = context.getConf()
     # Executors connect to the driver at this host, so they can also reach the chooser there.
     host = conf.get("spark.driver.host", None) or "localhost"
@@ -49,8 +79,7 @@ def chosen_epoch(
     # Each application numbers its executions from 0, so the key includes the application's id.
     key = (getpid(), context.applicationId)
     with _STARTING:
-        chooser = _chooser(key, host, bind)
-    return chooser.choice(reader, storage_options)
+        return _chooser(key, host, bind)
 
 
 @lru_cache(maxsize=1)
@@ -84,6 +113,17 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
 
     def choice(self, reader: StateReader, storage_options: Mapping[str, str]) -> ChosenEpoch:
         """Returns an object by which a task asks for the epochs of the root of a reader."""
+        number = self._number(reader, storage_options)
+        return ChosenEpoch(self._host, self.server_address[1], self.secret, number)
+
+    def epoch(
+        self, reader: StateReader, storage_options: Mapping[str, str], batch: MicroBatch
+    ) -> int:
+        """Returns the epoch of the root of a reader that a micro-batch reads."""
+        return self._roots[self._number(reader, storage_options)].of(batch)
+
+    def _number(self, reader: StateReader, storage_options: Mapping[str, str]) -> int:
+        """Returns the number of the root of a reader."""
         # A root that was deleted and created again has the same path and another id.
         key = (reader.root, reader.root_id, frozenset(storage_options.items()))
         with self._lock:
@@ -93,13 +133,14 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
                 own = connect(reader.root, storage_options=dict(storage_options))
                 self._roots.append(_RootEpochs(own))
                 number = self._numbers[key] = len(self._roots) - 1
-        return ChosenEpoch(self._host, self.server_address[1], self.secret, number)
+            return number
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the epoch of a micro-batch, or why there is none."""
         nonce = request["nonce"]
         try:
-            epoch = self._roots[request["root"]].of(request["micro_batch"])
+            batch = MicroBatch(request["micro_batch"], request["run"])
+            epoch = self._roots[request["root"]].of(batch)
         except Exception as error:  # noqa: BLE001 - the task raises it
             kind = type(error).__name__ if isinstance(error, HoldfastError) else "HoldfastError"
             return {"nonce": nonce, "error": kind, "message": str(error)}
@@ -107,22 +148,29 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
 
 
 class _RootEpochs:
-    """The epochs that were chosen for a root, by micro-batch."""
+    """The epochs that were chosen for a root, by micro-batch and run."""
 
     def __init__(self, reader: StateReader) -> None:
         self._reader: Final = reader
-        self._chosen: Final[OrderedDict[str, int]] = OrderedDict()
+        self._chosen: Final[OrderedDict[str, dict[str | None, int]]] = OrderedDict()
         self._lock: Final = Lock()
 
-    def of(self, micro_batch: str) -> int:
+    def of(self, batch: MicroBatch) -> int:
+        """Returns the epoch of a micro-batch; if the run is not known, that of its last run."""
+        name, run_id = batch
         with self._lock:
-            epoch = self._chosen.get(micro_batch)
-            if epoch is None:
-                epoch = self._chosen[micro_batch] = self._reader.final_epoch()
-            self._chosen.move_to_end(micro_batch)
+            runs = self._chosen.setdefault(name, {})
+            self._chosen.move_to_end(name)
             if len(self._chosen) > _CHOICES:
                 self._chosen.popitem(last=False)
-            return epoch
+            if run_id is None and runs:
+                run_id = next(reversed(runs))
+            elif None in runs:
+                # The micro-batch's first job did not show its run.
+                runs[run_id] = runs.pop(None)
+            if run_id not in runs:
+                runs[run_id] = self._reader.final_epoch()
+            return runs[run_id]
 
 
 class _Answer(socketserver.StreamRequestHandler):

@@ -99,8 +99,14 @@ class StateBatchReader(DataSourceReader):
 
 def _distinct(keys: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
     def identity(row: dict[str, object]) -> str:
-        # The keys 0.0 and -0.0 are one key.
-        return repr([0.0 if value == 0.0 else value for value in row.values()])
+        return repr([_one_zero(value) for value in row.values()])
 
     rows = {identity(row): number for number, row in enumerate(keys.to_pylist())}
     return keys.take(list(rows.values()))
+
+
+def _one_zero(value: object) -> object:
+    """Returns the value with 0.0 for each -0.0, also in a struct: they are one key."""
+    if isinstance(value, dict):
+        return {name: _one_zero(field) for name, field in value.items()}
+    return 0.0 if value == 0.0 else value

@@ -166,7 +166,11 @@ def _columns(text: str | None) -> list[str] | None:
     if text is None:
         return None
     if text.lstrip().startswith("["):
-        return [str(name) for name in json.loads(text)]
+        try:
+            names = cast("list[object]", json.loads(text))
+        except ValueError as error:
+            raise ValueError(f"option columns is {text!r}, which is no JSON: {error}") from error
+        return [str(name) for name in names]
     return [name.strip() for name in text.split(",")]
 
 

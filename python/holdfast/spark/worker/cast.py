@@ -1,6 +1,7 @@
 """Casts the columns of user code's results to the types that the user code declares.
 
-As in SQL, a cast may lose digits of floats and nothing else.
+As in SQL, a cast may lose digits of floats and nothing else. Unlike in SQL, no cast uses the
+session's time zone: a time without a zone is in UTC.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pyarrow.compute
 
 _pc: Any = pyarrow.compute  # type checkers do not see the functions that it creates when imported
 
+_UTC: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "+00:00"})
 _KINDS: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
     "flag": (pa.types.is_boolean,),
     # Times are numbers, too: a processor gets and gives times as microseconds since 1970.
@@ -67,6 +69,13 @@ def _check_types(given: pa.DataType, wanted: pa.DataType, place: str) -> None:
         )
     if pa.types.is_time(wanted) and not pa.types.is_time(given) and pa.types.is_temporal(given):
         raise ValueError(f"{place} is {given}, and {wanted} is a time of day alone: cast it")
+    if pa.types.is_integer(given) and (pa.types.is_date(wanted) or pa.types.is_time(wanted)):
+        # pyarrow would take some integers as days, and others as the unit of the time.
+        raise ValueError(f"{place} is {given}, and {wanted} is no timestamp: cast it")
+    if _has_other_zone(given) and pa.types.is_timestamp(wanted) and wanted.tz is None:
+        raise ValueError(
+            f"{place} is {given}, and {wanted} has no zone: take the local time, or cast it to UTC"
+        )
     if _kind(wanted) == "list":
         _check_types(_element(given), _element(wanted), f"{place}[]")
     elif _kind(wanted) == "struct":
@@ -119,6 +128,11 @@ def _check_none(lost: pa.Array, given: pa.Array, result: pa.Array, place: str) -
         raise ValueError(
             f"{place} has {values[:1].cast(pa.string())[0]}, which {result.type} cannot hold"
         )
+
+
+def _has_other_zone(data_type: pa.DataType) -> bool:
+    """Returns whether the type is a timestamp of a zone whose local time is not UTC."""
+    return pa.types.is_timestamp(data_type) and data_type.tz not in (None, *_UTC)
 
 
 def _in_micros(data_type: pa.DataType) -> pa.DataType:

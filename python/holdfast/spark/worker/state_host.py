@@ -165,7 +165,12 @@ def _start(files: HostFiles, executor: Executor) -> "HostClient":
         command += ["--name", name, *(() if bind is None else ("--bind", bind))]
     # The host must import the same package as this worker.
     paths = [str(Path(errors.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        # Rust takes the temporary folder from TMPDIR only, Python also from TEMP and TMP.
+        "TMPDIR": tempfile.gettempdir(),
+    }
     # Each session has its own thread. With a malloc arena for each thread, freed memory would not
     # be returned to the system.
     environment.setdefault("MALLOC_ARENA_MAX", "2")

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_core::transaction::LARGEST;
 use holdfast_core::{
     Database, Error, ErrorKind, Result, Timestamp, Transaction, WindowPut, WindowStore,
 };
@@ -114,6 +115,9 @@ impl WaitingRows {
 
     /// Stages the changed records that are not closed, and raises the stream time. The store then
     /// drops the records that are older than its retention.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a record that is too large; those of the store.
     pub fn stage(
         self,
         tx: &mut Transaction,
@@ -125,6 +129,11 @@ impl WaitingRows {
             if limit.is_closed(*time) {
                 continue;
             }
+            check_size(
+                self.store.name(),
+                (key.as_slice(), *time),
+                record_bytes(rows),
+            )?;
             record.clear();
             encode(rows, &mut record)?;
             self.store.put(
@@ -179,6 +188,32 @@ impl CloseLimit {
     }
 }
 
+/// The bytes of a row in a record, without its payload.
+const ROW_BYTES: usize = 5;
+
+/// The number of bytes that [`encode`] writes.
+fn record_bytes(rows: &[WaitingRow]) -> usize {
+    let bytes = rows.iter().map(|row| ROW_BYTES + row.payload.len());
+    bytes.fold(0, usize::saturating_add)
+}
+
+/// Fails if a record is too large for its store or for the log.
+///
+/// The store adds a byte to a value, and the log limits key and value together.
+fn check_size(store: &str, (key, time): (&[u8], i64), bytes: usize) -> Result<()> {
+    if key.len().saturating_add(bytes) < LARGEST {
+        return Ok(());
+    }
+    let text = format!(
+        "the waiting rows of one key and one time ({time} µs) have {bytes} bytes together, and a \
+         store accepts at most {LARGEST}: select fewer or smaller columns before the join, or \
+         join by more columns"
+    );
+    Err(Error::new(ErrorKind::InvalidValue, text)
+        .store(store)
+        .key(key))
+}
+
 fn encode(rows: &[WaitingRow], out: &mut Vec<u8>) -> Result<()> {
     for row in rows {
         let length = u32::try_from(row.payload.len())
@@ -225,5 +260,22 @@ mod tests {
         assert_eq!(record, [1, 0, 0, 0, 2, b'a', b'b', 0, 0, 0, 0, 0]);
         assert_eq!(decode(&record).as_deref(), Some(rows.as_slice()));
         assert_eq!(decode(&record[..8]), None);
+        assert_eq!(record_bytes(&rows), record.len());
+    }
+
+    #[test]
+    fn record_that_the_store_or_the_log_cannot_hold_is_refused_by_name() {
+        let check = |bytes| check_size("left", (&b"EUR"[..], 7), bytes);
+        assert!(check(LARGEST - 4).is_ok());
+        for bytes in [LARGEST - 3, usize::MAX] {
+            let error = check(bytes).expect_err("too large");
+            assert_eq!(error.kind(), ErrorKind::InvalidValue);
+            assert_eq!(error.store_name(), Some("left"));
+            let text = error.to_string();
+            assert!(
+                text.contains("EUR") && text.contains("select fewer or smaller columns"),
+                "{text}"
+            );
+        }
     }
 }

@@ -8,6 +8,7 @@
 mod aggregate;
 mod asof_grace;
 mod drop_duplicates;
+mod extremes;
 mod join_foreign_key;
 mod join_table;
 mod join_window;

@@ -207,7 +207,8 @@ def test_a_root_without_state_is_refused(stream: Stream):
         ({"epoch": "new"}, "option epoch is 'new'; give a number from 0"),
         ({"offline": "no"}, "offline is 'no'; it is one of"),
         ({"cache_bytes": "-1"}, "option cache_bytes is '-1'; give a number from 0"),
-        ({"key": "[1"}, "which is no JSON"),
+        ({"key": "[1"}, "option key is .* which is no JSON"),
+        ({"columns": '["x"'}, "option columns is .* which is no JSON"),
     ],
 )
 def test_options_that_do_not_fit_are_named(stream: Stream, options: Any, message: str):

@@ -21,6 +21,7 @@ from holdfast.spark.worker.lookup.chosen_epoch import MAX_MESSAGE, ChosenEpoch, 
 Task = Callable[..., None]
 
 RUN = "0c7c6e1e-7e3b-4f5c-9d39-6c5d5a3f2b11"
+OTHER = "5b1f0c0a-36d8-4f3b-8f59-2f0c7c1de4aa"
 
 
 @pytest.fixture
@@ -28,17 +29,15 @@ def task(monkeypatch) -> Task:
     """Makes this process a task with these local properties."""
 
     class Stub:
-        def __init__(self, **properties: str) -> None:
-            self.properties = properties
-
-        def getLocalProperty(self, name: str) -> str | None:  # noqa: N802 - PySpark's name
-            return self.properties.get(name)
+        def __init__(self, properties: dict[str, str]) -> None:
+            # The properties of PySpark's `TaskContext`.
+            self._localProperties = properties
 
         def stageId(self) -> int:  # noqa: N802 - PySpark's name
             return 7
 
     def become(**properties: str) -> None:
-        stub = Stub(**{name.replace("__", "."): value for name, value in properties.items()})
+        stub = Stub({name.replace("__", "."): value for name, value in properties.items()})
         monkeypatch.setattr(TaskContext, "get", lambda: stub)
 
     return become
@@ -49,6 +48,17 @@ def micro_batch(task: Task, number: int, run: str = RUN) -> None:
         sql__streaming__queryId="q",
         streaming__sql__batchId=str(number),
         spark__jobGroup__id=run,
+        spark__job__description=f"id = q\nrunId = {run}\nbatch = {number}",
+    )
+
+
+def micro_batch_of_the_users_group(task: Task, number: int, group: str) -> None:
+    """A task of a job whose function has called `setJobGroup`, which replaces both properties."""
+    task(
+        sql__streaming__queryId="q",
+        streaming__sql__batchId=str(number),
+        spark__jobGroup__id=group,
+        spark__job__description="a group of my own",
     )
 
 
@@ -100,7 +110,50 @@ def test_the_first_task_of_a_micro_batch_chooses_for_all(stream: Stream, task: T
     micro_batch(task, 0)
     assert chosen.of_task() == 0
     # Another run that repeats the micro-batch reads the newest rows.
-    micro_batch(task, 0, run="another")
+    micro_batch(task, 0, run=OTHER)
+    assert chosen.of_task() == 1
+
+
+def test_a_job_group_of_the_user_does_not_choose_again(stream: Stream, task: Task, chosen):
+    # A regression test: each job group was the name of a run, so one micro-batch read two epochs.
+    micro_batch(task, 0)
+    assert chosen.of_task() == 0
+    step(stream, 1)
+    for group in ("mine", "yours", OTHER):
+        micro_batch_of_the_users_group(task, 0, group)
+        assert chosen.of_task() == 0
+    micro_batch(task, 0, run=OTHER)
+    assert chosen.of_task() == 1
+    # Without a run, it is the last one.
+    micro_batch_of_the_users_group(task, 0, RUN)
+    assert chosen.of_task() == 1
+
+
+def test_the_first_job_of_a_micro_batch_may_have_a_group_of_the_user(
+    stream: Stream, task: Task, chosen
+):
+    micro_batch_of_the_users_group(task, 0, "mine")
+    assert chosen.of_task() == 0
+    step(stream, 1)
+    micro_batch(task, 0)
+    assert chosen.of_task() == 0
+    micro_batch(task, 0, run=OTHER)
+    assert chosen.of_task() == 1
+
+
+def test_a_thread_inside_foreach_batch_has_the_epoch_of_its_micro_batch(
+    stream: Stream, task: Task, chosen
+):
+    # A regression test: a thread has no properties of the micro-batch, only those of its session.
+    micro_batch(task, 3)
+    assert chosen.of_task() == 0
+    step(stream, 1)
+    setting = {"spark__holdfast__epoch__q": f"{RUN} 3 1700000000000"}
+    task(spark__sql__execution__id="1", **setting)
+    assert chosen.of_task() == 0
+    task(spark__sql__execution__id="2", spark__jobGroup__id="mine", **setting)
+    assert chosen.of_task() == 0
+    task(spark__sql__execution__id="3", spark__holdfast__epoch__q=f"{RUN} 4 1700000000000")
     assert chosen.of_task() == 1
 
 

@@ -5,14 +5,15 @@ import hmac
 import json
 import secrets
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyspark import TaskContext
 
 from holdfast import errors
 from holdfast.errors import HoldfastError
-from holdfast.spark.epoch import BATCH_ID, DESCRIPTION, JOB_GROUP, QUERY_ID, run_id_in
+from holdfast.spark.epoch import BATCH_ID, DESCRIPTION, QUERY_ID, SETTING, Epoch, run_id_in
 
 MAX_MESSAGE: Final = 1 << 16
 """The maximum size of a request or an answer, in bytes."""
@@ -20,6 +21,37 @@ MAX_MESSAGE: Final = 1 << 16
 _EXECUTION: Final = "spark.sql.execution.id"
 _TIMEOUT: Final = 60.0
 """Seconds. The driver may have to list an object store, or may pause."""
+
+
+class MicroBatch(NamedTuple):
+    """The work that reads one epoch: a micro-batch, or an execution outside of one."""
+
+    name: str
+    run_id: str | None
+    """The run; None if it is not known.
+
+    A new run chooses again: it may find newer rows, but needs no copies of an old epoch.
+    """
+
+    @staticmethod
+    def of_properties(properties: Mapping[str, str]) -> "MicroBatch | None":
+        """Returns the micro-batch of a job with these properties, None if they name none.
+
+        The job group is not read: it may be one of the user's own. A thread that the user has
+        started has only the setting of `hfs.foreach_batch`.
+        """
+        query, batch = properties.get(QUERY_ID), properties.get(BATCH_ID)
+        if query is None or batch is None:
+            set_for = [
+                name.removeprefix(SETTING) for name in properties if name.startswith(SETTING)
+            ]
+            if len(set_for) != 1:
+                return None
+            query, batch = set_for[0], None
+        epoch = Epoch.of_settings(properties.get, query)
+        if epoch is not None and batch in (None, str(epoch.number)):
+            return MicroBatch(f"query {query} batch {epoch.number}", epoch.run_id)
+        return MicroBatch(f"query {query} batch {batch}", run_id_in(properties.get(DESCRIPTION)))
 
 
 @dataclass(frozen=True)
@@ -39,7 +71,8 @@ class ChosenEpoch:
         answer.
         """
         nonce = secrets.token_hex(16)
-        request = {"root": self.root, "micro_batch": _micro_batch(), "nonce": nonce}
+        of = _micro_batch()
+        request = {"root": self.root, "micro_batch": of.name, "run": of.run_id, "nonce": nonce}
         try:
             with socket.create_connection((self.host, self.port), _TIMEOUT) as connection:
                 connection.sendall(sealed(self.secret, request))
@@ -87,15 +120,14 @@ def _proof(secret: str, text: str) -> str:
     return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
-def _micro_batch() -> str:
-    """Returns a name of the task's micro-batch; without one, of its execution."""
-    task = TaskContext.get()
+def _micro_batch() -> MicroBatch:
+    """Returns the task's micro-batch; without one, its execution."""
+    task: Any = TaskContext.get()
     if task is None:
         raise HoldfastError("hfs.lookup runs in the tasks of Spark only")
-    get = task.getLocalProperty
-    query, batch = get(QUERY_ID), get(BATCH_ID)
-    if query is not None and batch is not None:
-        # A new run chooses again: it may find newer rows, but needs no copies of an old epoch.
-        run = run_id_in(get(DESCRIPTION)) or get(JOB_GROUP)
-        return f"query {query} run {run} batch {batch}"
-    return f"execution {get(_EXECUTION)} stage {task.stageId() if get(_EXECUTION) is None else ''}"
+    properties: Mapping[str, str] = task._localProperties or {}
+    execution = properties.get(_EXECUTION)
+    stage = task.stageId() if execution is None else ""
+    return MicroBatch.of_properties(properties) or MicroBatch(
+        f"execution {execution} stage {stage}", None
+    )

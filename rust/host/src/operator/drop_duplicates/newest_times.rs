@@ -79,7 +79,7 @@ impl NewestTimes {
     pub fn store(&self, seen: &WindowStore, tx: &mut Transaction) -> Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         let stream_time = seen.stream_time(tx).map_or(last, |time| time.0.max(last));
-        let oldest = stream_time.saturating_sub(seen.retention() - 1);
+        let oldest = stream_time.saturating_sub(seen.retention().saturating_sub(1));
         let changed = || {
             self.keys
                 .iter()

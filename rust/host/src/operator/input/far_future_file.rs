@@ -1,6 +1,7 @@
 //! The file of far-future rows. No operator processes these rows; they are written as they arrive,
 //! for users to read.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::FileWriter;
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -30,11 +31,11 @@ pub struct FarFutureFile {
 
 impl FarFutureFile {
     /// Starts without rows and without a file. `schema` has the input's columns as the user names
-    /// them. `folder` is where the file is created.
+    /// them; in the file, their names are unique. `folder` is where the file is created.
     #[must_use]
     pub fn new(schema: Schema, folder: PathBuf) -> Self {
         Self {
-            schema: Arc::new(schema),
+            schema: Arc::new(with_unique_names(&schema)),
             folder,
             writer: None,
             rows: 0,
@@ -106,6 +107,32 @@ impl FarFutureFile {
     }
 }
 
+/// Returns the columns with unique names: some libraries merge or refuse columns of one name. Of
+/// several columns named `x`, the first one is `x`, the second one is `x_2`.
+///
+/// Two frames may have columns of one name, a key of floats is also in the payload, and a column of
+/// the user may have the name of one of the first four.
+fn with_unique_names(schema: &Schema) -> Schema {
+    let mut taken: HashSet<String> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().clone())
+        .collect();
+    let mut first: HashSet<&str> = HashSet::new();
+    let fields = schema.fields().iter().map(|field| {
+        let name = field.name();
+        if first.insert(name) {
+            return Field::clone(field);
+        }
+        let mut number = 2;
+        while !taken.insert(format!("{name}_{number}")) {
+            number += 1;
+        }
+        Field::clone(field).with_name(format!("{name}_{number}"))
+    });
+    Schema::new(fields.collect::<Vec<Field>>())
+}
+
 fn failed(folder: &Path, error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) => refused(folder, &error),
@@ -124,4 +151,55 @@ fn refused(folder: &Path, error: &io::Error) -> Error {
          {advice}"
     );
     Error::new(ErrorKind::Io, text).path(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, BooleanArray, Int64Array};
+    use arrow_ipc::reader::FileReader;
+
+    use super::*;
+
+    /// The bug: two frames with a column of one name gave a file with two columns of that name.
+    #[test]
+    fn columns_of_one_name_have_unique_names_in_the_file() {
+        let given = ["pid", "side", "t", "n", "t", "n", "n_2", "n"];
+        let fields = given.map(|name| {
+            let data_type = if name == "side" {
+                arrow_schema::DataType::Boolean
+            } else {
+                arrow_schema::DataType::Int64
+            };
+            Field::new(name, data_type, true)
+        });
+        let schema = Schema::new(fields.to_vec());
+        let columns: Vec<ArrayRef> = (0_i64..)
+            .zip(given)
+            .map(|(number, name)| -> ArrayRef {
+                if name == "side" {
+                    Arc::new(BooleanArray::from(vec![true]))
+                } else {
+                    Arc::new(Int64Array::from(vec![number]))
+                }
+            })
+            .collect();
+        let rows = RecordBatch::try_new(Arc::new(schema.clone()), columns.clone()).expect("rows");
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut file = FarFutureFile::new(schema, folder.path().to_owned());
+        file.push(&rows).expect("written");
+        let file = file.finish().expect("written").expect("rows");
+        let batch = FileReader::try_new(file, None)
+            .expect("a file")
+            .next()
+            .expect("a batch")
+            .expect("rows");
+        let names: Vec<&str> = batch
+            .schema_ref()
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
+        assert_eq!(names, ["pid", "side", "t", "n", "t_2", "n_3", "n_2", "n_4"]);
+        assert_eq!(batch.columns(), columns);
+    }
 }

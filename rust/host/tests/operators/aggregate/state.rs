@@ -4,7 +4,7 @@ use holdfast_core::{Database, SessionQuery, Step, Timestamp, Transaction};
 use serde_json::json;
 
 use super::model::{Kind, Settings};
-use crate::support::{Job, Row, row};
+use crate::support::{Job, Row, batch_of, row, schema};
 
 /// The number of groups in a database.
 fn groups(db: &Database, tx: &mut Transaction) -> u64 {
@@ -114,6 +114,32 @@ fn a_jump_of_the_stream_time_deletes_all_items() {
         let found = items(&job.databases[0], &mut tx);
         assert!((1..20).contains(&found), "{kind:?}: {found}");
     }
+}
+
+/// The bug: the session was deleted and not written again, although it was emitted.
+#[test]
+fn a_session_that_grows_beside_a_heartbeat_is_stored() {
+    let mut request = Settings {
+        grace: None,
+        ..Settings::new(Kind::Session, "update", 0)
+    }
+    .request();
+    request["retention"] = json!(50);
+    let job = Job::new(&request, 1, 1);
+    job.epoch(&[row(1, 100, 1)], false);
+    let rows = batch_of(&schema(1), &[row(1, 95, 2)]);
+    // Rows and a heartbeat are in one epoch if the query makes its heartbeats itself.
+    let (out, _) = job.partition_epoch(0, &rows, Some(200), true);
+    assert_eq!(out.len(), 1);
+    let mut tx = job.databases[0].begin().unwrap();
+    assert_eq!(groups(&job.databases[0], &mut tx), 1);
+    assert!(items(&job.databases[0], &mut tx) > 0);
+    // The next row expires the session, with its values.
+    job.epoch(&[row(2, 300, 3)], false);
+    let mut tx = job.databases[0].begin().unwrap();
+    assert_eq!(groups(&job.databases[0], &mut tx), 1);
+    let found = items(&job.databases[0], &mut tx);
+    assert!((1..6).contains(&found), "{found}");
 }
 
 #[test]

@@ -161,11 +161,10 @@ impl SessionWindows {
         }
     }
 
-    /// The last time of the oldest session that is still written.
-    fn oldest(&self) -> i64 {
-        self.clock.now().map_or(i64::MIN, |now| {
-            now.saturating_sub(self.store.retention() - 1)
-        })
+    /// The stream time of the store after the epoch, if it is `before` now. A heartbeat does not
+    /// raise it.
+    fn store_time(&self, before: Option<i64>) -> Option<i64> {
+        before.max(self.lasts.iter().copied().max())
     }
 
     fn group(&mut self, groups: &mut Groups, key: &[u8], first: i64, last: i64) -> u32 {
@@ -246,9 +245,7 @@ impl Windows for SessionWindows {
         tx: &mut Transaction,
         f: &mut OfGroups<'_>,
     ) -> Result<()> {
-        let written = self.lasts.iter().copied();
-        let newest = written.filter(|last| *last >= self.oldest()).max();
-        let Some(lasts) = self.clock.expiring_groups(time.max(newest)) else {
+        let Some(lasts) = self.clock.expiring_groups(self.store_time(time)) else {
             return Ok(());
         };
         session_store::in_batches(&self.store, tx, lasts, touched, f)
@@ -330,7 +327,12 @@ impl Windows for SessionWindows {
             .iter()
             .filter(|(group, (last, _))| *last == self.lasts[**group] && is_finished(**group));
         puts.extend(over.map(|(group, (last, _))| (session(*group, *last), None)));
-        let oldest = self.oldest();
+        // For sessions that expire in this epoch, the order of the puts would decide whether the
+        // store accepts them.
+        let before = self.store.stream_time(tx).map(|time| time.0);
+        let oldest = self
+            .store_time(before)
+            .map_or(i64::MIN, |time| self.clock.retained_at(time));
         let open = touched
             .iter()
             .copied()
@@ -354,13 +356,7 @@ impl Windows for SessionWindows {
     fn finished(&self, groups: &Groups, retained: i64) -> Vec<usize> {
         let is_over = |group: &usize| {
             let last = self.lasts[*group];
-            let is_in_store = self
-                .stored
-                .get(group)
-                .is_some_and(|(then, _)| *then == last)
-                || last >= self.oldest();
             self.clock.is_over((self.after(last), last), retained)
-                || self.emit == Emit::Update && !is_in_store
         };
         (0..groups.count()).filter(is_over).collect()
     }
