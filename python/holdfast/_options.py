@@ -78,15 +78,21 @@ class TransactionMechanism(Enum):
     """
 
 
+def size_bytes(text: str) -> int | None:
+    """Returns the bytes of a size with its unit, such as "512m" or "2 GiB"; None for other text."""
+    size = _SIZE.fullmatch(text.strip())
+    return None if size is None else int(size[1]) * _UNITS[(size[2] or "b").lower()]
+
+
 def memory_bytes(memory: str) -> int:
     """Returns the bytes of `State(memory=)`: a size such as "512m" or "2 GiB", with its unit.
 
     Raises `ValueError` for another text and for a size of 0.
     """
-    size = _SIZE.fullmatch(memory.strip()) if isinstance(memory, str) else None
-    if size is None or int(size[1]) == 0:
+    size = size_bytes(memory) if isinstance(memory, str) else None
+    if not size:
         raise ValueError(f'memory={memory!r}: give a size such as "512m" or "2g", with its unit')
-    return int(size[1]) * _UNITS[(size[2] or "b").lower()]
+    return size
 
 
 def check_choice(argument: str, given: object, choices: type[Enum]) -> None:

@@ -1,20 +1,23 @@
-"""The epoch that several tasks read, and whether a rewind has taken it back meanwhile."""
+"""The epoch that several reads have in common, and whether a rewind has taken it back meanwhile."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from holdfast.errors import StateMismatchError
 
-if TYPE_CHECKING:
-    from holdfast._reader.state_reader import StateReader
+
+class _Rewinds(Protocol):
+    """A reader that knows the rewinds of its root."""
+
+    def newest_rewind_of(self, epoch: int) -> int: ...
 
 
 @dataclass(frozen=True)
 class PinnedEpoch:
     """A final epoch, as it was when a plan chose it.
 
-    After a rewind a query computes new epochs with the same numbers. Tasks that read before and
-    after it would return rows of two states.
+    After a rewind a query computes new epochs with the same numbers. Tasks or tables that are read
+    before and after it would return rows of two states.
     """
 
     number: int
@@ -22,21 +25,21 @@ class PinnedEpoch:
     """The run of the newest rewind that took the epoch back, 0 for none."""
 
     @staticmethod
-    def of(reader: "StateReader", number: int) -> "PinnedEpoch":
+    def of(reader: _Rewinds, number: int) -> "PinnedEpoch":
         """Returns the final epoch of this number as it is now."""
         return PinnedEpoch(number, reader.newest_rewind_of(number))
 
-    def is_taken_back(self, reader: "StateReader") -> bool:
+    def is_taken_back(self, reader: _Rewinds) -> bool:
         """Whether a rewind has taken the epoch back since."""
         return reader.newest_rewind_of(self.number) != self.rewind
 
-    def check(self, reader: "StateReader") -> None:
+    def check(self, reader: _Rewinds) -> None:
         """Checks that what was read at this number until now is of this epoch.
 
         Raises `StateMismatchError` if a rewind has taken it back since.
         """
         if self.is_taken_back(reader):
             raise StateMismatchError(
-                f"epoch {self.number} was taken back by a rewind while it was read: create the "
-                "DataFrame again, or start the streaming query again"
+                f"epoch {self.number} was taken back by a rewind while it was read: read again, "
+                "with a new DataFrame, DuckDB connection or start of the streaming query"
             )

@@ -2,13 +2,15 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast._options import IsolationLevel, check_choice
 from holdfast._reader.arrow import arrow, duckdb, fields
 from holdfast._reader.dataset.domain import Domain, Points
-from holdfast._reader.dataset.state_dataset import dataset
+from holdfast._reader.dataset.state_dataset import Read, dataset
+from holdfast._reader.pinned_epoch import PinnedEpoch
 from holdfast._reader.read_source import ReadSource
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp
@@ -37,6 +39,7 @@ def database(
     connection: DuckDBPyConnection = duckdb().connect(config={"python_enable_replacements": False})
     connection.execute("SET TimeZone = 'UTC'")
     at_one = _at_one_epoch(tables, source)
+    check = _rewind_check(tables, at_one)
     paths = _paths(tables)
     for catalog in (_VERSIONS, _MOMENTS):
         connection.execute(f"ATTACH ':memory:' AS {catalog}")
@@ -44,11 +47,12 @@ def database(
         if path is None:
             continue
         is_versioned = table.kind == "versioned"
-        now = table.dataset(as_of=as_of if is_versioned else None, **at_one)
-        _view(connection, "memory", path, now)
+        now = table._selected_rows(as_of=as_of if is_versioned else None, source=at_one)
+        _view(connection, "memory", path, _checked(table.schema, now.read, check))
         if is_versioned:
-            _view(connection, _VERSIONS, path, table.dataset(versions=True, **at_one))
-            _view(connection, _MOMENTS, path, _moments(table, at_one))
+            versions = table._selected_rows(versions=True, source=at_one)
+            _view(connection, _VERSIONS, path, _checked(table.schema, versions.read, check))
+            _view(connection, _MOMENTS, path, _moments(table, at_one, check))
     moment = _quoted(_MOMENT)
     rows = f"SELECT * EXCLUDE ({moment}) FROM query_table('{_MOMENTS}.' || name)"  # noqa: S608
     connection.execute(
@@ -99,6 +103,40 @@ def _at_one_epoch(tables: Sequence[StateTable], source: ReadSource) -> ReadSourc
     return {**source, "epoch": tables[0]._calls.epoch(source), "at_least": None}
 
 
+def _rewind_check(tables: Sequence[StateTable], source: ReadSource) -> Callable[[], None]:
+    """Returns a function that raises `StateMismatchError` if a rewind took the epoch back.
+
+    After a rewind, the query computes another epoch of the same number, and the tables of one
+    statement would be of two states.
+    """
+    epoch = source.get("epoch")
+    if not tables or epoch is None:
+        return lambda: None
+    core = tables[0]._connection.core
+    return partial(PinnedEpoch.of(core, epoch).check, core)
+
+
+def _checked(schema: "pyarrow.Schema", read: Read, check: Callable[[], None]) -> Any:
+    """Returns a dataset whose scans call `check` after their first batch and at their end.
+
+    A statement with a limit may end before the last batch.
+    """
+
+    def checked(selected: Mapping[str, Domain], names: list[str]) -> "pyarrow.RecordBatchReader":
+        rows = read(selected, names)
+
+        def batches() -> "Iterator[pyarrow.RecordBatch]":
+            for number, batch in enumerate(rows):
+                if number == 0:
+                    check()
+                yield batch
+            check()
+
+        return arrow().RecordBatchReader.from_batches(rows.schema, batches())
+
+    return dataset(schema, checked)
+
+
 def _view(connection: "DuckDBPyConnection", catalog: str, path: tuple[str, str], rows: Any) -> None:
     schema, name = path
     registered = ".".join(("holdfast", catalog, *path))
@@ -112,7 +150,7 @@ def _quoted(*names: str) -> str:
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
-def _moments(table: StateTable, source: ReadSource) -> Any:
+def _moments(table: StateTable, source: ReadSource, check: Callable[[], None]) -> Any:
     """Returns a dataset of a versioned table at the moments that a filter sets `_MOMENT` to."""
     pa = arrow()
     kind = pa.timestamp("us", tz="UTC")
@@ -143,4 +181,4 @@ def _moments(table: StateTable, source: ReadSource) -> Any:
 
         return pa.RecordBatchReader.from_batches(wanted, batches())
 
-    return dataset(schema, read)
+    return _checked(schema, read, check)

@@ -156,7 +156,8 @@ class StateReader(AbstractContextManager["StateReader"]):
     def metrics(self) -> list[dict[str, Any]]:
         """Returns the figures of each state host that serves the root and answers.
 
-        docs/metrics.md explains them. Without a running query there are no hosts.
+        docs/metrics.md explains them. Without a running query there are no hosts. Raises
+        `HoldfastError` if the addresses of the hosts, below `readers/`, cannot be read.
         """
         return cast("list[dict[str, Any]]", json.loads(self._connection.core.metrics()))
 
@@ -169,8 +170,9 @@ class StateReader(AbstractContextManager["StateReader"]):
         `figures` are None. A partition that two hosts have open is in the list twice.
 
         A condition has a `name` (`in_order`, `uploading`, `behind`, `opening`, `closed`,
-        `rebuilt`, `unserved`), a `severity` (`good`, `warn`, `bad`), a `text` for people, and
-        `epochs_behind`.
+        `rebuilt`, `unserved`, `unknown`), a `severity` (`good`, `warn`, `bad`), a `text` for
+        people, and `epochs_behind`. It is `unknown` if the addresses of the hosts, below
+        `readers/`, cannot be read.
         """
         return cast("dict[str, Any]", json.loads(self._connection.core.report()))
 

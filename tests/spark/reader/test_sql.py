@@ -154,6 +154,25 @@ def test_a_statement_reads_all_tables_of_one_epoch(stream: Stream, monkeypatch):
         reader.sql(statement, epoch=7).fetchall()
 
 
+def test_tables_from_before_and_after_a_rewind_are_not_read_together(stream: Stream):
+    """A regression test: the query computes another epoch of the same number after a rewind."""
+    stream.batch(left=FIRST)
+    run(stream)
+    reader = connect(stream)
+    connection = reader.duckdb()
+    stream.rewind()
+    run(stream)
+    for statement in (
+        "SELECT count(*) FROM prices",
+        "SELECT key FROM visits LIMIT 1",
+        "SELECT x FROM versions.prices WHERE k = 'no such key'",
+        "SELECT k FROM as_of('prices', now())",
+    ):
+        with pytest.raises(duckdb.Error, match="epoch 0 was taken back by a rewind"):
+            connection.sql(statement).fetchall()
+    assert reader.sql("SELECT count(*) FROM prices").fetchall() == [(3,)]
+
+
 def test_a_moment_for_each_row_is_refused(reader: hf.StateReader):
     rows = reader.sql(
         "SELECT * FROM generate_series(1, 3) s(n), "
@@ -183,8 +202,14 @@ def test_a_dataset_of_versions_has_no_moment(reader: hf.StateReader):
 def test_names_that_differ_only_in_case_are_left_out(caplog: pytest.LogCaptureFixture):
     def table(operator: str, value: int) -> Any:
         rows = pa.table({"x": [value]})
+        selected = SimpleNamespace(read=lambda _, names: rows.select(names).to_reader())
         return SimpleNamespace(
-            operator=operator, store="main", kind="key_value", dataset=lambda **_: rows
+            operator=operator,
+            store="main",
+            kind="key_value",
+            schema=rows.schema,
+            _selected_rows=lambda **_: selected,
+            _connection=SimpleNamespace(core=SimpleNamespace(newest_rewind_of=lambda _: 0)),
         )
 
     tables = [table("rates", 1), table("Rates", 2), table("prices", 3)]

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from holdfast._cli.doctor.finding import Finding
+from holdfast._options import size_bytes
 
 _MIB: Final = 1 << 20
 _FILES: Final = 1_024
 """Enough for 70 small partitions on an executor (docs/spark/operating.md)."""
-_SIZE: Final = re.compile(r"(\d+)\s*(b|[kmgt]?)(?:i?b)?", re.IGNORECASE)
-_UNITS: Final = {"": _MIB, "b": 1, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40}
 
 
 def check_limits(needed: int) -> list[Finding]:
@@ -21,14 +20,14 @@ def check_limits(needed: int) -> list[Finding]:
 
 
 def _size(text: str) -> int:
-    """Returns the bytes of a size as Spark writes it; a bare number is MiB, `512b` is bytes.
+    """Returns the bytes of a size as Spark writes it; a bare number is MiB.
 
     Raises `ValueError` for another text.
     """
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
+    size = size_bytes(f"{text}m" if text.isdecimal() else text)
+    if size is None:
         raise ValueError(f"{text!r} is no size: write 512m or 2g")
-    return int(match[1]) * _UNITS[match[2].lower()]
+    return size
 
 
 def _open_files() -> Finding:

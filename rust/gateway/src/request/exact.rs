@@ -57,9 +57,7 @@ fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
             Err(not_such(field, &number.to_string(), "give it as a string"))
         }
         (DataType::Decimal128(_, scale), Value::String(_) | Value::Number(_)) => {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
+            let text = text_of(&value);
             let digits = text.split_once('.').map_or("", |(_, digits)| digits);
             let digits = digits.trim_end_matches('0').len();
             if text.contains(['e', 'E']) {
@@ -87,13 +85,18 @@ fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
         (DataType::Float64 | DataType::Float32, Value::Number(_) | Value::String(_))
             if !fits_float(kind, &value) =>
         {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
+            let text = text_of(&value);
             Err(not_such(field, &text, "a float rounds it"))
         }
         _ => Ok(value),
     }
+}
+
+/// The digits of a number, or a string without its quotes.
+fn text_of(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Whether a float column holds a whole number exactly. A number with a point is the nearest float.

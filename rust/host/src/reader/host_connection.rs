@@ -53,7 +53,8 @@ impl From<io::Error> for ReadFailure {
 /// work.
 fn slow(error: io::Error) -> ReadFailure {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+        // `TimedOut` is another error: the kernel has found that the host's machine is down.
+        io::ErrorKind::WouldBlock => {
             let text = format!(
                 "the state host sent no answer for {} s: if the read is large, ask for fewer keys, \
                  or for a smaller range",
@@ -353,5 +354,18 @@ pub fn failed<T>(result: FromHost<T>) -> Result<Option<T>> {
             Ok(None)
         }
         Err(ReadFailure::Failed(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_from_a_machine_that_is_down_goes_elsewhere() {
+        let down = slow(io::ErrorKind::TimedOut.into());
+        assert!(matches!(down, ReadFailure::Elsewhere(_)), "{down:?}");
+        let slow = slow(io::ErrorKind::WouldBlock.into());
+        assert!(matches!(slow, ReadFailure::Failed(_)), "{slow:?}");
     }
 }

@@ -19,7 +19,7 @@ use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionDecision, Pa
 use crate::root::{ReaderAddress, Root};
 
 /// How long an address of a partition's host is used before the root is read again. A host that
-/// cannot answer is not asked again for as long.
+/// cannot answer for a partition is not asked again for as long.
 const BELIEVED: Duration = Duration::from_secs(1);
 /// The most idle connections to one host.
 const IDLE: usize = 8;
@@ -34,6 +34,8 @@ pub struct LiveHosts {
     /// The tokens of hosts that gave no figures, and when they were asked. Reads of rows do not use
     /// it: a host that restores a partition cannot answer them, but gives its figures.
     without_figures: Mutex<HashMap<String, Instant>>,
+    /// The tokens of hosts to which no connection could be made, and until when none is tried.
+    unreachable: Mutex<HashMap<String, Instant>>,
     /// By the host's token. Each connection has the time since which it is idle.
     idle: Mutex<HashMap<String, Vec<(Instant, HostConnection)>>>,
 }
@@ -54,6 +56,7 @@ impl LiveHosts {
             epochs,
             addresses: Mutex::default(),
             without_figures: Mutex::default(),
+            unreachable: Mutex::default(),
             idle: Mutex::default(),
         }
     }
@@ -81,7 +84,7 @@ impl LiveHosts {
     /// Asks each host that serves a partition for its figures.
     ///
     /// # Errors
-    /// `Io` if the root cannot be listed.
+    /// `Io` if the addresses of the hosts cannot be read.
     pub fn metrics(&self) -> Result<Vec<HostMetrics>> {
         let mut found: HashMap<String, Option<HostMetrics>> = HashMap::new();
         let mut without = self.without_figures.lock().clone();
@@ -150,10 +153,33 @@ impl LiveHosts {
                 return Ok(None);
             }
         }
-        failed(HostConnection::connect(address).and_then(|mut connection| {
-            let answer = request(&mut connection)?;
-            Ok((connection, answer))
-        }))
+        let Some(mut connection) = self.connect(address)? else {
+            return Ok(None);
+        };
+        let answer = failed(request(&mut connection))?;
+        Ok(answer.map(|answer| (connection, answer)))
+    }
+
+    /// Makes a connection to a host; none if the host does not answer.
+    ///
+    /// An attempt at a machine that is down takes long, and the host may serve many partitions. So
+    /// after a failure, no read tries the host again for [`BELIEVED`], or for as long as the
+    /// attempt took.
+    fn connect(&self, address: &ReaderAddress) -> Result<Option<HostConnection>> {
+        let started = Instant::now();
+        let until = self.unreachable.lock().get(&address.token).copied();
+        if until.is_some_and(|until| started < until) {
+            return Ok(None);
+        }
+        let connection = failed(HostConnection::connect(address))?;
+        let now = Instant::now();
+        let mut unreachable = self.unreachable.lock();
+        unreachable.retain(|_, until| now < *until);
+        if connection.is_none() {
+            let pause = BELIEVED.max(now - started);
+            unreachable.insert(address.token.clone(), now + pause);
+        }
+        Ok(connection)
     }
 
     /// Whether the chain of a view is the one of the root's decision. A host that stalled during a
@@ -231,6 +257,12 @@ impl LiveHosts {
         }
     }
 
+    /// Makes the next read look the hosts of these partitions up in the root.
+    pub(super) fn find_again(&self, operator: &OperatorName, partitions: &[PartitionId]) {
+        let mut addresses = self.addresses.lock();
+        addresses.retain(|(of, partition), _| of != operator || !partitions.contains(partition));
+    }
+
     /// The last known address of a partition's host, if it is recent.
     fn believed(&self, key: &(OperatorName, PartitionId)) -> Option<KnownAddress> {
         let addresses = self.addresses.lock();
@@ -272,84 +304,4 @@ impl LiveHosts {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::net::UnixListener;
-    use std::path::{Path, PathBuf};
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::thread;
-
-    use super::*;
-    use crate::protocol::{RunNumber, Term};
-    use crate::root::testing::{Fault, FaultyStore};
-
-    fn address(socket: PathBuf, token: &str) -> ReaderAddress {
-        ReaderAddress {
-            machine: "here".to_owned(),
-            socket,
-            endpoint: None,
-            token: token.to_owned(),
-        }
-    }
-
-    #[test]
-    fn requests_for_figures_and_reads_do_not_stop_each_other() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let socket = folder.path().join("host.sock");
-        let store = Arc::new(FaultyStore::new(Fault::None));
-        let root = Arc::new(Root::over(store, Path::new("memory")));
-        let operator = OperatorName::new("join").expect("a name");
-        let term = Term::first(RunNumber(1));
-        let published = address(socket.clone(), "token");
-        root.readers
-            .publish(&operator, PartitionId(0), term, &published, Instant::now())
-            .expect("published");
-        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 1));
-        let hosts = LiveHosts::new(root, epochs);
-        // No process listens.
-        assert!(hosts.metrics().expect("no host").is_empty());
-        assert!(hosts.address(&operator, PartitionId(0)).is_some());
-
-        // The host could not answer a read. Is it asked for figures?
-        hosts.forget(&operator, PartitionId(0));
-        hosts.without_figures.lock().clear();
-        let listener = UnixListener::bind(socket).expect("a socket");
-        let asked = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&asked);
-        thread::spawn(move || {
-            let connection = listener.accept();
-            seen.store(true, Ordering::SeqCst);
-            drop(connection);
-        });
-        assert!(hosts.metrics().expect("no figures").is_empty());
-        assert!(asked.load(Ordering::SeqCst));
-    }
-
-    #[test]
-    fn hosts_of_many_partitions_are_found_with_one_listing() {
-        let store = Arc::new(FaultyStore::new(Fault::None));
-        let shared = Arc::clone(&store);
-        let root = Arc::new(Root::over(shared, Path::new("memory")));
-        let operator = OperatorName::new("join").expect("a name");
-        let partitions: Vec<PartitionId> = (0..20).map(PartitionId).collect();
-        // The last partition has no host.
-        for partition in &partitions[..19] {
-            let address = address("socket".into(), &partition.to_string());
-            let term = Term::first(RunNumber(1));
-            root.readers
-                .publish(&operator, *partition, term, &address, Instant::now())
-                .expect("published");
-        }
-        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 20));
-        let hosts = LiveHosts::new(root, epochs);
-        let before = store.requests();
-        hosts.find_addresses(&operator, &partitions);
-        let found = partitions
-            .iter()
-            .filter_map(|partition| hosts.address(&operator, *partition))
-            .map(|address| address.token.clone());
-        let expected = partitions[..19].iter().map(ToString::to_string);
-        assert!(found.eq(expected));
-        // The listing, and each address.
-        assert_eq!(store.requests() - before, 1 + 19);
-    }
-}
+mod tests;

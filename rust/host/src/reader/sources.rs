@@ -62,7 +62,10 @@ impl StateReader {
                     None => views.epoch() >= least && self.is_newest_seen(views.epoch())?,
                 };
                 let at_hosts = views.epoch();
-                if fits && let Some(decision) = self.epochs.find(at_hosts)? {
+                if fits
+                    && let Some(decision) = self.epochs.find(at_hosts)?
+                    && views.are_of(&known.operator, &decision)
+                {
                     return Ok(ReadSource {
                         state: at(at_hosts, 0),
                         decision,
@@ -80,9 +83,11 @@ impl StateReader {
                     );
                     return Err(Error::new(ErrorKind::InvalidValue, text));
                 }
-                // Spark may have committed an epoch after the hosts had checked.
+                // Spark may have committed an epoch after the hosts had checked, or another host
+                // serves a partition now.
                 if from.exactly.is_none() && again > 0 && started.elapsed() < from.timeout {
                     again -= 1;
+                    self.hosts.find_again(&known.operator, partitions);
                     if !self.root.is_local() {
                         std::thread::sleep(REMOTE_PAUSE);
                     }

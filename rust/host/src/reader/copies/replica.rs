@@ -286,9 +286,11 @@ fn explained(source: &ReplicaSource, (failed, to): (Epoch, Epoch), error: Error)
     }
     let snapshots = &source.root.snapshots;
     let snapshots = snapshots.list(&source.operator, source.partition);
+    // An older snapshot could not be used.
+    let is_later = |epoch: &Epoch| *epoch > to;
     let oldest = snapshots
         .ok()
-        .and_then(|all| all.iter().map(|id| id.epoch).min());
+        .and_then(|all| all.iter().map(|id| id.epoch).filter(is_later).min());
     let oldest = oldest.map_or_else(
         || "read the newest one".to_owned(),
         |oldest| format!("the oldest that can be read is {oldest}"),
@@ -314,4 +316,46 @@ fn check(source: &ReplicaSource, db: Arc<Database>, id: &SnapshotId) -> Result<A
 
 fn closed() -> Error {
     Error::new(ErrorKind::StoreClosed, "the reader is closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::StorageOptions;
+
+    #[test]
+    fn error_of_a_removed_epoch_names_a_later_epoch_or_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = |name: String| folder.path().join(name);
+        let root = folder.path().display().to_string();
+        let root = Root::open(&root, &StorageOptions::default()).expect("opens");
+        fs::create_dir_all(place(format!("log/{:020}", 5))).expect("a folder");
+        fs::create_dir_all(place("snapshots/join/0".to_owned())).expect("a folder");
+        let source = ReplicaSource {
+            root: Arc::new(root),
+            query_id: "q".to_owned(),
+            operator: OperatorName::new("join").expect("a name"),
+            partition: PartitionId(0),
+            first_epoch: Epoch(0),
+            stores: Vec::new(),
+        };
+        let put_snapshot = |epoch: i64| {
+            let name = format!("snapshots/join/0/{epoch:020}.{}.1.1", Digest::ZERO);
+            fs::write(place(name), "").expect("writes");
+        };
+        let text = || {
+            let error = Error::new(ErrorKind::Restore, "the log lacks epoch 0");
+            explained(&source, (Epoch(0), Epoch(6)), error).to_string()
+        };
+        // It could not be used.
+        put_snapshot(4);
+        assert!(
+            text().contains("before it; read the newest one"),
+            "{}",
+            text()
+        );
+        put_snapshot(9);
+        put_snapshot(8);
+        assert!(text().contains("that can be read is 8"), "{}", text());
+    }
 }

@@ -9,7 +9,10 @@ use holdfast_core::{Error, Result};
 
 use super::LiveHosts;
 use super::at_once::at_once;
-use crate::protocol::{Epoch, IsolationLevel, OperatorName, PartitionId};
+use crate::net::read::ReadEpoch;
+use crate::protocol::{
+    Epoch, EpochDecision, IsolationLevel, OperatorName, PartitionDecision, PartitionId,
+};
 use crate::reader::host_connection::{HostConnection, ReadFailure, TableCall};
 use crate::root::ReaderAddress;
 use crate::tables::EmitRows;
@@ -38,7 +41,7 @@ struct PinnedHost {
 
 struct PinnedView {
     view: u64,
-    epoch: Epoch,
+    at: ReadEpoch,
 }
 
 /// The partitions that a host is to pin.
@@ -143,7 +146,7 @@ impl LiveHosts {
             let Some((lane, host)) = answer? else {
                 return Ok(false);
             };
-            let newest = host.views.values().map(|view| view.epoch).max();
+            let newest = host.views.values().map(|view| view.at.epoch).max();
             pinned.epoch = newest.map_or(pinned.epoch, |newest| newest.max(pinned.epoch));
             pinned.hosts.insert(lane, host);
         }
@@ -180,8 +183,7 @@ impl LiveHosts {
                 self.forget(operator, partition);
                 return Ok(None);
             }
-            let epoch = at.epoch;
-            views.insert(partition, PinnedView { view, epoch });
+            views.insert(partition, PinnedView { view, at });
         }
         Ok(connection.map(|connection| PinnedHost { connection, views }))
     }
@@ -193,11 +195,21 @@ impl PinnedViews {
         self.epoch
     }
 
+    /// Whether all views are of this decision of the epoch. After a rewind the epoch may be decided
+    /// again, even while partitions are being pinned.
+    pub fn are_of(&self, operator: &OperatorName, decision: &EpochDecision) -> bool {
+        let mut views = self.hosts.values().flat_map(|host| &host.views);
+        views.all(|(partition, view)| {
+            let decided = decision.of(operator, *partition);
+            decided.map(PartitionDecision::chain) == Some(view.at.chain)
+        })
+    }
+
     /// The connection that has a partition's view of the epoch, and the view.
     fn find(&self, partition: PartitionId) -> Option<(&Lane, u64)> {
         self.hosts.iter().find_map(|(lane, host)| {
             let view = host.views.get(&partition)?;
-            (view.epoch == self.epoch).then_some((lane, view.view))
+            (view.at.epoch == self.epoch).then_some((lane, view.view))
         })
     }
 
@@ -297,4 +309,92 @@ impl PinnedViews {
 
 fn not_pinned() -> ReadFailure {
     ReadFailure::Elsewhere("the partition is not pinned".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+    use std::thread;
+
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::net::frame::MAX_GREETING;
+    use crate::net::message::{self, MessageKind};
+    use crate::protocol::{Digest, RunNumber};
+    use crate::reader::epochs::FinalEpochs;
+    use crate::root::Root;
+
+    /// A connection to a host that only accepts it.
+    fn connection(folder: &Path) -> HostConnection {
+        let socket = folder.join("host.sock");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        let host = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a reader");
+            message::receive(&mut stream, MAX_GREETING).expect("a greeting");
+            message::send(&mut stream, MessageKind::Welcome, &[]).expect("is sent");
+        });
+        let address = ReaderAddress {
+            machine: "here".to_owned(),
+            socket,
+            endpoint: None,
+            token: "token".to_owned(),
+        };
+        let connection = HostConnection::connect(&address).expect("accepted");
+        host.join().expect("no panic");
+        connection
+    }
+
+    /// A decision whose partitions have these digests.
+    fn decision(operator: &OperatorName, digests: [&[u8]; 2]) -> EpochDecision {
+        let partitions = digests.map(|text| PartitionDecision {
+            digest: Digest::of(text),
+            ..PartitionDecision::default()
+        });
+        EpochDecision {
+            epoch: Epoch(7),
+            rewind: RunNumber(0),
+            run: Some(RunNumber(1)),
+            offsets: Digest::ZERO,
+            sources_idle_since: None,
+            operators: [(operator.clone(), partitions.to_vec())].into(),
+        }
+    }
+
+    #[test]
+    fn views_from_before_and_after_a_rewind_are_not_read_together() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = Arc::new(Root::over(Arc::new(InMemory::new()), folder.path()));
+        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 2));
+        let operator = OperatorName::new("join").expect("a name");
+        let (old, new) = (
+            decision(&operator, [b"a", b"b"]),
+            decision(&operator, [b"c", b"d"]),
+        );
+        let of = |decision: &EpochDecision, number| {
+            let chain = decision.of(&operator, PartitionId(number));
+            let chain = chain.expect("is decided").chain();
+            let epoch = Epoch(7);
+            PinnedView {
+                view: 1,
+                at: ReadEpoch { epoch, chain },
+            }
+        };
+        let host = PinnedHost {
+            connection: connection(folder.path()),
+            views: [(PartitionId(0), of(&old, 0)), (PartitionId(1), of(&new, 1))].into(),
+        };
+        let mut pinned = PinnedViews {
+            live: Arc::new(LiveHosts::new(root, epochs)),
+            epoch: Epoch(7),
+            hosts: [(("token".to_owned(), 0), host)].into(),
+        };
+        assert!(!pinned.are_of(&operator, &old));
+        assert!(!pinned.are_of(&operator, &new));
+        for host in pinned.hosts.values_mut() {
+            host.views.insert(PartitionId(0), of(&new, 0));
+        }
+        assert!(pinned.are_of(&operator, &new));
+    }
 }

@@ -37,6 +37,8 @@ pub enum ConditionName {
     Rebuilt,
     /// No host answers for it.
     Unserved,
+    /// The reader cannot read the addresses of the hosts.
+    Unknown,
 }
 
 /// How bad a condition is.
@@ -89,6 +91,12 @@ impl PartitionCondition {
         Self::new(ConditionName::InOrder, "in order", behind)
     }
 
+    /// Returns the condition of each partition if the addresses of the hosts cannot be read.
+    pub fn unknown() -> Self {
+        let text = "no host is asked: readers/ cannot be read";
+        Self::new(ConditionName::Unknown, text, 0)
+    }
+
     fn new(name: ConditionName, text: impl Into<String>, epochs_behind: u64) -> Self {
         Self {
             name,
@@ -104,7 +112,7 @@ impl ConditionName {
     fn severity(self) -> Severity {
         match self {
             Self::InOrder | Self::Uploading => Severity::Good,
-            Self::Behind | Self::Opening | Self::Closed => Severity::Warn,
+            Self::Behind | Self::Opening | Self::Closed | Self::Unknown => Severity::Warn,
             Self::Rebuilt | Self::Unserved => Severity::Bad,
         }
     }

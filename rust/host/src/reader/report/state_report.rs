@@ -36,27 +36,33 @@ pub struct PartitionReport {
 impl StateReader {
     /// Reports what each partition does, and what is wrong with it.
     ///
+    /// A reader without the right to read the addresses of the hosts has no figures.
+    ///
     /// # Errors
     /// As [`StateReader::epoch`].
     pub fn report(&self) -> Result<StateReport> {
         let epoch = self.epoch()?;
         let operators = self.root.operators.names()?;
         let partitions = self.routing.chosen(None)?;
+        let hosts = self.metrics();
+        let hosts = hosts.inspect_err(|error| log::info!("a report has no figures: {error}"));
         Ok(StateReport {
             epoch,
-            partitions: reports(epoch, operators, &partitions, self.metrics()?),
+            partitions: reports(epoch, operators, &partitions, hosts.ok()),
         })
     }
 }
 
+/// `hosts`: the hosts' figures; none if their addresses cannot be read.
 fn reports(
     epoch: Option<Epoch>,
     mut operators: Vec<OperatorName>,
     partitions: &[PartitionId],
-    hosts: Vec<HostMetrics>,
+    hosts: Option<Vec<HostMetrics>>,
 ) -> Vec<PartitionReport> {
+    let is_known = hosts.is_some();
     let mut served: Vec<(String, PartitionMetrics)> = Vec::new();
-    for host in hosts {
+    for host in hosts.unwrap_or_default() {
         let of_host = host.partitions.into_iter();
         served.extend(of_host.map(|figures| (host.host.clone(), figures)));
     }
@@ -73,7 +79,11 @@ fn reports(
                 operator: operator.clone(),
                 partition: *partition,
                 host: host.map(|(host, _)| host.clone()),
-                condition: PartitionCondition::of(epoch, host.map(|(_, figures)| figures)),
+                condition: if is_known {
+                    PartitionCondition::of(epoch, host.map(|(_, figures)| figures))
+                } else {
+                    PartitionCondition::unknown()
+                },
                 figures: host.map(|(_, figures)| figures.clone()),
             };
             let before = reports.len();
@@ -111,7 +121,7 @@ mod tests {
         };
         let hosts = vec![host("x", &[("b", 1), ("c", 0)]), host("y", &[("b", 1)])];
         let partitions = [PartitionId(0), PartitionId(1)];
-        let found = reports(None, vec![name("b"), name("a")], &partitions, hosts);
+        let found = reports(None, vec![name("b"), name("a")], &partitions, Some(hosts));
         let found: Vec<(&str, i32, Option<&str>)> = found
             .iter()
             .map(|one| {
@@ -130,5 +140,14 @@ mod tests {
             ("c", 1, None),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn without_the_addresses_of_hosts_no_partition_counts_as_unserved() {
+        let operator = OperatorName::new("a").expect("a name");
+        let partitions = [PartitionId(0), PartitionId(1)];
+        let found = reports(Some(Epoch(3)), vec![operator], &partitions, None);
+        let conditions: Vec<ConditionName> = found.iter().map(|one| one.condition.name).collect();
+        assert_eq!(conditions, [ConditionName::Unknown; 2]);
     }
 }

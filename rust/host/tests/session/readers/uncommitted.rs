@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use holdfast_host::net::call::CallMessage;
+use holdfast_host::net::metrics::HostMetrics;
 use holdfast_host::net::read::{self, READ, ReadAnswer, ReadTarget};
 use holdfast_host::net::socket::Stream;
 use holdfast_host::protocol::IsolationLevel;
@@ -81,17 +82,20 @@ fn first_byte(stream: &mut Stream, view: u64, key: &str) -> u8 {
     found[0]["value"].as_binary::<i32>().value(0)[0]
 }
 
-/// The bytes in use of a part of the host's memory.
-fn held(stream: &mut Stream, spark: &Spark, part: &str) -> u64 {
+/// The figures of the host.
+fn figures(stream: &mut Stream, spark: &Spark) -> HostMetrics {
     let root = target(spark).root;
     match answer(stream, &Request::Metrics { root }) {
-        ReadAnswer::Metrics { metrics } => {
-            let parts = metrics.memory.iter();
-            let named = parts.filter(|named| named.part == part);
-            named.map(|named| named.held).sum()
-        }
+        ReadAnswer::Metrics { metrics } => metrics,
         other => panic!("{other:?}"),
     }
+}
+
+/// The bytes in use of a part of the host's memory.
+fn held(stream: &mut Stream, spark: &Spark, part: &str) -> u64 {
+    let parts = figures(stream, spark).memory;
+    let named = parts.iter().filter(|named| named.part == part);
+    named.map(|named| named.held).sum()
 }
 
 #[test]
@@ -147,6 +151,29 @@ fn readers_of_a_staged_epoch_share_its_changes_within_the_memory() {
         },
         || "memory of the decided epoch is held".to_owned(),
     );
+}
+
+#[test]
+fn changes_that_spilled_count_as_log() {
+    const KEYS: usize = 20_000;
+    let (spark, host) = (Spark::new(), HostProcess::on_a_cluster());
+    // 20 MB of values.
+    stage(&spark, &host, 0, 0..KEYS, b'0');
+    spark.commit(0);
+    let mut stream = reader(&address(&spark));
+    // The host applies the epoch.
+    let pin = Request::Pin {
+        target: target(&spark),
+    };
+    match answer(&mut stream, &pin) {
+        ReadAnswer::Pinned { at, .. } => assert_eq!(at.epoch.0, 0),
+        other => panic!("{other:?}"),
+    }
+    let log = figures(&mut stream, &spark).partitions[0]
+        .snapshots
+        .log_bytes;
+    let records = (KEYS * 1_008) as u64;
+    assert!(log >= records, "{log} of {records} bytes");
 }
 
 #[test]
