@@ -243,7 +243,7 @@ pub enum Violation {
         "operator {operator} was evaluated in epoch {epoch} by an earlier start of the query, and \
          was not called in this one. Spark has not committed the epoch. Start the query with the \
          earlier code until the epoch is committed, or stop the query and remove what was staged: \
-         `holdfast epoch drop ROOT {epoch}`"
+         `holdfast epoch drop <root> {epoch}`"
     )]
     StagedEarlier {
         /// The epoch.

@@ -227,7 +227,11 @@ fn an_operator_that_only_an_older_run_has_staged_is_not_evaluated() {
     refused(
         root.decisions.check_evaluated(EPOCH, &[name("count")], 2),
         ErrorKind::StateMismatch,
-        &["operator join", "by an earlier start", "epoch drop ROOT 5"],
+        &[
+            "operator join",
+            "by an earlier start",
+            "holdfast epoch drop ",
+        ],
     );
 }
 

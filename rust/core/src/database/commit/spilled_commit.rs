@@ -109,33 +109,26 @@ impl Database {
             self.views.lock().flushed(states);
             Failpoint::BeforeCommitFileRemoval.pass()?;
         }
-        self.remove_commit(writer)
+        commit_file::remove(self.path(), self.options.environment.as_ref())?;
+        writer.finish_commit();
+        Ok(())
     }
 
-    /// Undoes a commit that was interrupted before its commit file was written; a commit that has
-    /// one stays interrupted.
-    pub(in crate::database) fn undo(&self, writer: &mut Writer) -> Result<()> {
-        let is_unwritten = match writer.spilled_commit() {
-            Some(commit) => self.commit_file(commit)?.is_none(),
-            None => false,
-        };
-        if is_unwritten {
-            self.remove_commit(writer)?;
+    /// Removes the files of a commit that was interrupted before its commit file was written. The
+    /// commit stays interrupted until [`Database::finish`].
+    pub(in crate::database) fn free_unwritten(&self, writer: &Writer) -> Result<()> {
+        match writer.spilled_commit() {
+            Some(commit) if self.commit_file(commit)?.is_none() => {
+                commit_file::remove(self.path(), self.options.environment.as_ref())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Reads the commit file of a commit, if it was written.
     fn commit_file(&self, commit: &SpilledCommit) -> Result<Option<CommitFile>> {
         // A file with another number is from an earlier commit, which could not remove it.
         Ok(CommitFile::read(self.path())?.filter(|file| file.header.id == commit.id))
-    }
-
-    /// Removes the files of an interrupted commit.
-    fn remove_commit(&self, writer: &mut Writer) -> Result<()> {
-        commit_file::remove(self.path(), self.options.environment.as_ref())?;
-        writer.finish_commit();
-        Ok(())
     }
 }
 

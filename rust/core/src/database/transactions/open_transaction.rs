@@ -111,7 +111,7 @@ impl Database {
         let mut writer = self.transactions.writer.lock();
         if writer.has_failed() {
             // The files of a commit that is undone may be what fills the disk.
-            self.undo(&mut writer)?;
+            self.free_unwritten(&writer)?;
             self.rocks.wait_until_writable()?;
         }
         self.finish(&mut writer)?;

@@ -198,7 +198,8 @@ impl PinnedViews {
     /// Whether all views are of this decision of the epoch. After a rewind the epoch may be decided
     /// again, even while partitions are being pinned.
     pub fn are_of(&self, operator: &OperatorName, decision: &EpochDecision) -> bool {
-        let mut views = self.hosts.values().flat_map(|host| &host.views);
+        let views = self.hosts.values().flat_map(|host| &host.views);
+        let mut views = views.filter(|(_, view)| view.at.epoch == self.epoch);
         views.all(|(partition, view)| {
             let decided = decision.of(operator, *partition);
             decided.map(PartitionDecision::chain) == Some(view.at.chain)

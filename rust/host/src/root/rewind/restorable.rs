@@ -2,7 +2,9 @@
 
 use holdfast_core::{Error, ErrorKind, Result};
 
-use crate::protocol::{Epoch, EpochDecision, ObjectId, OperatorName, PartitionId, Violation};
+use crate::protocol::{
+    Epoch, EpochDecision, ObjectId, OperatorName, PartitionId, RunNumber, Violation,
+};
 use crate::root::epoch_decisions::DecisionAsker;
 use crate::root::names::{self, SnapshotId};
 use crate::root::state_root::Root;
@@ -93,8 +95,9 @@ impl Root {
                 return Ok(false);
             }
         }
-        // An interrupted rewind may have removed all operators, also those with earlier epochs.
-        Ok(!operators.is_empty())
+        // An interrupted rewind may have removed operators with earlier epochs.
+        let rewind = self.log.marks().read()?.newest_of(epoch);
+        Ok(!operators.is_empty() && rewind == RunNumber(0))
     }
 
     fn restore_start(
