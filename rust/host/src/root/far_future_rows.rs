@@ -175,14 +175,10 @@ impl FarFutureRows {
 mod tests {
     use std::collections::BTreeMap;
     use std::io::Write;
-    use std::path::Path;
-
-    use object_store::ObjectStore;
 
     use super::*;
     use crate::log::encode_head;
     use crate::protocol::{Attempt, Counts, Digest, OperatorName, PartitionId, RunNumber};
-    use crate::root::Root;
     use crate::root::rewind_marks::RewindMark;
     use crate::root::testing::{ConcurrentChange, Fault, FaultyStore};
 
@@ -226,10 +222,7 @@ mod tests {
     /// content of the published file.
     fn published(changes: Vec<ConcurrentChange>) -> Option<Vec<u8>> {
         let store = Arc::new(FaultyStore::new(Fault::None));
-        let root = Root::over(
-            Arc::clone(&store) as Arc<dyn ObjectStore>,
-            Path::new("memory"),
-        );
+        let root = store.root();
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(b"first").expect("writes");
         let staged = root.far_future.stage(&chunk(1), file).expect("puts");
@@ -279,8 +272,7 @@ mod tests {
 
     #[test]
     fn rows_of_another_object_are_not_published() {
-        let store = Arc::new(FaultyStore::new(Fault::None));
-        let root = Root::over(store, Path::new("memory"));
+        let root = Arc::new(FaultyStore::new(Fault::None)).root();
         root.objects.put_absent(names::META, b"{}").expect("puts");
         let header = head(1, Some(names::META.to_owned()));
         root.log.put_head(&header, &[]).expect("puts");

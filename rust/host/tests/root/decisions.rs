@@ -313,22 +313,6 @@ fn changed_offsets_of_a_decided_epoch_are_named() {
 }
 
 #[test]
-fn a_rewind_begins_a_new_decision() {
-    let root = root();
-    let first = claim(&root, "a");
-    stage_both(&root, first, "x");
-    assert_eq!(decided(&root).rewind, RunNumber(0));
-    let mark = root.files().join("rewinds/00000000000000000002");
-    fs::create_dir_all(mark.parent().expect("a folder")).expect("makes");
-    fs::write(mark, r#"{"epoch":5}"#).expect("writes");
-    claim(&root, "the rewind");
-    let third = claim(&root, "b");
-    stage_both(&root, third, "y");
-    let decision = decided(&root);
-    assert_eq!((decision.rewind, decision.run), (RunNumber(2), Some(third)));
-}
-
-#[test]
 fn a_damaged_head_is_named_and_nothing_is_decided_by_it() {
     let root = root();
     let run = claim(&root, "a");

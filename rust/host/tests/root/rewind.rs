@@ -1,4 +1,4 @@
-//! How far back a rewind can go.
+//! How far back a rewind can go, and what it leaves.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use holdfast_core::ErrorKind;
 use holdfast_host::protocol::{Epoch, RunNumber};
 
 use crate::operator_catalog::operator;
-use crate::support::{EPOCH, TestRoot, name, refused, root, spark};
+use crate::support::{EPOCH, TestRoot, claim, decided, name, refused, root, spark, stage_both};
 
 /// A root with Spark's commits of the epochs 0 to 4, an operator since `first_epoch`, and no log.
 fn with_operator_since(first_epoch: Epoch) -> TestRoot {
@@ -78,4 +78,20 @@ fn the_first_object_of_an_operator_is_removed_last() {
     root.rewind(Epoch(4)).expect_err("cannot be moved");
     assert!(place(versions[0]).exists() && !place(versions[1]).exists());
     assert_eq!(fs::read(place(versions[0])).expect("is there"), first);
+}
+
+#[test]
+fn a_rewind_begins_a_new_decision() {
+    let root = root();
+    let first = claim(&root, "a");
+    stage_both(&root, first, "x");
+    assert_eq!(decided(&root).rewind, RunNumber(0));
+    let mark = root.files().join("rewinds/00000000000000000002");
+    fs::create_dir_all(mark.parent().expect("a folder")).expect("makes");
+    fs::write(mark, r#"{"epoch":5}"#).expect("writes");
+    claim(&root, "the rewind");
+    let third = claim(&root, "b");
+    stage_both(&root, third, "y");
+    let decision = decided(&root);
+    assert_eq!((decision.rewind, decision.run), (RunNumber(2), Some(third)));
 }

@@ -325,6 +325,7 @@ mod tests {
     use crate::net::message::{self, MessageKind};
     use crate::protocol::{Digest, RunNumber};
     use crate::reader::epochs::FinalEpochs;
+    use crate::reader::live::tests::address;
     use crate::root::Root;
 
     /// A connection to a host that only accepts it.
@@ -336,13 +337,7 @@ mod tests {
             message::receive(&mut stream, MAX_GREETING).expect("a greeting");
             message::send(&mut stream, MessageKind::Welcome, &[]).expect("is sent");
         });
-        let address = ReaderAddress {
-            machine: "here".to_owned(),
-            socket,
-            endpoint: None,
-            token: "token".to_owned(),
-        };
-        let connection = HostConnection::connect(&address).expect("accepted");
+        let connection = HostConnection::connect(&address(socket, "token")).expect("accepted");
         host.join().expect("no panic");
         connection
     }

@@ -1,7 +1,7 @@
 //! Tests of the addresses of hosts.
 
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -9,7 +9,8 @@ use super::*;
 use crate::protocol::{RunNumber, Term};
 use crate::root::testing::{Fault, FaultyStore};
 
-fn address(socket: PathBuf, token: &str) -> ReaderAddress {
+/// The address of a host on this machine.
+pub(super) fn address(socket: PathBuf, token: &str) -> ReaderAddress {
     ReaderAddress {
         machine: "here".to_owned(),
         socket,
@@ -18,20 +19,35 @@ fn address(socket: PathBuf, token: &str) -> ReaderAddress {
     }
 }
 
+/// Publishes the address of a partition's host in this run.
+fn publish(
+    root: &Root,
+    operator: &OperatorName,
+    (partition, run): (PartitionId, u64),
+    address: &ReaderAddress,
+) {
+    let term = Term::first(RunNumber(run));
+    root.readers
+        .publish(operator, partition, term, address, Instant::now())
+        .expect("published");
+}
+
+/// The hosts of a root, as a reader knows them that has asked none yet.
+fn hosts_of(root: &Arc<Root>, partitions: u32) -> LiveHosts {
+    let id = "id".to_owned();
+    let epochs = Arc::new(FinalEpochs::new(Arc::clone(root), id, partitions));
+    LiveHosts::new(Arc::clone(root), epochs)
+}
+
 #[test]
 fn requests_for_figures_and_reads_do_not_stop_each_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("host.sock");
-    let store = Arc::new(FaultyStore::new(Fault::None));
-    let root = Arc::new(Root::over(store, Path::new("memory")));
+    let root = Arc::new(Arc::new(FaultyStore::new(Fault::None)).root());
     let operator = OperatorName::new("join").expect("a name");
-    let term = Term::first(RunNumber(1));
     let published = address(socket.clone(), "token");
-    root.readers
-        .publish(&operator, PartitionId(0), term, &published, Instant::now())
-        .expect("published");
-    let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 1));
-    let hosts = LiveHosts::new(root, epochs);
+    publish(&root, &operator, (PartitionId(0), 1), &published);
+    let hosts = hosts_of(&root, 1);
     // No process listens.
     assert!(hosts.metrics().expect("no host").is_empty());
     assert!(hosts.address(&operator, PartitionId(0)).is_some());
@@ -55,20 +71,15 @@ fn requests_for_figures_and_reads_do_not_stop_each_other() {
 #[test]
 fn hosts_of_many_partitions_are_found_with_one_listing() {
     let store = Arc::new(FaultyStore::new(Fault::None));
-    let shared = Arc::clone(&store);
-    let root = Arc::new(Root::over(shared, Path::new("memory")));
+    let root = Arc::new(store.root());
     let operator = OperatorName::new("join").expect("a name");
     let partitions: Vec<PartitionId> = (0..20).map(PartitionId).collect();
     // The last partition has no host.
     for partition in &partitions[..19] {
         let address = address("socket".into(), &partition.to_string());
-        let term = Term::first(RunNumber(1));
-        root.readers
-            .publish(&operator, *partition, term, &address, Instant::now())
-            .expect("published");
+        publish(&root, &operator, (*partition, 1), &address);
     }
-    let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 20));
-    let hosts = LiveHosts::new(root, epochs);
+    let hosts = hosts_of(&root, 20);
     let before = store.requests();
     hosts.find_addresses(&operator, &partitions);
     let found = partitions
@@ -94,18 +105,13 @@ fn host_that_does_not_answer_is_tried_once_for_all_its_partitions() {
             drop(connection);
         }
     });
-    let store = Arc::new(FaultyStore::new(Fault::None));
-    let root = Arc::new(Root::over(store, Path::new("memory")));
+    let root = Arc::new(Arc::new(FaultyStore::new(Fault::None)).root());
     let operator = OperatorName::new("join").expect("a name");
     let published = address(socket, "token");
     for partition in [0, 1, 2].map(PartitionId) {
-        let term = Term::first(RunNumber(1));
-        root.readers
-            .publish(&operator, partition, term, &published, Instant::now())
-            .expect("published");
+        publish(&root, &operator, (partition, 1), &published);
     }
-    let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 3));
-    let hosts = LiveHosts::new(root, epochs);
+    let hosts = hosts_of(&root, 3);
     let read = |partition| {
         let answer = hosts.ask(&operator, PartitionId(partition), |connection| {
             connection.echo(b"x").map(Some)
@@ -124,18 +130,13 @@ fn host_that_does_not_answer_is_tried_once_for_all_its_partitions() {
 
 #[test]
 fn new_host_of_a_partition_is_found_after_an_old_answer() {
-    let store = Arc::new(FaultyStore::new(Fault::None));
-    let root = Arc::new(Root::over(store, Path::new("memory")));
+    let root = Arc::new(Arc::new(FaultyStore::new(Fault::None)).root());
     let (operator, partition) = (OperatorName::new("join").expect("a name"), PartitionId(0));
     let publish = |run| {
         let published = address("socket".into(), &format!("run {run}"));
-        let term = Term::first(RunNumber(run));
-        root.readers
-            .publish(&operator, partition, term, &published, Instant::now())
-            .expect("published");
+        publish(&root, &operator, (partition, run), &published);
     };
-    let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 1));
-    let hosts = LiveHosts::new(Arc::clone(&root), epochs);
+    let hosts = hosts_of(&root, 1);
     let token = || {
         let address = hosts.address(&operator, partition);
         address.map(|address| address.token.clone())

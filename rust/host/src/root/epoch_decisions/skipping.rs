@@ -14,7 +14,8 @@ use crate::root::objects::Objects;
 /// beside them.
 ///
 /// A function of `foreachBatch` may call no operator for days. So the root is listed once for all
-/// of these epochs.
+/// of these epochs. If other hosts record them meanwhile and go on, each record that they made is
+/// found, and the ones that they trimmed are made again, with the same content.
 pub(super) struct Gap {
     /// Whether an epoch after the gap has an object or a decision.
     has_later_files: bool,
@@ -119,24 +120,17 @@ impl EpochDecisions {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::sync::Arc;
-
-    use object_store::ObjectStore;
 
     use super::*;
     use crate::log;
     use crate::protocol::RunNumber;
-    use crate::root::Root;
     use crate::root::testing::{ConcurrentChange, Fault, FaultyStore};
 
     #[test]
     fn an_epoch_that_another_host_records_as_skipped_meanwhile_is_not_lost() {
         let store = Arc::new(FaultyStore::new(Fault::None));
-        let root = Root::over(
-            Arc::clone(&store) as Arc<dyn ObjectStore>,
-            Path::new("memory"),
-        );
+        let root = store.root();
         let skipped = |epoch| EpochDecision::skipped(epoch, RunNumber(0), Digest::ZERO, None);
         let put = |epoch| {
             let json = log::encode_decision(&skipped(epoch)).expect("encodes");
@@ -161,10 +155,7 @@ mod tests {
     fn the_objects_of_earlier_commands_are_listed_once_for_all_skipped_epochs() {
         let requests_with = |commands: u64| {
             let store = Arc::new(FaultyStore::new(Fault::None));
-            let root = Root::over(
-                Arc::clone(&store) as Arc<dyn ObjectStore>,
-                Path::new("memory"),
-            );
+            let root = store.root();
             for run in 1..=commands {
                 let name = format!("{}/x", names::epoch(Epoch(1_000)));
                 let name = names::removed(RunNumber(run), &name);

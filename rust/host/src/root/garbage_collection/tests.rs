@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
 
 use holdfast_core::ErrorKind;
-use object_store::ObjectStore;
 
 use super::*;
 use crate::protocol::{Digest, Generation, HostId, Owner, Term};
@@ -14,10 +12,7 @@ use crate::root::{FollowerName, KnownDigests, Ownership, OwnershipRequest, Root}
 
 fn root() -> (Arc<FaultyStore>, Root, RunNumber) {
     let objects = Arc::new(FaultyStore::new(Fault::None));
-    let root = Root::over(
-        Arc::clone(&objects) as Arc<dyn ObjectStore>,
-        Path::new("memory"),
-    );
+    let root = objects.root();
     let run = root.runs.claim("q", "a", Epoch(0)).expect("claims");
     (objects, root, run)
 }

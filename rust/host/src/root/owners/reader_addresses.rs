@@ -247,11 +247,8 @@ impl ReaderAddresses {
 mod tests {
     use std::path::Path;
 
-    use object_store::ObjectStore;
-
     use super::*;
     use crate::protocol::{Generation, RunNumber};
-    use crate::root::Root;
     use crate::root::testing::{Fault, FaultyStore};
 
     #[test]
@@ -311,10 +308,7 @@ mod tests {
     #[test]
     fn failed_publication_is_not_repeated_in_each_session() {
         let store = Arc::new(FaultyStore::new(Fault::RefusesReaders));
-        let root = Root::over(
-            Arc::clone(&store) as Arc<dyn ObjectStore>,
-            Path::new("memory"),
-        );
+        let root = store.root();
         let operator = OperatorName::new("join").expect("a name");
         let address = ReaderAddress {
             machine: "m".to_owned(),

@@ -115,11 +115,9 @@ impl Root {
 mod tests {
     use std::collections::BTreeMap;
     use std::fs;
-    use std::path::Path;
     use std::sync::Arc;
 
     use holdfast_core::ProcessingGuarantee::ExactlyOnce;
-    use object_store::ObjectStore;
 
     use super::*;
     use crate::log::HeadHeader;
@@ -132,10 +130,7 @@ mod tests {
     /// returns whether the object stays.
     fn stays(epoch: i64, name: &str, put: impl Fn(&Root, RunNumber) -> Error) -> bool {
         let store = Arc::new(FaultyStore::new(Fault::None));
-        let root = Root::over(
-            Arc::clone(&store) as Arc<dyn ObjectStore>,
-            Path::new("memory"),
-        );
+        let root = store.root();
         let run = root.runs.claim("q", "a", Epoch(0)).expect("claims");
         let (number, first_epoch) = (run.next(), Epoch(epoch));
         let claim = Claim {
@@ -214,10 +209,7 @@ mod tests {
     #[test]
     fn a_driver_that_still_commits_fails_the_command() {
         let store = Arc::new(FaultyStore::new(Fault::None));
-        let root = Root::over(
-            Arc::clone(&store) as Arc<dyn ObjectStore>,
-            Path::new("memory"),
-        );
+        let root = store.root();
         root.identity
             .check("q", 1, (Epoch(0), false))
             .expect("is new");
@@ -240,10 +232,7 @@ mod tests {
     #[test]
     fn objects_of_a_run_that_starts_while_the_command_works_stay() {
         let store = Arc::new(FaultyStore::new(Fault::None));
-        let root = Root::over(
-            Arc::clone(&store) as Arc<dyn ObjectStore>,
-            Path::new("memory"),
-        );
+        let root = store.root();
         root.identity
             .check("q", 1, (Epoch(0), false))
             .expect("is new");

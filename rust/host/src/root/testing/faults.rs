@@ -3,7 +3,6 @@
 //! Every result is correct or a clear error, and a retried task succeeds.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -38,10 +37,7 @@ pub(super) struct Trial {
 impl Trial {
     pub(super) fn new(fault: Fault) -> Self {
         let store = Arc::new(FaultyStore::new(fault));
-        let root = Root::over(
-            Arc::clone(&store) as Arc<dyn ObjectStore>,
-            Path::new("memory"),
-        );
+        let root = store.root();
         Self {
             store,
             root,
@@ -53,10 +49,7 @@ impl Trial {
     /// Another host with the same root.
     pub(super) fn other_host(&self) -> Self {
         let store = Arc::clone(&self.store);
-        let root = Root::over(
-            Arc::clone(&store) as Arc<dyn ObjectStore>,
-            Path::new("memory"),
-        );
+        let root = store.root();
         Self {
             store,
             root,

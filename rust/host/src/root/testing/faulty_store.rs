@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::protocol::{Epoch, RunNumber};
-use crate::root::names;
+use crate::root::{Root, names};
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,12 @@ pub enum ConcurrentChange {
 }
 
 impl FaultyStore {
+    /// Returns a root over the store, as each host has its own.
+    pub fn root(self: &Arc<Self>) -> Root {
+        let objects = Arc::clone(self) as Arc<dyn ObjectStore>;
+        Root::over(objects, std::path::Path::new("memory"))
+    }
+
     /// Returns an empty store with a fault.
     pub fn new(fault: Fault) -> Self {
         Self {
