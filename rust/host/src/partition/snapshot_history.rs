@@ -21,8 +21,7 @@ pub struct SnapshotHistory {
     pub newest: Option<Epoch>,
     /// Digests of the files of the last snapshot.
     pub known: KnownDigests,
-    /// About how many bytes of changes have entered the database since the newest snapshot. Changes
-    /// that a session spilled to disk are not counted, unless they are read from the log.
+    /// How many bytes of changes have entered the database since the newest snapshot.
     pub log_bytes: u64,
     /// Whether the database was made from the root. If so, the disk of an earlier host may be lost.
     pub is_restored: bool,

@@ -84,7 +84,7 @@ impl LiveHosts {
     /// Asks each host that serves a partition for its figures.
     ///
     /// # Errors
-    /// `Io` if the addresses of the hosts cannot be read.
+    /// `Io` or `Restore` if the addresses of the hosts cannot be read.
     pub fn metrics(&self) -> Result<Vec<HostMetrics>> {
         let mut found: HashMap<String, Option<HostMetrics>> = HashMap::new();
         let mut without = self.without_figures.lock().clone();

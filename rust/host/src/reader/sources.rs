@@ -83,11 +83,13 @@ impl StateReader {
                     );
                     return Err(Error::new(ErrorKind::InvalidValue, text));
                 }
-                // Spark may have committed an epoch after the hosts had checked, or another host
-                // serves a partition now.
+                // Usually Spark has committed an epoch after the hosts had checked. Or another
+                // host serves a partition now, which only a listing shows.
                 if from.exactly.is_none() && again > 0 && started.elapsed() < from.timeout {
                     again -= 1;
-                    self.hosts.find_again(&known.operator, partitions);
+                    if again == 0 {
+                        self.hosts.find_again(&known.operator, partitions);
+                    }
                     if !self.root.is_local() {
                         std::thread::sleep(REMOTE_PAUSE);
                     }

@@ -124,7 +124,7 @@ impl StateReader {
     /// Returns the figures of each state host that serves the root and answers.
     ///
     /// # Errors
-    /// `Io` if the addresses of the hosts cannot be read.
+    /// `Io` or `Restore` if the addresses of the hosts cannot be read.
     pub fn metrics(&self) -> Result<Vec<HostMetrics>> {
         self.hosts.metrics()
     }

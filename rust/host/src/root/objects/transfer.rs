@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use futures::TryStreamExt;
-use holdfast_core::Result;
+use holdfast_core::{Error, ErrorKind, Result};
 use object_store::path::Path as Name;
 use object_store::{GetResult, GetResultPayload, ObjectStoreExt, WriteMultipart};
 
@@ -54,14 +54,15 @@ impl Objects {
         self.sync_folders_above(name)
     }
 
-    /// Copies an object; returns whether it exists. An existing object `to` is overwritten.
+    /// Copies an object; returns whether it exists. An existing object `to` is overwritten. An
+    /// object that is removed meanwhile, by another host for example, counts as missing.
     ///
     /// The copy becomes visible only when it is complete. Memory: a few parts. The object store
     /// itself is not asked for a copy: Azure may acknowledge one before it is complete, and S3
     /// copies at most 5 GiB.
     ///
     /// # Errors
-    /// `Io` if the disk or the store fails.
+    /// `Io` if the disk or the store fails, or if the object is replaced meanwhile.
     pub fn copy(&self, from: &str, to: &str) -> Result<bool> {
         let (objects, location) = (self.objects(), Name::from(from));
         let head = self.wait(objects.head(&location))?;
@@ -79,10 +80,18 @@ impl Objects {
                 .get_range(&location, begin..end)
                 .await
                 .map_err(|error| self.refused("read", from, &error))?;
+            if part.len() as u64 != end - begin {
+                let place = self.place(from);
+                let text = format!("{} was replaced while it was copied", place.display());
+                return Err(Error::new(ErrorKind::Io, text).path(self.path()));
+            }
             begin = end;
             Ok(part.to_vec())
         };
-        self.wait(self.put_parts(to, next))??;
+        match self.wait(self.put_parts(to, next))? {
+            Err(_) if !self.exists(from)? => return Ok(false),
+            copied => copied?,
+        }
         self.sync_folders_above(to)?;
         Ok(true)
     }
