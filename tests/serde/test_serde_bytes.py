@@ -108,7 +108,7 @@ FIELDS = [
     (pa.binary(), b"\0\xff", "00ffff00", "0200ff"),
     (pa.large_binary(), b"a", "6100", "0161"),
     (pa.binary_view(), b"a", "6100", "0161"),
-    (pa.dictionary(pa.int8(), pa.string()), "a", "6100", "0161"),
+    (pa.dictionary(pa.int32(), pa.string()), "a", "6100", "0161"),
     (
         pa.struct([("x", pa.int8()), ("y", pa.string())]),
         {"x": None, "y": "a"},
@@ -139,7 +139,7 @@ CODES = {
     "binary": "z",
     "large_binary": "z",
     "binary_view": "z",
-    "dictionary<values=string, indices=int8, ordered=0>": "u",
+    "dictionary<values=string, indices=int32, ordered=0>": "u",
 }
 
 

@@ -135,6 +135,11 @@ def test_equivalent_values_are_accepted(type_, value, read):
         (pa.float64(), [(0.0, 1), (-0.0, 2)]),
         (pa.timestamp("us"), {dt.datetime(1970, 1, 1): 1, 0: 2}),
         (pa.struct([("a", pa.int8())]), [({"a": 1}, 1), ((1,), 2)]),
+        (pa.dictionary(pa.int32(), pa.date32()), [(dt.date(1970, 1, 2), 1), (1, 2)]),
+        (
+            pa.struct([("a", pa.dictionary(pa.int32(), pa.decimal128(4, 2)))]),
+            [((Decimal(1),), 1), ((1,), 2)],
+        ),
     ],
 )
 def test_keys_of_a_map_that_are_read_as_equal_are_refused(key, entries):

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast._options import IsolationLevel, check_choice
@@ -14,7 +14,7 @@ from holdfast._reader.pinned_epoch import PinnedEpoch
 from holdfast._reader.read_source import ReadSource
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp
-from holdfast.errors import UnsupportedOperationError
+from holdfast.errors import StoreClosedError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -48,10 +48,10 @@ def database(
             continue
         is_versioned = table.kind == "versioned"
         now = table._selected_rows(as_of=as_of if is_versioned else None, source=at_one)
-        _view(connection, "memory", path, _checked(table.schema, now.read, check))
+        _view(connection, "memory", path, dataset(table.schema, _checked(now.read, check)))
         if is_versioned:
-            versions = table._selected_rows(versions=True, source=at_one)
-            _view(connection, _VERSIONS, path, _checked(table.schema, versions.read, check))
+            read = _checked(table._selected_rows(versions=True, source=at_one).read, check)
+            _view(connection, _VERSIONS, path, dataset(table.schema, read))
             _view(connection, _MOMENTS, path, _moments(table, at_one, check))
     moment = _quoted(_MOMENT)
     rows = f"SELECT * EXCLUDE ({moment}) FROM query_table('{_MOMENTS}.' || name)"  # noqa: S608
@@ -113,11 +113,18 @@ def _rewind_check(tables: Sequence[StateTable], source: ReadSource) -> Callable[
     if not tables or epoch is None:
         return lambda: None
     core = tables[0]._connection.core
-    return partial(PinnedEpoch.of(core, epoch).check, core)
+    pinned = PinnedEpoch.of(core, epoch)
+
+    def check() -> None:
+        # A closed reader begins no scan that could be of another state. Open scans continue.
+        with suppress(StoreClosedError):
+            pinned.check(core)
+
+    return check
 
 
-def _checked(schema: "pyarrow.Schema", read: Read, check: Callable[[], None]) -> Any:
-    """Returns a dataset whose scans call `check` after their first batch and at their end.
+def _checked(read: Read, check: Callable[[], None]) -> Read:
+    """Returns a read that calls `check` after its first batch and at its end.
 
     A statement with a limit may end before the last batch.
     """
@@ -134,7 +141,7 @@ def _checked(schema: "pyarrow.Schema", read: Read, check: Callable[[], None]) ->
 
         return arrow().RecordBatchReader.from_batches(rows.schema, batches())
 
-    return dataset(schema, checked)
+    return checked
 
 
 def _view(connection: "DuckDBPyConnection", catalog: str, path: tuple[str, str], rows: Any) -> None:
@@ -174,11 +181,11 @@ def _moments(table: StateTable, source: ReadSource, check: Callable[[], None]) -
             for moment in moments.values.drop_null():
                 micros = moment.cast(pa.int64()).as_py()
                 rows = table._selected_rows(as_of=micros, source=source)
-                for batch in rows.read(of_rows, of_table):
+                for batch in _checked(rows.read, check)(of_rows, of_table):
                     at_moment = pa.repeat(moment, batch.num_rows)
                     found = [at_moment if name == _MOMENT else batch.column(name) for name in names]
                     yield pa.RecordBatch.from_arrays(found, schema=wanted)
 
         return pa.RecordBatchReader.from_batches(wanted, batches())
 
-    return _checked(schema, read, check)
+    return dataset(schema, read)

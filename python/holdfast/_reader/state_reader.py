@@ -217,8 +217,9 @@ class StateReader(AbstractContextManager["StateReader"]):
 
         A relation prints as a table; `to_arrow_table()`, `to_arrow_reader()`, `df()`, `pl()` and
         `write_parquet(path)` run the statement. All tables are of one epoch, by default the newest
-        final one when this method is called, even if the relation is read later. A statement that
-        is no query, such as `COPY`, runs at once.
+        final one when this method is called, even if the relation is read later. If a rewind has
+        taken that epoch back, the read raises `duckdb.Error`: call the method again. A statement
+        that is no query, such as `COPY`, runs at once.
 
         `parameters` are the values of `?` or `$name`. The names of the tables, `as_of` and `source`
         are as in `duckdb`.
@@ -230,8 +231,9 @@ class StateReader(AbstractContextManager["StateReader"]):
     ) -> "duckdb.DuckDBPyConnection":
         """Returns a new connection to a DuckDB in memory, with a view of each table.
 
-        All views are of one epoch, by default the newest final one when this method is called.
-        Their names:
+        All views are of one epoch, by default the newest final one when this method is called. If
+        a rewind has taken that epoch back, reads raise `duckdb.Error`: call the method again. The
+        names of the views:
 
         - `rates` is the table of an operator, and `visits.hits` one of several;
         - `versions.rates` are all versions of a versioned table;

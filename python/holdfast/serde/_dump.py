@@ -16,7 +16,7 @@ from numbers import Integral, Rational, Real
 from typing import Any
 
 from holdfast.errors import SerializationError
-from holdfast.serde._load import loader
+from holdfast.serde._load import loader, without_dictionaries
 from holdfast.serde._row import Row
 
 # The units of timestamps, in microseconds.
@@ -161,12 +161,12 @@ def _map(type_: Any, path: str) -> Dump:
     import pyarrow as pa
 
     key, item = dumper(type_.key_type, f"{path}[].key"), dumper(type_.item_type, f"{path}[].value")
-    load = loader(type_, path)
+    load, key_type = loader(type_, path), without_dictionaries(type_.key_type)
 
     def check_keys(keys: list[Any]) -> None:
         """Raises `SerializationError` for keys that a read returns as equal ones."""
         try:
-            read = pa.array(keys, type_.key_type).to_pylist()
+            read = pa.array(keys, key_type).to_pylist()
         except (pa.ArrowException, OverflowError, ValueError):
             # pyarrow refuses a key again when it takes the whole row, whose error names the field.
             # Or a key is a time beyond `datetime`, which only columns can read.

@@ -88,3 +88,24 @@ def _has_list(type_: Any) -> bool:
     if pa.types.is_struct(type_):
         return any(_has_list(field.type) for field in type_)
     return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_map(type_))
+
+
+def without_dictionaries(type_: Any) -> Any:
+    """Returns a type with the types of values in place of the dictionaries of these values."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(type_):
+        return without_dictionaries(type_.value_type)
+
+    def plain(field: Any) -> Any:
+        return field.with_type(without_dictionaries(field.type))
+
+    if pa.types.is_struct(type_):
+        return pa.struct([plain(field) for field in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(plain(type_.key_field), plain(type_.item_field))
+    if pa.types.is_list(type_):
+        return pa.list_(plain(type_.value_field))
+    if pa.types.is_large_list(type_):
+        return pa.large_list(plain(type_.value_field))
+    return type_

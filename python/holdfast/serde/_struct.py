@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import _core
 from holdfast.serde._dump import does_not_fit, dumper
-from holdfast.serde._load import loader
+from holdfast.serde._load import loader, without_dictionaries
 from holdfast.serde._row import Row, row_class
 from holdfast.serde._typed import TypedSerde
 
@@ -34,7 +34,7 @@ class StructSerde(TypedSerde[Row]):
         declared = pa.struct(list(self._schema))
         self._dump, self._load = dumper(declared, ""), loader(declared, "")
         # pyarrow makes dictionaries of few types from Python values.
-        self._type = _without_dictionaries(declared)
+        self._type = without_dictionaries(declared)
         self._class = row_class(tuple(field.name for field in self._schema))
         self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
         try:
@@ -129,24 +129,3 @@ class StructSerde(TypedSerde[Row]):
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any]]:
         return type(self), (self._schema,)
-
-
-def _without_dictionaries(type_: Any) -> Any:
-    """Returns a type with the types of values in place of the dictionaries of these values."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(type_):
-        return _without_dictionaries(type_.value_type)
-
-    def plain(field: Any) -> Any:
-        return field.with_type(_without_dictionaries(field.type))
-
-    if pa.types.is_struct(type_):
-        return pa.struct([plain(field) for field in type_])
-    if pa.types.is_map(type_):
-        return pa.map_(plain(type_.key_field), plain(type_.item_field))
-    if pa.types.is_list(type_):
-        return pa.list_(plain(type_.value_field))
-    if pa.types.is_large_list(type_):
-        return pa.large_list(plain(type_.value_field))
-    return type_

@@ -20,7 +20,7 @@ from streams import Stream, at
 import holdfast as hf
 import holdfast.spark as hfs
 from holdfast._reader.sql import database
-from holdfast.errors import NotUpToBoundError, UnsupportedOperationError
+from holdfast.errors import NotUpToBoundError, StoreClosedError, UnsupportedOperationError
 
 FIRST = [("a", 1, 10), ("b", 2, 20), ("c", 3, 30)]
 SECOND = [("a", 5, 50), ("d", 6, 60)]
@@ -199,22 +199,38 @@ def test_a_dataset_of_versions_has_no_moment(reader: hf.StateReader):
         reader["last-row"].dataset(versions=True)
 
 
-def test_names_that_differ_only_in_case_are_left_out(caplog: pytest.LogCaptureFixture):
-    def table(operator: str, value: int) -> Any:
-        rows = pa.table({"x": [value]})
-        selected = SimpleNamespace(read=lambda _, names: rows.select(names).to_reader())
-        return SimpleNamespace(
-            operator=operator,
-            store="main",
-            kind="key_value",
-            schema=rows.schema,
-            _selected_rows=lambda **_: selected,
-            _connection=SimpleNamespace(core=SimpleNamespace(newest_rewind_of=lambda _: 0)),
-        )
+def stub(operator: str, value: int, newest_rewind_of: Any = lambda _: 0) -> Any:
+    """A table of one row, of a reader that answers `newest_rewind_of`."""
+    rows = pa.table({"x": [value]})
+    selected = SimpleNamespace(read=lambda _, names: rows.select(names).to_reader())
+    return SimpleNamespace(
+        operator=operator,
+        store="main",
+        kind="key_value",
+        schema=rows.schema,
+        _selected_rows=lambda **_: selected,
+        _connection=SimpleNamespace(core=SimpleNamespace(newest_rewind_of=newest_rewind_of)),
+    )
 
-    tables = [table("rates", 1), table("Rates", 2), table("prices", 3)]
+
+def test_names_that_differ_only_in_case_are_left_out(caplog: pytest.LogCaptureFixture):
+    tables = [stub("rates", 1), stub("Rates", 2), stub("prices", 3)]
     with database(tables, as_of=None, source={"epoch": 0}) as connection:
         assert connection.execute("SELECT x FROM prices").fetchall() == [(3,)]
         with pytest.raises(duckdb.CatalogException, match="rates"):
             connection.execute("SELECT x FROM rates")
     assert [record.args for record in caplog.records] == [("rates", "main"), ("Rates", "main")]
+
+
+def test_an_open_scan_continues_after_the_reader_is_closed():
+    """A regression test: the check for a rewind asked the closed reader."""
+    answers = iter([0])
+
+    def newest_rewind_of(_: int) -> int:
+        for answer in answers:
+            return answer
+        raise StoreClosedError("the reader is closed")
+
+    tables = [stub("prices", 3, newest_rewind_of)]
+    with database(tables, as_of=None, source={"epoch": 0}) as connection:
+        assert connection.execute("SELECT x FROM prices").fetchall() == [(3,)]

@@ -121,6 +121,10 @@ def test_a_cast_that_would_lose_data_is_named(given: pa.Array, wanted: pa.DataTy
         (pa.array([1_700_000_000_000_000], pa.timestamp("us")), UTC, None),
         # No cast uses the session's time zone.
         (pa.array([NOON, None], UTC), US, [datetime(2023, 11, 14, 12), None]),
+        *(
+            (pa.array([NOON], pa.timestamp("us", zone)), US, [datetime(2023, 11, 14, 12)])
+            for zone in ("Etc/UTC", "Zulu", "GMT0", "-00:00")
+        ),
         (pa.array([NOON], US), UTC, [datetime(2023, 11, 14, 12, tzinfo=ZONE)]),
         (pa.array([NOON // HOUR // 24], DATE), US, [datetime(2023, 11, 14)]),
         (

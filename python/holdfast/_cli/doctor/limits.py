@@ -24,7 +24,7 @@ def _size(text: str) -> int:
 
     Raises `ValueError` for another text.
     """
-    size = size_bytes(f"{text}m" if text.isdecimal() else text)
+    size = size_bytes(f"{text}m" if text.strip().isdecimal() else text)
     if size is None:
         raise ValueError(f"{text!r} is no size: write 512m or 2g")
     return size

@@ -59,7 +59,8 @@ def lookup(
 
     `columns` are the table's columns that are added, by default all but the key's. The frame may be
     static or a stream. All rows of a micro-batch read one epoch: `epoch`, or the newest final one
-    when the micro-batch begins, also if the call is inside `foreachBatch`. A thread that the
+    when the micro-batch begins, also if the call is inside `foreachBatch`. Call it there in
+    every micro-batch: a result that is kept reads the epoch of its first one. A thread that the
     function starts needs `hfs.foreach_batch` for this. Outside of a micro-batch, and under Spark
     Connect, each evaluation of a static frame reads one epoch, which may be newer than that of an
     earlier evaluation. A recomputed micro-batch may find newer rows. For a join that gives the same

@@ -12,7 +12,25 @@ import pyarrow.compute
 
 _pc: Any = pyarrow.compute  # type checkers do not see the functions that it creates when imported
 
-_UTC: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "+00:00"})
+_UTC: Final = frozenset(
+    {"Z", "+00:00", "-00:00"}
+    | {
+        f"{area}{name}"
+        for area in ("", "Etc/")
+        for name in (
+            "UTC",
+            "UCT",
+            "Zulu",
+            "Universal",
+            "Greenwich",
+            "GMT",
+            "GMT0",
+            "GMT+0",
+            "GMT-0",
+        )
+    }
+)
+"""The names of zones without an offset in the time zone database, and such offsets."""
 _KINDS: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
     "flag": (pa.types.is_boolean,),
     # Times are numbers, too: a processor gets and gives times as microseconds since 1970.
