@@ -34,6 +34,8 @@ pub struct Runner<'a> {
     rng: Rng,
     /// Earlier views, with the world that each must still show.
     views: Vec<(Transaction, World)>,
+    /// Whether all stores have transactions, as between the two parts of a reopen.
+    all_transactional: bool,
     note: &'a mut dyn FnMut(Note),
 }
 
@@ -80,6 +82,7 @@ impl<'a> Runner<'a> {
             options,
             rng,
             views: Vec::new(),
+            all_transactional: false,
             note,
         })
     }
@@ -87,6 +90,12 @@ impl<'a> Runner<'a> {
     /// Returns the database.
     pub fn db(&self) -> &Database {
         &self.db
+    }
+
+    /// Whether the stores have the modes of their models. A reopen that fails may leave all of them
+    /// with transactions; a rollback then takes back rows that the models keep.
+    pub fn has_modes_of_models(&self) -> bool {
+        !self.all_transactional
     }
 
     /// Runs one transaction, sometimes after another operation.
@@ -152,7 +161,8 @@ impl<'a> Runner<'a> {
         (self.note)(Note::Durable(self.world.n()));
         self.world.lose(true);
         self.db = Database::open(&self.path, specs, self.options.clone())?;
-        if specs.iter().any(|spec| !spec.transactional) {
+        self.all_transactional = specs.iter().all(|spec| spec.transactional);
+        if !self.all_transactional {
             (self.note)(Note::Opened);
         }
         self.world.check(&self.db)

@@ -108,6 +108,7 @@ fn refuse(seed: u64, counts: &mut Counts) {
                             Err(e) => panic!("{context}: {e}"),
                         };
                         // RocksDB may refuse writes until the database is opened again.
+                        let open = open && runner.has_modes_of_models();
                         let steps = if open { 5 } else { 0 };
                         // The first step must not begin with a reopen: the failed transaction may
                         // have written directly, and then a close before the next commit is
