@@ -107,8 +107,8 @@ fn refuse(seed: u64, counts: &mut Counts) {
                             Err(e) if e.kind() == ErrorKind::Io => false,
                             Err(e) => panic!("{context}: {e}"),
                         };
-                        // RocksDB may refuse writes until the database is opened again.
                         let open = open && runner.has_modes_of_models();
+                        // RocksDB may refuse writes until the database is opened again.
                         let steps = if open { 5 } else { 0 };
                         // The first step must not begin with a reopen: the failed transaction may
                         // have written directly, and then a close before the next commit is
