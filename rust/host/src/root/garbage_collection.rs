@@ -181,6 +181,7 @@ impl GarbageCollection {
         if operators.is_empty() {
             return Ok(0);
         }
+        let mut newest_snapshots = Vec::new();
         for operator in &operators {
             for number in 0..partitions {
                 let partition = PartitionId(number.cast_signed());
@@ -189,6 +190,7 @@ impl GarbageCollection {
                     Some(oldest) => before = before.min(oldest),
                     None => return Ok(0),
                 }
+                newest_snapshots.extend(found.into_all().into_iter().next());
             }
         }
         // Read as late as possible: a follower that begins after this read may lose its epoch.
@@ -196,6 +198,10 @@ impl GarbageCollection {
         if oldest >= before {
             return Ok(0);
         }
+        // Another host may have put a snapshot, and been killed before it synced the name.
+        newest_snapshots
+            .iter()
+            .try_for_each(|id| self.objects.sync_names(&names::snapshot(id)))?;
         self.log.mark_trim(before, run)?;
         self.runs.fence(run)?;
         self.log.remove_before(before, run)

@@ -66,6 +66,9 @@ impl RunClaims {
                 ClaimStep::Known(number) => {
                     protocol::fence(number, &claims)
                         .map_err(|fenced| self.objects.violation(fenced))?;
+                    // Another host may have put the claim, and been killed before it synced the
+                    // name. Without the name, the next run would take the same number.
+                    self.objects.sync_names(&names::claim(number))?;
                     self.known.lock().insert(run_id.to_owned(), number);
                     return Ok(number);
                 }

@@ -81,6 +81,11 @@ pub fn is_powered() -> bool {
     disk().as_ref().is_some_and(|disk| disk.powered)
 }
 
+/// The number of syncs so far.
+pub fn syncs() -> u64 {
+    disk().as_ref().map_or(0, |disk| disk.syncs)
+}
+
 /// Whether the host was killed since the last call.
 pub fn was_killed() -> bool {
     disk()
@@ -89,7 +94,10 @@ pub fn was_killed() -> bool {
 }
 
 /// Loses the power now, unless it is lost already, and leaves in the folder what is on the disk.
-pub fn lose(rng: &mut fastrand::Rng) -> io::Result<()> {
+///
+/// `choose` returns a number below its argument. It decides what is left of unsynced changes; if it
+/// always returns 0, nothing is left.
+pub fn lose(choose: &mut dyn FnMut(usize) -> usize) -> io::Result<()> {
     let mut disk = disk();
     let Some(disk) = disk.as_mut() else {
         return Ok(());
@@ -98,7 +106,7 @@ pub fn lose(rng: &mut fastrand::Rng) -> io::Result<()> {
     let root = disk.root.clone();
     let image = root.with_extension("image");
     let number = fs::metadata(&root)?.ino();
-    disk.write_folder(number, Some(&root), &image, rng)?;
+    disk.write_folder(number, Some(&root), &image, choose)?;
     fs::remove_dir_all(&root)?;
     fs::rename(&image, &root)
 }
@@ -167,20 +175,20 @@ impl Disk {
         number: u64,
         now: Option<&Path>,
         to: &Path,
-        rng: &mut fastrand::Rng,
+        choose: &mut dyn FnMut(usize) -> usize,
     ) -> io::Result<()> {
         fs::create_dir(to)?;
         let durable = self.folders.get(&number).cloned().unwrap_or_default();
         let current = now.map_or_else(|| Ok(durable.clone()), entries)?;
         // A disk may also keep all changes, or none.
-        let keeps = rng.u8(..3);
+        let keeps = choose(3);
         let names: BTreeSet<&OsString> = durable.keys().chain(current.keys()).collect();
         for name in names {
             let (before, after) = (durable.get(name), current.get(name));
             let is_new = match keeps {
                 0 => false,
                 1 => true,
-                _ => rng.bool(),
+                _ => choose(2) == 1,
             };
             let left = if is_new { after } else { before };
             let Some(inode) = left else { continue };
@@ -189,9 +197,9 @@ impl Disk {
                 .filter(|_| after == Some(inode));
             let to = to.join(name);
             if inode.is_folder {
-                self.write_folder(inode.number, now.as_deref(), &to, rng)?;
+                self.write_folder(inode.number, now.as_deref(), &to, choose)?;
             } else {
-                fs::write(&to, self.content(inode.number, now.as_deref(), rng)?)?;
+                fs::write(&to, self.content(inode.number, now.as_deref(), choose)?)?;
             }
         }
         Ok(())
@@ -203,7 +211,7 @@ impl Disk {
         &self,
         number: u64,
         now: Option<&Path>,
-        rng: &mut fastrand::Rng,
+        choose: &mut dyn FnMut(usize) -> usize,
     ) -> io::Result<Vec<u8>> {
         let synced = self.files.get(&number).cloned().unwrap_or_default();
         let Some(now) = now else { return Ok(synced) };
@@ -213,10 +221,10 @@ impl Disk {
         } else {
             0
         };
-        bytes.truncate(match rng.u8(..3) {
+        bytes.truncate(match choose(3) {
             0 => first,
             1 => bytes.len(),
-            _ => rng.usize(first..=bytes.len()),
+            _ => first + choose(bytes.len() - first + 1),
         });
         Ok(bytes)
     }

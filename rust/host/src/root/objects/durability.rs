@@ -15,7 +15,7 @@ impl Objects {
     }
 
     /// Makes the name of another process's object durable, and the names of the folders above it.
-    pub(super) fn sync_names(&self, name: &str) -> Result<()> {
+    pub fn sync_names(&self, name: &str) -> Result<()> {
         if self.is_local() {
             let place = self.place(name);
             // Every object has a parent: the root's own folder is above all of them.

@@ -208,7 +208,10 @@ impl OperatorCatalog {
             let file = names::operator_payload(name, next);
             let is_newest = payloads.last() == Some(&meta.payload);
             match (self.objects.get_json(&file)?, is_newest) {
-                (Some(payload), _) => payloads.push(payload),
+                (Some(payload), _) => {
+                    self.objects.sync_names(&file)?;
+                    payloads.push(payload);
+                }
                 (None, true) => {
                     return Ok(StoredOperator {
                         first_epoch: first.first_epoch,
@@ -245,6 +248,8 @@ impl OperatorCatalog {
                 if first == *meta
                     || self.took_part(name, first.first_epoch, meta.first_epoch, partitions)? =>
             {
+                // The host that put it may have been killed before it synced the name.
+                self.objects.sync_names(&file)?;
                 Ok(first)
             }
             Some(_) => {

@@ -239,6 +239,10 @@ impl SnapshotRepository {
                 there.insert(object, file.bytes);
             }
         }
+        // An earlier put of a file may have failed after its name appeared, before the sync.
+        if let Some(file) = manifest.files.first() {
+            self.objects.sync_names(&file.object(id))?;
+        }
         Ok(copied)
     }
 
