@@ -193,8 +193,6 @@ impl GarbageCollection {
                 newest_snapshots.extend(found.into_all().into_iter().next());
             }
         }
-        // Read as late as possible: a follower that begins after this read may lose its epoch.
-        before = before.min(self.needed_by_followers(newest, retention.follower_lag)?);
         if oldest >= before {
             return Ok(0);
         }
@@ -202,6 +200,11 @@ impl GarbageCollection {
         newest_snapshots
             .iter()
             .try_for_each(|id| self.objects.sync_names(&names::snapshot(id)))?;
+        // Read as late as possible: a follower that begins after this read may lose its epoch.
+        before = before.min(self.needed_by_followers(newest, retention.follower_lag)?);
+        if oldest >= before {
+            return Ok(0);
+        }
         self.log.mark_trim(before, run)?;
         self.runs.fence(run)?;
         self.log.remove_before(before, run)

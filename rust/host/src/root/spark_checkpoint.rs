@@ -202,14 +202,12 @@ impl SparkCheckpoint {
     /// # Errors
     /// `Io` if the file cannot be synced.
     pub fn sync_metadata(&self) -> Result<()> {
-        if self.objects.is_local() && self.objects.exists(names::SPARK_METADATA)? {
-            self.objects.sync(names::SPARK_METADATA)?;
-        }
-        Ok(())
+        self.sync_if_any(names::SPARK_METADATA)
     }
 
     /// Makes the offsets of an epoch durable, and the sources' own logs, once for each run and
-    /// epoch.
+    /// epoch. Also the offsets and the commit of the epoch before, which Spark needs at its start:
+    /// if no operator ran in that epoch, they may not be durable yet.
     ///
     /// Spark does not sync these files. Call this before a stage is acknowledged. The offsets of a
     /// file source only name a file of the source's log, which has the paths of the input. If that
@@ -225,9 +223,28 @@ impl SparkCheckpoint {
         if self.objects.is_local() {
             synced.sources = self.sync_sources(&synced.sources)?;
         }
+        if let Some(before) = epoch.previous() {
+            self.sync_if_any(&offsets_name(before))?;
+            self.sync_commit(before)?;
+        }
         self.objects.sync(&offsets_name(epoch))?;
         synced.of = Some((run, epoch));
         Ok(())
+    }
+
+    /// As [`SparkCheckpoint::sync_offsets`], for an epoch in which no operator ran. Call it before
+    /// the epoch's decision is recorded, which has the digest of the offsets.
+    ///
+    /// A file that Spark has removed since, because it is old, is not needed.
+    ///
+    /// # Errors
+    /// `Io` if a file cannot be synced.
+    pub fn sync_skipped_offsets(&self, epoch: Epoch) -> Result<()> {
+        if self.objects.is_local() {
+            let mut synced = self.synced.lock();
+            synced.sources = self.sync_sources(&synced.sources)?;
+        }
+        self.sync_if_any(&offsets_name(epoch))
     }
 
     /// Makes the files of the sources' logs durable, except those that already are. Returns the
@@ -262,9 +279,12 @@ impl SparkCheckpoint {
     /// # Errors
     /// `Io` if the file cannot be synced.
     pub fn sync_commit(&self, epoch: Epoch) -> Result<()> {
-        let name = commit_name(epoch);
-        if self.objects.is_local() && self.objects.exists(&name)? {
-            self.objects.sync(&name)?;
+        self.sync_if_any(&commit_name(epoch))
+    }
+
+    fn sync_if_any(&self, name: &str) -> Result<()> {
+        if self.objects.is_local() && self.objects.exists(name)? {
+            self.objects.sync(name)?;
         }
         Ok(())
     }

@@ -81,6 +81,15 @@ pub fn is_powered() -> bool {
     disk().as_ref().is_some_and(|disk| disk.powered)
 }
 
+/// Makes the names in a folder durable, by a sync of the user that does not count.
+pub fn make_durable(folder: &Path) -> io::Result<()> {
+    if let Some(disk) = disk().as_mut() {
+        disk.folders
+            .insert(fs::metadata(folder)?.ino(), entries(folder)?);
+    }
+    Ok(())
+}
+
 /// The number of syncs so far.
 pub fn syncs() -> u64 {
     disk().as_ref().map_or(0, |disk| disk.syncs)

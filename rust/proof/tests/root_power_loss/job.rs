@@ -1,6 +1,5 @@
-//! A query with one as-of join on a root: Spark's driver, its files and its sink, and the model.
+//! A query with one as-of join on a root: Spark's driver, its files and its sink.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,19 +7,15 @@ use std::thread;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
-};
+use arrow_array::{Array, RecordBatch};
 use holdfast_core::{Error, ErrorKind};
 use holdfast_host::host::Host;
 use holdfast_host::session::{Routed, Session};
 use serde_json::json;
 
+use crate::rows::{Output, PARTITIONS, batch, expected, is_skipped};
 use crate::{disk, far_future};
 
-const PARTITIONS: usize = 2;
-const KEYS: usize = 4;
 const COMMIT: &str = "v1\n{}";
 /// The end of a complete file of offsets or of a source's log, as this job writes them.
 const END: &[u8] = b".\n";
@@ -40,9 +35,6 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-/// The output of an epoch: the rate of each order, by the order's id.
-type Output = BTreeMap<i64, Option<i64>>;
-
 /// A query. Its sink survives a loss of power. The query reads everything else from the root.
 pub struct Job {
     root: PathBuf,
@@ -53,6 +45,8 @@ pub struct Job {
     attempts: i64,
     /// For each epoch in the sink: the number that determines its input rows, and its output.
     sink: Vec<(u64, Output)>,
+    /// How many epochs there are up to the last one with a task.
+    begun: usize,
 }
 
 impl Job {
@@ -65,6 +59,7 @@ impl Job {
             runs: 0,
             attempts: 0,
             sink: Vec::new(),
+            begun: 0,
         }
     }
 
@@ -91,7 +86,8 @@ impl Job {
     fn check_far_future(&self) -> Result<(), Stop> {
         for (epoch, (rows, _)) in self.sink.iter().enumerate() {
             for partition in 0..PARTITIONS {
-                far_future::check(&self.root, epoch, partition, *rows).map_err(Stop::Broken)?;
+                let order = far_future::order(*rows, partition).filter(|_| !is_skipped(*rows));
+                far_future::check(&self.root, epoch, partition, order).map_err(Stop::Broken)?;
             }
         }
         Ok(())
@@ -117,6 +113,11 @@ impl Job {
         self.root.join(format!("query/{folder}/{epoch}"))
     }
 
+    fn is_decided(&self, epoch: usize) -> bool {
+        let record = format!("log/{epoch:020}/decided.0");
+        self.root.join(record).exists()
+    }
+
     /// Reads Spark's checkpoint as Spark does; returns the next epoch.
     fn start(&mut self) -> Result<usize, Stop> {
         self.runs += 1;
@@ -132,9 +133,42 @@ impl Job {
         // A file source reads no rows for offsets that its log lacks, so these epochs are planned
         // again.
         for epoch in offsets.extract_if(.., |epoch| !planned.contains(epoch)) {
-            fs::remove_file(self.file("offsets", epoch))?;
+            remove(&self.file("offsets", epoch))?;
         }
-        let commits = self.whole_files("commits", |bytes| bytes == COMMIT.as_bytes())?;
+        // Spark does not start without the offsets before the last ones. The user removes the last
+        // ones.
+        while let Some(last) = offsets.last().copied()
+            && last > 0
+            && !offsets.contains(&(last - 1))
+        {
+            if let Some((rows, _)) = self.sink.get(last)
+                && !is_skipped(*rows)
+            {
+                return Err(Stop::Broken(format!(
+                    "epoch {last} is in the sink, and Spark lost the offsets before"
+                )));
+            }
+            remove(&self.file("offsets", last))?;
+            offsets.pop();
+        }
+        let mut commits = self.whole_files("commits", |bytes| bytes == COMMIT.as_bytes())?;
+        // Spark refuses to write over a file of a source's log. The user removes those of epochs
+        // that Spark plans again.
+        for epoch in planned.iter().filter(|epoch| !offsets.contains(epoch)) {
+            remove(&self.file("sources/0", *epoch))?;
+        }
+        // Before an epoch is decided, its commit may be left without its offsets. The user removes
+        // it.
+        for epoch in
+            commits.extract_if(.., |epoch| offsets.last().is_none_or(|last| *epoch > *last))
+        {
+            if self.is_decided(epoch) {
+                return Err(Stop::Broken(format!(
+                    "epoch {epoch} is decided, and Spark lost its offsets"
+                )));
+            }
+            remove(&self.file("commits", epoch))?;
+        }
         let Some(last) = offsets.last().copied() else {
             return Ok(0);
         };
@@ -144,8 +178,7 @@ impl Job {
         if let Some(before) = last.checked_sub(1)
             && !commits.contains(&before)
         {
-            let log = self.root.join(format!("log/{before:020}/decided.0"));
-            if log.exists() {
+            if self.is_decided(before) {
                 return Err(Stop::Broken(format!(
                     "epoch {before} is decided, and Spark lost its commit"
                 )));
@@ -173,7 +206,7 @@ impl Job {
         for entry in fs::read_dir(self.root.join("query").join(folder))? {
             let path = entry?.path();
             if !is_whole(&fs::read(&path)?) {
-                fs::remove_file(path)?;
+                remove(&path)?;
             } else if let Some(epoch) = path.file_name().and_then(|name| name.to_str()) {
                 epochs.extend(epoch.parse::<usize>());
             }
@@ -186,16 +219,29 @@ impl Job {
     fn epoch(&mut self, epoch: usize) -> Result<(), Stop> {
         let (offsets, source) = (self.file("offsets", epoch), self.file("sources/0", epoch));
         if !offsets.exists() {
-            // A plan that is lost is made again with other rows.
-            fs::write(&source, format!("{:020}.\n", self.rng.u64(..)))?;
+            // A plan that is lost is made again with other rows. An epoch in which an operator
+            // began is not skipped then: the root has the operator, so an error would ask for a
+            // rewind.
+            let rows = self.rng.u64(..) | u64::from(epoch < self.begun);
+            fs::write(&source, format!("{rows:020}.\n"))?;
             fs::write(&offsets, offsets_text(epoch))?;
         }
         let rows = rows_of(&fs::read_to_string(&source)?).ok_or_else(|| {
             Stop::Broken(format!("query/sources/0/{epoch} was cut after it was read"))
         })?;
+        // Nothing syncs the offsets of a skipped epoch before a task of a later epoch. So Spark may
+        // plan it again with other rows; the sink has no output of it.
+        if let Some(later) = self.sink.get(epoch..)
+            && later.iter().all(|(rows, _)| is_skipped(*rows))
+        {
+            self.sink.truncate(epoch);
+        }
         let mut output = Output::new();
-        for partition in 0..PARTITIONS {
-            output.extend(self.task(epoch, partition, rows)?);
+        if !is_skipped(rows) {
+            self.begun = self.begun.max(epoch + 1);
+            for partition in 0..PARTITIONS {
+                output.extend(self.task(epoch, partition, rows)?);
+            }
         }
         if epoch > self.sink.len() {
             return Err(Stop::Broken(format!(
@@ -287,6 +333,12 @@ impl Job {
     }
 }
 
+/// Removes a file as the user does: durably.
+fn remove(file: &Path) -> std::io::Result<()> {
+    fs::remove_file(file)?;
+    file.parent().map_or(Ok(()), disk::make_durable)
+}
+
 /// Spark's offsets of an epoch. They name a file of the source's log, as those of a file source do.
 fn offsets_text(epoch: usize) -> String {
     format!("v1\n{{\"batchTimestampMs\":{epoch}}}\n{{\"logOffset\":{epoch}}}.\n")
@@ -295,95 +347,4 @@ fn offsets_text(epoch: usize) -> String {
 /// Reads a file of the source's log.
 fn rows_of(planned: &str) -> Option<u64> {
     planned.strip_suffix(".\n")?.parse().ok()
-}
-
-/// The rates of an epoch; each key has an order, too.
-fn rates(rows: u64) -> [Option<i64>; KEYS] {
-    let mut rng = fastrand::Rng::with_seed(rows);
-    std::array::from_fn(|_| rng.bool().then(|| rng.i64(0..1_000_000)))
-}
-
-/// The output of the last of these epochs.
-fn expected(epochs: impl Iterator<Item = u64>) -> Output {
-    let (mut latest, mut count) = ([None; KEYS], 0);
-    for rows in epochs {
-        count += 1;
-        for (latest, rate) in latest.iter_mut().zip(rates(rows)) {
-            *latest = rate.or(*latest);
-        }
-    }
-    latest
-        .into_iter()
-        .enumerate()
-        .map(|(key, rate)| (id(count - 1, key), rate))
-        .collect()
-}
-
-fn id(epoch: usize, key: usize) -> i64 {
-    (epoch * KEYS + key) as i64
-}
-
-/// The rows of a partition: for each key its rate, if it has one, and an order. Then the far-future
-/// order, if the partition has one.
-fn batch(epoch: usize, partition: usize, rows: u64) -> RecordBatch {
-    let mut found: Vec<(String, i64, Option<i64>, Option<f64>)> = Vec::new();
-    let time = epoch as i64 * 10;
-    for (key, rate) in rates(rows).into_iter().enumerate() {
-        if key % PARTITIONS == partition {
-            let name = format!("key {key}");
-            if let Some(rate) = rate {
-                found.push((name.clone(), time, None, Some(rate as f64)));
-            }
-            found.push((name, time + 5, Some(id(epoch, key)), None));
-        }
-    }
-    if let Some(order) = far_future::order(rows, partition) {
-        found.push((
-            format!("key {partition}"),
-            far_future::TIME,
-            Some(order),
-            None,
-        ));
-    }
-    let count = found.len();
-    let times = found.iter().map(|row| row.1).collect::<Vec<_>>();
-    let columns: [(&str, ArrayRef); 7] = [
-        (
-            "pid",
-            Arc::new(Int32Array::from(vec![partition as i32; count])),
-        ),
-        (
-            "side",
-            Arc::new(
-                found
-                    .iter()
-                    .map(|row| Some(row.2.is_some()))
-                    .collect::<BooleanArray>(),
-            ),
-        ),
-        ("deleted", Arc::new(BooleanArray::from(vec![false; count]))),
-        (
-            "t",
-            Arc::new(TimestampMicrosecondArray::from(times).with_timezone("UTC")),
-        ),
-        (
-            "k0",
-            Arc::new(
-                found
-                    .iter()
-                    .map(|row| Some(row.0.as_str()))
-                    .collect::<StringArray>(),
-            ),
-        ),
-        (
-            "l0",
-            Arc::new(found.iter().map(|row| row.2).collect::<Int64Array>()),
-        ),
-        (
-            "r0",
-            Arc::new(found.iter().map(|row| row.3).collect::<Float64Array>()),
-        ),
-    ];
-    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
-        .expect("columns of one length")
 }

@@ -9,6 +9,7 @@ mod disk;
 mod far_future;
 mod hook;
 mod job;
+mod rows;
 
 use std::collections::BTreeSet;
 
@@ -23,6 +24,9 @@ const SEEDS: u64 = 100;
 /// The same for a sync in [`NEEDED`]. Snapshots are taken concurrently with the epochs, so the seed
 /// of a run that misses one of their syncs differs each time.
 const NEEDED_SEEDS: u64 = 2_000;
+
+/// How many seeds have the host killed before each sync.
+const KILLED_SEEDS: u64 = 3;
 
 /// The syncs that are known to be needed: after the removal of any of them a run failed.
 /// `docs/design/proofs.md` says why the others stay.
@@ -91,19 +95,19 @@ fn lose_power(
     Ok(())
 }
 
-/// Kills the host before each sync of three epochs in turn; the loss of power comes after the last
+/// Kills the host before each sync of four epochs in turn; the loss of power comes after the last
 /// epoch and leaves nothing of unsynced changes. What the killed host did not sync, the next host
 /// must sync before it relies on it.
-fn kill_before_each_sync() -> Result<(), String> {
-    const EPOCHS: usize = 3;
+fn kill_before_each_sync(seed: u64) -> Result<(), String> {
+    const EPOCHS: usize = 4;
     let mut syncs = u64::MAX;
     let mut number = 0;
     while number < syncs {
         let folder = directory().map_err(|error| error.to_string())?;
         let root = folder.path().join("parent");
         std::fs::create_dir(&root).map_err(|error| error.to_string())?;
-        let mut job = Job::new(folder.path(), number);
-        let broken = |stop: Stop| format!("killed before sync {number}: {stop:?}");
+        let mut job = Job::new(folder.path(), seed);
+        let broken = |stop: Stop| format!("seed {seed}, killed before sync {number}: {stop:?}");
         let watch = |kill_before| {
             let cut_before = u64::MAX;
             let plan = Plan {
@@ -129,7 +133,9 @@ fn kill_before_each_sync() -> Result<(), String> {
 /// One test checks all, since a process has one simulated disk.
 #[test]
 fn power_loss_keeps_acknowledged_epochs_and_each_sync_is_needed() {
-    assert_eq!(kill_before_each_sync(), Ok(()));
+    for seed in 1..=KILLED_SEEDS {
+        assert_eq!(kill_before_each_sync(seed), Ok(()));
+    }
     let mut seen = BTreeSet::new();
     let first = rounds("ROOT_POWER_SEED", 1);
     let seeds = rounds("ROOT_POWER_LOSSES", 100).div_ceil(LOSSES_EACH);

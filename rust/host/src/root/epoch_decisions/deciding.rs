@@ -84,6 +84,11 @@ impl EpochDecisions {
             let rewinds = self.rewind_of(asking, epoch)?;
             let rewind = rewinds.newest_of(epoch);
             if let Some(decision) = self.recorded_after(epoch, rewind)? {
+                if decision.run.is_none() {
+                    // A skipped epoch has only this record. The host that put it may have been
+                    // killed before it synced the name.
+                    self.objects.sync_names(&names::decision(epoch, rewind))?;
+                }
                 return Ok(Some(decision));
             }
             let objects = self.log.files_after(epoch, &rewinds)?.heads;

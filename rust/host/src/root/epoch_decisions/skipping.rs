@@ -84,6 +84,7 @@ impl EpochDecisions {
             let rewind = self.rewind_of(asking, epoch)?.newest_of(epoch);
             let offsets = self.spark.offsets(epoch)?;
             let offsets = offsets.map_or(Digest::ZERO, |file| file.digest);
+            self.spark.sync_skipped_offsets(epoch)?;
             let skipped = EpochDecision::skipped(epoch, rewind, offsets, previous);
             if let Some(decision) = self.record(skipped)? {
                 log::warn!(

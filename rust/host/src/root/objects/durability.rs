@@ -25,7 +25,7 @@ impl Objects {
     }
 
     /// Makes the removal of an object durable.
-    pub(super) fn sync_removal(&self, name: &str) -> Result<()> {
+    pub fn sync_removal(&self, name: &str) -> Result<()> {
         let place = self.place(name);
         match place.parent() {
             Some(folder) if self.is_local() && folder.exists() => durable_folders::sync(folder),

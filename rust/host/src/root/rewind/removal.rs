@@ -97,7 +97,12 @@ impl<'a> Removal<'a> {
     /// As [`Removal::fence`].
     pub fn objects(&mut self, names: &[String]) -> Result<()> {
         self.fence()?;
-        names.iter().try_for_each(|name| self.object(name))
+        for name in names {
+            self.object(name)?;
+            // Only the absence of Spark's files says that its epochs were taken back.
+            self.objects.sync_removal(name)?;
+        }
+        Ok(())
     }
 
     fn files(&mut self, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<()> {
