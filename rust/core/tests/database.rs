@@ -131,6 +131,9 @@ fn failed_compaction_is_an_error_and_is_counted() {
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert!(error.to_string().contains("store: kv"), "{error}");
     assert_ne!(errors(), FigureValue::Whole(0));
+    // The error has stopped RocksDB. Once, a second compaction did nothing and returned no error.
+    let error = db.compact("kv").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StoreCorrupted, "{error}");
 }
 
 #[test]

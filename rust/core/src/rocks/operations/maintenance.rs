@@ -13,8 +13,11 @@ impl RocksDb {
     /// Compacts a whole family, which drops the rows that its compaction filter finds expired.
     ///
     /// # Errors
-    /// `Io` if this or another flush or compaction fails meanwhile.
+    /// `Io` if this or another flush or compaction fails meanwhile. If an earlier failure has
+    /// stopped the database: `Io`, or `StoreCorrupted` if a file is damaged.
     pub fn compact(&self, family: Family) -> Result<()> {
+        // A database that has stopped compacts nothing, and only a write shows it.
+        self.wait_until_writable()?;
         let guard = self.guard()?;
         // RocksDB's call returns no error.
         let failed = self.background_errors()?;
