@@ -152,6 +152,7 @@ class Database:
         values: Any,
         timestamps: Any,
         changelog_offsets: Sequence[tuple[str, int, int | None]],
+        user_store_offsets: bytes | None,
         position: Sequence[tuple[str, int, int]],
     ) -> None:
         """Applies changelog records outside the transaction."""

@@ -88,6 +88,20 @@ def test_a_store_that_was_created_while_others_were_left_out_has_no_offset(tmp_p
         assert (db.committed_offset(LOG), db.committed_offsets()) == (None, {})
 
 
+def test_a_store_left_out_of_the_first_commit_of_a_partition_has_no_offset_of_it(tmp_path):
+    one, left_out = hf.stores.key_value("one"), hf.stores.key_value("left-out")
+    with hf.open(tmp_path / "db", [one, left_out]) as db:
+        db.commit({LOG: 10})
+    with hf.open(tmp_path / "db", [one]) as db:
+        db.commit({LOG: 20, OTHER: 5})
+        db.commit({OTHER: 6})
+        assert db.committed_offsets() == {LOG: 20, OTHER: 6}
+    with hf.open(tmp_path / "db", [one, left_out]) as db:
+        assert db.committed_offsets() == {LOG: 10}
+        offsets = (db["one"].committed_offset(OTHER), db["left-out"].committed_offset(OTHER))
+        assert offsets == (6, None)
+
+
 def test_a_store_that_moves_from_memory_to_files_has_no_offset(tmp_path):
     with hf.open(tmp_path / "db", [hf.stores.key_value("lost", persistent=False)]) as db:
         db["lost"].put(b"k", b"v")
@@ -225,7 +239,7 @@ def test_flush_of_a_store_does_nothing_and_logs_that_once(bench, caplog, monkeyp
         bench.kv.flush()
         bench.rates.flush()
     assert [record.getMessage() for record in caplog.records] == [
-        "StateStore.flush is deprecated and does nothing; a commit makes writes durable"
+        "StateStore.flush is deprecated and does nothing; commit the database instead"
     ]
     assert bench.kv.read_only(COMMITTED).get(b"k") is None
     bench.db.rollback()

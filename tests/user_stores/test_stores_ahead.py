@@ -78,6 +78,18 @@ def test_a_store_at_the_offset_of_its_restored_database_is_accepted(tmp_path):
             db.commit({LOG: 9})
 
 
+def test_a_store_at_the_offset_of_its_database_is_accepted_after_opens_without_it(tmp_path):
+    with opened(tmp_path / "db", OneStepStore()) as db:
+        db.commit({LOG: 1})
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kv")]) as db:
+        db.commit({LOG: 5})
+    with opened(tmp_path / "db", OneStepStore()) as db:
+        assert db.committed_offset(LOG) == 1
+        db["simple"].restore(5, {LOG: 5})
+    with opened(tmp_path / "db", OneStepStore()) as db:
+        assert db.committed_offset(LOG) == 5
+
+
 def test_a_checkpoint_file_with_offsets_that_its_database_lacks_is_refused(tmp_path):
     opened(tmp_path / "db", OneStepStore(manages_offsets=False)).close()
     (tmp_path / "db" / ".checkpoint_simple").write_text("0\n1\nlog 0 100\n")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from failing_core import InterruptedCore, fail_next_commit, mend
 from two_step_store import LOG, TwoStepStore, apply, opened
@@ -13,6 +15,7 @@ import holdfast as hf
 from holdfast import ProcessingGuarantee
 from processes import running
 
+OTHER = hf.TopicPartition("log", 1)
 ONCE, AT_LEAST_ONCE = ProcessingGuarantee.EXACTLY_ONCE, ProcessingGuarantee.AT_LEAST_ONCE
 
 
@@ -40,6 +43,33 @@ def test_a_rollback_drops_the_writes_of_the_store(tmp_path):
         assert states(db) == (1, 1, 2)
     with opened(tmp_path / "db") as db:
         assert states(db) == (1, 1, 2)
+
+
+def test_a_restore_without_the_store_does_not_drop_its_last_commit(tmp_path):
+    copy = tmp_path / "copy"
+    with opened(tmp_path / "db") as db:
+        apply(db, 1)
+        db.checkpoint(copy)
+        apply(db, 2)
+        data = db.directory("totals")
+    with hf.open(copy, [hf.stores.key_value("kv")]) as db:
+        db.restore_batch("kv", pa.array([b"sum"]), pa.array([b"3"]), None, {LOG: 2})
+    shutil.copytree(data, copy / data.relative_to(tmp_path / "db"), dirs_exist_ok=True)
+    with opened(copy) as db:
+        assert states(db) == (3, 3, 2)
+
+
+def test_a_store_restored_beside_its_database_stays_at_its_offsets(tmp_path):
+    with opened(tmp_path / "db") as db:
+        db.commit({LOG: 1, OTHER: 1})
+        db.restore_batch("kv", pa.array([b"sum"]), pa.array([b"9"]), None, {LOG: 5, OTHER: 7})
+        db["totals"].restore(9, {LOG: 5, OTHER: 7})
+        apply(db, 6)
+        db.rollback()
+        assert states(db) == (15, 15, 6)
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (15, 15, 6)
+        assert db.committed_offset(OTHER) == 7
 
 
 @pytest.mark.parametrize("call", ["rollback", "recover"])

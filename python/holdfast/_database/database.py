@@ -234,10 +234,10 @@ class Database(AbstractContextManager["Database"]):
           big-endian, as Kafka Streams writes it; value; `timestamps` None
 
         The offsets are those of the whole database: if other stores have lower offsets, those rise,
-        too. If several stores have records in the changelog, first restore all of them with offsets
-        `{}`, which change nothing, and then give each store the offsets with a call without rows.
-        Otherwise a crash between two calls would lose the records of the stores that are not
-        restored yet.
+        too, and a transactional user store must be at these offsets from then on. If several stores
+        have records in the changelog, first restore all of them with offsets `{}`, which change
+        nothing, and then give each store the offsets with a call without rows. Otherwise a crash
+        between two calls would lose the records of the stores that are not restored yet.
 
         `position` is the input position of the last record, if the changelog has it (KIP-892 keeps
         it in the records' headers). It is merged into the database's position. A store that has
@@ -258,7 +258,9 @@ class Database(AbstractContextManager["Database"]):
         if position is not None and not isinstance(position, Position):
             raise TypeError(f"position is a {type(position).__name__}; wanted: a Position")
         rows = [] if position is None else position.rows()
-        self._core.restore_batch(store, keys, values, timestamps, offsets, rows)
+        record = self._user_stores.record_of_restore(offsets)
+        self._core.restore_batch(store, keys, values, timestamps, offsets, record, rows)
+        self._user_stores.restored(offsets)
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
         """Returns the least committed offset of (topic, partition) among the stores that have one.

@@ -94,7 +94,7 @@ class StateStore(ABC):
         if not StateStore._flush_has_warned:
             StateStore._flush_has_warned = True
             _log.warning(
-                "StateStore.flush is deprecated and does nothing; a commit makes writes durable"
+                "StateStore.flush is deprecated and does nothing; commit the database instead"
             )
 
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None = None) -> None:

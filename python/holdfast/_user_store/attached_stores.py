@@ -28,6 +28,8 @@ class AttachedStores:
         self._core = core
         self._stores = {attached.store.name: attached for attached in stores}
         self._decided: dict[TopicPartition, int] = {}
+        # Partitions of restores since the last commit.
+        self._unchecked: set[TopicPartition] = set()
         self._topics_in_files = any(attached.keeps_file for attached in self._stores.values())
         self._must_move = [
             name for name, attached in self._stores.items() if attached.must_move_offsets
@@ -96,15 +98,42 @@ class AttachedStores:
             )
         # A store that manages its offsets does not list its partitions, so `init` has not checked
         # those that the record does not have.
-        new = [partition for partition in decided if partition not in self._decided]
+        new = {partition for partition in decided if partition not in self._decided}
         for attached in self._stores.values():
-            attached.check_not_ahead(new, self._offset)
+            attached.check_not_ahead(new | self._unchecked, self._offset)
         for attached in self._stores.values():
             attached.commit(changelog_offsets)
         self._core.commit(rows, _record(decided))
         self._decided = decided
+        self._unchecked.clear()
         for attached in self._stores.values():
             attached.decided(changelog_offsets)
+
+    def record_of_restore(self, rows: list[tuple[str, int, int | None]]) -> bytes | None:
+        """Returns the record of user stores' offsets after a restore with these offsets.
+
+        All stores must have the records up to these offsets, user stores too. Without the new
+        record, a user store would drop its commits after the last record. Returns None if nothing
+        changes: without offsets, and in a database that user stores have never committed with.
+        """
+        record = self._core.user_store_offsets()
+        if record is None or not rows:
+            return None
+        restored = self._read()
+        for topic, partition, offset in rows:
+            key = TopicPartition(topic, partition)
+            if offset is not None:
+                restored[key] = max(offset, restored.get(key, offset))
+        return _record(restored)
+
+    def restored(self, rows: list[tuple[str, int, int | None]]) -> None:
+        """Reads the offsets again after a restore with these offsets.
+
+        The next commit checks that no store is ahead of them.
+        """
+        if self._stores and rows:
+            self._decided = self._read()
+            self._unchecked.update(TopicPartition(*row[:2]) for row in rows)
 
     def begin_rollback(self) -> None:
         """Marks the stores before the database's rollback: no commit until `roll_back` succeeds.
@@ -164,11 +193,11 @@ class AttachedStores:
     def _offset(self, partition: TopicPartition) -> int | None:
         """Returns the offset of the database's last commit, None without one.
 
-        The engine's own offset counts for a partition that the record does not have: the database
-        may have been restored.
+        The engine's own offset counts if it is greater: the database may have been restored, or
+        opened without its user stores.
         """
-        found = self._decided.get(partition)
-        return self._core.committed_offset(*partition) if found is None else found
+        offsets = (self._decided.get(partition), self._core.committed_offset(*partition))
+        return max((offset for offset in offsets if offset is not None), default=None)
 
     def _read(self) -> dict[TopicPartition, int]:
         """Returns the offsets of the database's last commit.

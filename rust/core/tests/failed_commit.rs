@@ -85,7 +85,7 @@ fn rollback_after_failed_commit_restores_committed_state() {
             timestamp: Timestamp(0),
         };
         for refused in [
-            db.restore("kv", &[row], OffsetChange::Keep, &Position::default()),
+            db.restore("kv", &[row], &Commit::default(), &Position::default()),
             db.commit(OffsetChange::Keep),
         ] {
             let error = refused.unwrap_err();

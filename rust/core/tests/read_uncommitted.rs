@@ -192,7 +192,7 @@ fn readers_during_commit_checkpoint_restore_and_close_see_the_state_before() {
         db.restore(
             "kv",
             &[row(b"other")],
-            OffsetChange::Keep,
+            &Commit::default(),
             &Position::default(),
         )
         .unwrap();

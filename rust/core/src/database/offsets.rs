@@ -89,7 +89,9 @@ impl Database {
     /// store.
     ///
     /// A restore also raises lower offsets of other stores: the caller gives offsets only when all
-    /// stores have the records up to them. A store that has lost its data stays lost.
+    /// stores have the records up to them. A store that has lost its data stays lost. A store with
+    /// which the database was not opened lacks the records of a partition that is new to it: it
+    /// gets an offset of lost data, as a new store does.
     pub(super) fn push_offsets(
         &self,
         change: &OffsetChange,
@@ -113,6 +115,14 @@ impl Database {
                 }
             }
             OffsetChange::Set(offsets) => {
+                for store in &self.stores.absent {
+                    for (tp, _) in offsets.iter().filter(|(_, offset)| offset.is_some()) {
+                        if self.read_offset(store, tp)?.is_none() {
+                            let key = offset_rows::key(store, tp)?;
+                            batch.push(self.families.offsets.id, &key, Some(&[]));
+                        }
+                    }
+                }
                 for (store, (tp, offset)) in owners
                     .into_iter()
                     .flat_map(|store| offsets.iter().map(move |offset| (store, offset)))

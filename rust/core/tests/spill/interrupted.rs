@@ -101,7 +101,7 @@ fn database_refuses_work_until_an_interrupted_commit_is_completed() {
     let refused = [
         db.transaction().map(drop).unwrap_err(),
         db.commit(OffsetChange::Keep).unwrap_err(),
-        db.restore("kv", &[], OffsetChange::Keep, &Position::default())
+        db.restore("kv", &[], &Commit::default(), &Position::default())
             .unwrap_err(),
         db.checkpoint(&dir.path().join("copy")).unwrap_err(),
     ];
@@ -157,7 +157,11 @@ fn restore_that_spills_does_not_commit_writes_of_other_stores() {
             value: Some(b"v"),
             timestamp: Timestamp(0),
         };
-        let restored = db.restore("kv", &[row(b"a"), row(b"b")], at(7), &Position::default());
+        let commit = Commit {
+            offsets: at(7),
+            properties: Vec::new(),
+        };
+        let restored = db.restore("kv", &[row(b"a"), row(b"b")], &commit, &Position::default());
         assert_eq!(restored.is_err(), interrupted, "{what}");
         assert!(!interrupted || Failpoint::disarm(), "{what}: not passed");
         if rolled_back {

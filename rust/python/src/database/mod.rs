@@ -84,6 +84,18 @@ pub fn check_rocksdb_options(py: Python<'_>, options: Vec<(String, String)>) -> 
 
 /// Fails if a batch cannot be restored into a store: there is no such store, or the batch lacks
 /// timestamps that the store needs, or has timestamps that it does not take.
+/// A commit with offsets and, if user stores are attached, theirs.
+fn commit_of(offsets: OffsetChange, user_store_offsets: Option<Vec<u8>>) -> Commit {
+    let properties = user_store_offsets
+        .map(|offsets| (USER_STORE_OFFSETS.to_owned(), offsets))
+        .into_iter()
+        .collect();
+    Commit {
+        offsets,
+        properties,
+    }
+}
+
 fn check_restore(db: &Engine, store: &str, has_timestamps: bool) -> Result<()> {
     let wrong = |message: String| Error::new(ErrorKind::InvalidValue, message).store(store);
     let spec = db
@@ -207,13 +219,7 @@ impl Database {
         changelog_offsets: Option<ChangelogOffsets>,
         user_store_offsets: Option<Vec<u8>>,
     ) -> PyResult<()> {
-        let commit = Commit {
-            offsets: offset_change(changelog_offsets),
-            properties: user_store_offsets
-                .into_iter()
-                .map(|offsets| (USER_STORE_OFFSETS.to_owned(), offsets))
-                .collect(),
-        };
+        let commit = commit_of(offset_change(changelog_offsets), user_store_offsets);
         self.run(py, |open| open.commit(&commit))
     }
 
@@ -226,7 +232,9 @@ impl Database {
         self.run(py, OpenDatabase::rollback)
     }
 
-    #[pyo3(signature = (store, keys, values, timestamps, changelog_offsets, position))]
+    #[pyo3(signature = (
+        store, keys, values, timestamps, changelog_offsets, user_store_offsets, position
+    ))]
     #[expect(clippy::too_many_arguments, reason = "those of the Python method")]
     fn restore_batch(
         &self,
@@ -236,10 +244,18 @@ impl Database {
         values: &Bound<'_, PyAny>,
         timestamps: Option<&Bound<'_, PyAny>>,
         changelog_offsets: ChangelogOffsets,
+        user_store_offsets: Option<Vec<u8>>,
         position: InputOffsets,
     ) -> PyResult<()> {
         let [keys, values] = Column::import_all([(keys, "keys"), (values, "values")])?;
         let timestamps = Column::import_optional(timestamps, "timestamps")?;
+        // A restore without offsets does not change offsets, and never removes them.
+        let offsets = if changelog_offsets.is_empty() {
+            OffsetChange::Keep
+        } else {
+            offset_change(Some(changelog_offsets))
+        };
+        let commit = commit_of(offsets, user_store_offsets);
         self.run(py, |open| {
             check_restore(open.db(), store, timestamps.is_some())?;
             keys.same_rows([&values].into_iter().chain(&timestamps))?;
@@ -254,14 +270,8 @@ impl Database {
                     timestamp: time(row),
                 })
                 .collect();
-            // A restore without offsets does not change offsets, and never removes them.
-            let offsets = if changelog_offsets.is_empty() {
-                OffsetChange::Keep
-            } else {
-                offset_change(Some(changelog_offsets))
-            };
             let position = from_python(position).collect();
-            open.db().restore(store, &rows, offsets, &position)
+            open.db().restore(store, &rows, &commit, &position)
         })
     }
 

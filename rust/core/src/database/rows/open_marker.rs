@@ -12,7 +12,8 @@
 //! discards the store or fails, under at-least-once it accepts the store as it is.
 //!
 //! ```text
-//! open → the processing guarantee, then one line for each store without transactions
+//! open → the processing guarantee, then one line for each store: suspect ones and, while the
+//!        database is open, those in files without transactions
 //! ```
 
 use super::keys;
@@ -32,8 +33,8 @@ pub(in crate::database) struct OpenMarker {
 }
 
 impl OpenMarker {
-    /// The marker of a database to be opened, with stores that are suspect already; `None` if an
-    /// unclean stop would do no harm.
+    /// The marker with the stores of `specs` that are in files without transactions, and with those
+    /// that are suspect already; `None` if an unclean stop would do no harm.
     pub(in crate::database) fn of(
         specs: &[StoreSpec],
         guarantee: ProcessingGuarantee,
@@ -92,9 +93,10 @@ impl OpenMarker {
             if spec.transactional {
                 return Err(mismatch(
                     "the store was written without transactions when it was last open, and its \
-                     database was not closed, so the store may hold only a part of a record's \
-                     writes; open it once with transactional=False, which discards it, or delete \
-                     the directory and restore from the changelog"
+                     database was not closed, or was closed with writes after the last commit, so \
+                     the store may hold only a part of a record's writes; open it once with \
+                     transactional=False, which discards it, or delete the directory and restore \
+                     from the changelog"
                         .to_owned(),
                 )
                 .store(&spec.name));

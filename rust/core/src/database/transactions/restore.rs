@@ -3,12 +3,12 @@
 use crate::database::commit::Commit;
 use crate::database::database::Database;
 use crate::error::{Error, ErrorKind, Result};
-use crate::offset::OffsetChange;
 use crate::position::Position;
 use crate::store::versioned::VersionRow;
 
 impl Database {
-    /// Applies changelog records of one store and commits them with their offsets.
+    /// Applies changelog records of one store and commits them with their offsets, and with the
+    /// properties of `commit`.
     ///
     /// A restore bypasses the open transaction. Its result does not depend on how the records are
     /// cut into batches. The records must be in the order in which they were written. A record
@@ -23,15 +23,15 @@ impl Database {
     /// The meaning of a record's key, value and time depends on the store's kind: see `change.rs`.
     ///
     /// # Errors
-    /// `InvalidState` if the database has uncommitted writes or observed offsets of any store
-    /// (commit or roll back first), and after a failed commit, until `rollback`. `InvalidValue`,
-    /// with the row, for a record that the store cannot hold, for a store that the database was not
-    /// opened with, and for a topic with a NUL character in it; nothing is applied then.
+    /// `InvalidState` if the database has uncommitted writes of any store, or uncommitted observed
+    /// offsets (commit or roll back first), and after a failed commit, until `rollback`.
+    /// `InvalidValue` for a record that the store cannot hold, for a store that the database was
+    /// not opened with, and for a topic with a NUL character in it; nothing is applied then.
     pub fn restore(
         &self,
         store: &str,
         rows: &[VersionRow<'_>],
-        offsets: OffsetChange,
+        commit: &Commit,
         position: &Position,
     ) -> Result<()> {
         self.rocks.check_owner()?;
@@ -41,9 +41,11 @@ impl Database {
         if writer.transaction().is_some_and(|tx| !tx.is_empty()) {
             return Err(Error::new(
                 ErrorKind::InvalidState,
-                "there are uncommitted writes; commit or roll back before a restore",
+                "there are uncommitted writes or observed offsets; commit or roll back before a \
+                 restore",
             )
-            .store(store));
+            .store(store)
+            .path(self.path()));
         }
         let _published = self.publish_writer(&mut writer);
         let mut tx = self.begin()?;
@@ -52,6 +54,6 @@ impl Database {
         }
         self.entry(store)?.restore(&mut tx, rows)?;
         writer.forget_if_empty();
-        self.commit_locked(&mut writer, tx, &Commit::of(offsets), Some(store))
+        self.commit_locked(&mut writer, tx, commit, Some(store))
     }
 }
