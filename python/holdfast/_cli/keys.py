@@ -1,16 +1,13 @@
 """Keys as text: parsed by the Arrow types of a table's key columns."""
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast._reader.exact_column import is_exact_float
+from holdfast._reader.text_value import value_of_text
 
 if TYPE_CHECKING:
-    import pyarrow
-
     import holdfast as hf
 
 
@@ -29,34 +26,14 @@ def parse_key(
         raise click.UsageError(
             f"{argument}: key column {missing[0]!r} is missing; the key is {', '.join(names)}"
         )
-    values = [
-        parse_value(given[name], table.schema.field(name).type, f"{argument}: {name}")
-        for name in leading
-    ]
-    return values[0] if len(names) == 1 else tuple(values)
-
-
-def parse_value(text: str, kind: "pyarrow.DataType", what: str) -> Any:
-    """Returns the value of this type that a text names.
-
-    Bytes are hexadecimal, nested values JSON; the rest is as Arrow casts strings.
-    """
-    import pyarrow as pa
-
     try:
-        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            return bytes.fromhex(text)
-        if pa.types.is_nested(kind):
-            return pa.scalar(json.loads(text), kind).as_py()
-        if pa.types.is_timestamp(kind) and kind.tz is None:
-            return pa.scalar(text).cast(pa.timestamp(kind.unit)).as_py()
-        value = pa.scalar(text).cast(kind).as_py()
-    except (pa.ArrowException, ValueError, OverflowError, RecursionError) as error:
-        # Overflow: a number of more than 64 bits in JSON, or a time that Python cannot represent.
-        raise click.UsageError(f"{what} is {kind}, and {text!r:.80} is not: {error}") from error
-    if pa.types.is_floating(kind) and not is_exact_float(text, value):
-        raise click.UsageError(f"{what} is {kind}, which rounds {text!r:.80}")
-    return value
+        values = [
+            value_of_text(given[name], table.schema.field(name).type, f"{argument}: {name}")
+            for name in leading
+        ]
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return values[0] if len(names) == 1 else tuple(values)
 
 
 def _by_column(names: Sequence[str], texts: Sequence[str], argument: str) -> dict[str, str]:

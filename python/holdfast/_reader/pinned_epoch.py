@@ -1,9 +1,12 @@
 """The epoch that several reads have in common, and whether a rewind has taken it back meanwhile."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from holdfast.errors import StateMismatchError
+
+_T = TypeVar("_T")
 
 
 class _Rewinds(Protocol):
@@ -43,3 +46,15 @@ class PinnedEpoch:
                 f"epoch {self.number} was taken back by a rewind while it was read: read again, "
                 "with a new DataFrame, DuckDB connection or start of the streaming query"
             )
+
+
+def checked(batches: Iterable[_T], check: Callable[[], None]) -> Iterator[_T]:
+    """Returns the batches; calls `check` after the first one and at the end.
+
+    With a limit, a read may end before the last batch.
+    """
+    for number, batch in enumerate(batches):
+        if number == 0:
+            check()
+        yield batch
+    check()

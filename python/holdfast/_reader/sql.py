@@ -10,7 +10,7 @@ from holdfast._options import IsolationLevel, check_choice
 from holdfast._reader.arrow import arrow, duckdb, fields
 from holdfast._reader.dataset.domain import Domain, Points
 from holdfast._reader.dataset.state_dataset import Read, dataset
-from holdfast._reader.pinned_epoch import PinnedEpoch
+from holdfast._reader.pinned_epoch import PinnedEpoch, checked
 from holdfast._reader.read_source import ReadSource
 from holdfast._reader.state_table import StateTable
 from holdfast._time import Timestamp
@@ -124,24 +124,15 @@ def _rewind_check(tables: Sequence[StateTable], source: ReadSource) -> Callable[
 
 
 def _checked(read: Read, check: Callable[[], None]) -> Read:
-    """Returns a read that calls `check` after its first batch and at its end.
+    """Returns a read that calls `check` after its first batch and at its end."""
 
-    A statement with a limit may end before the last batch.
-    """
-
-    def checked(selected: Mapping[str, Domain], names: list[str]) -> "pyarrow.RecordBatchReader":
+    def read_checked(
+        selected: Mapping[str, Domain], names: list[str]
+    ) -> "pyarrow.RecordBatchReader":
         rows = read(selected, names)
+        return arrow().RecordBatchReader.from_batches(rows.schema, checked(rows, check))
 
-        def batches() -> "Iterator[pyarrow.RecordBatch]":
-            for number, batch in enumerate(rows):
-                if number == 0:
-                    check()
-                yield batch
-            check()
-
-        return arrow().RecordBatchReader.from_batches(rows.schema, batches())
-
-    return checked
+    return read_checked
 
 
 def _view(connection: "DuckDBPyConnection", catalog: str, path: tuple[str, str], rows: Any) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from holdfast._reader.arrow import fields
 from holdfast._reader.dataset.key_reads import KeyReads
 from holdfast._reader.dataset.selected_rows import RowReads, SelectedRows
-from holdfast._reader.pinned_epoch import PinnedEpoch
+from holdfast._reader.pinned_epoch import PinnedEpoch, checked
 from holdfast._reader.state_reader import StateReader
 from holdfast._reader.state_table import StateTable
 from holdfast.spark.source.key_option import parse_keys
@@ -79,9 +79,9 @@ class StateBatchReader(DataSourceReader):
             return
         schema = arrow_schema(self._schema)
         rows = self._rows(partition.epoch.number)
-        for batch in rows.run(partition.reads, self._schema.fieldNames(), partition.partition):
+        batches = rows.run(partition.reads, self._schema.fieldNames(), partition.partition)
+        for batch in checked(batches, lambda: partition.epoch.check(self._reader)):
             yield as_sparks(batch, schema)
-        partition.epoch.check(self._reader)
 
     def _rows(self, epoch: int) -> SelectedRows:
         options = self._options

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from holdfast._reader.pinned_epoch import PinnedEpoch
+from holdfast._reader.pinned_epoch import PinnedEpoch, checked
 from holdfast._reader.state_reader import StateReader
 from holdfast._reader.state_table import StateTable
 from holdfast.spark.source.changes_rows import read_changes
@@ -61,10 +61,10 @@ class TableChanges:
             return
         schema, span = arrow_schema(self._schema), partition.span
         source = self.options.source(span.table_epoch or 0)
-        for batch in read_changes(self.table, partition.partition, span, source):
+        batches = read_changes(self.table, partition.partition, span, source)
+        for batch in checked(batches, lambda: partition.last.check(self.reader)):
             if batch.num_rows > 0:
                 yield as_sparks(batch.select(schema.names), schema)
-        partition.last.check(self.reader)
 
 
 class ChangesBatchReader(DataSourceReader):

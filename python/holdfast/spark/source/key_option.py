@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast._reader import keys as keys_
 from holdfast._reader.arrow import arrow
+from holdfast._reader.text_value import value_of_json
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,13 +46,25 @@ def _key(columns: "pyarrow.Schema", key: Any) -> Any:
     return tuple(key) if len(columns) > 1 and isinstance(key, list) else key
 
 
-def _column(values: list[Any], field: "pyarrow.Field") -> "pyarrow.Array":
-    """Returns the values as a column; values of types that JSON lacks are given as text."""
+def _column(values: list[Any], field: "pyarrow.Field") -> "pyarrow.Array | list[Any]":
+    """Returns the values as a column, or nested values as a list.
+
+    If one value is text, the column is text: the option has values of types that JSON lacks, and
+    numbers with a fraction, as text. The caller converts it to the type of the field.
+    """
     pa = arrow()
+    if pa.types.is_nested(field.type):
+        name = f"option key: column {field.name!r}"
+        return [value_of_json(value, field.type, name) for value in values]
     if any(isinstance(value, str) for value in values):
         texts = [value if value is None else str(value) for value in values]
         return pa.array(texts, pa.string())
     try:
         return pa.array(values, field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+        pa.ArrowNotImplementedError,
+        OverflowError,
+    ) as error:
         raise ValueError(f"option key: column {field.name!r} is {field.type}: {error}") from error
