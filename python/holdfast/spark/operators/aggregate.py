@@ -64,8 +64,8 @@ def aggregate(
 
     Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
     column, function or option, `UnsupportedOperationError` for a frame, a column's type or an
-    option that this state or operator does not support, `HoldfastError` for a static frame outside
-    of a micro-batch, or if Spark's Python workers cannot import Holdfast.
+    option that this state or operator does not support, `HoldfastError` if Spark's Python workers
+    cannot import Holdfast, and with `State(root)` for a static frame outside of a micro-batch.
     """
     given = OneInput.of(df, by, on).left
     columns = AggregateColumns(given, aggs)

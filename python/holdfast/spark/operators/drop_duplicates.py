@@ -29,12 +29,12 @@ def drop_duplicates(
     """Returns each row, unless an earlier row of its key has a time at most `within` away.
 
     Rows are ordered by micro-batch, then by event time (`on`), then by content. A row is earlier if
-    it comes first in this order, so its time may be smaller or greater. A dropped duplicate counts
-    as an earlier row, too: a key that repeats at least every `within` is returned once. If times
-    never decrease, the result does not depend on how rows are divided into micro-batches, except
-    for which row of equal key and time is returned. A row up to `within` behind the newest time of
-    its partition before the micro-batch is compared like all others. An older row is late: it is
-    dropped and counted, and later rows are not compared with it.
+    it comes before the row in this order, so its time may be smaller or greater. A dropped
+    duplicate counts as an earlier row, too: a key that repeats at least every `within` is returned
+    once. If times never decrease, the result does not depend on how rows are divided into
+    micro-batches, except for which row of equal key and time is returned. A row up to `within`
+    behind the newest time of its partition before the micro-batch is compared like all others. An
+    older row is late: it is dropped and counted, and later rows are not compared with it.
 
     Null keys are equal to each other; rows whose time is null are dropped. `name` is the operator's
     name in the state. The state has one time per key, and stores it for `2 * within`.
@@ -46,8 +46,8 @@ def drop_duplicates(
 
     Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
     column, type or option, `UnsupportedOperationError` for a frame, a column's type or an option
-    that this state or operator does not support, `HoldfastError` for a static frame outside of a
-    micro-batch, or if Spark's Python workers cannot import Holdfast.
+    that this state or operator does not support, `HoldfastError` if Spark's Python workers cannot
+    import Holdfast, and with `State(root)` for a static frame outside of a micro-batch.
     """
     if not isinstance(on, str):
         raise TypeError(f"on is a {type(on).__name__}: name the rows' timestamp column")

@@ -44,8 +44,8 @@ def join_table(
     A row that is the newest of its key changes the result: it is returned joined with the other
     side as of its own time, and again for each later change of the other side. A row older than the
     newest of its key becomes an older version, and is counted. It returns no rows itself; rows of
-    the other side that arrive later are joined with it. A row older than `history_retention` is
-    dropped.
+    the other side that arrive later are joined with it. A row more than `history_retention` behind
+    the newest row of its side in the partition is dropped, and counted.
 
     The time of a result row is the greater of its two times. Of result rows with the same key and
     time, the last one is valid. A result row whose value columns are all null means that the key
@@ -56,7 +56,8 @@ def join_table(
     refer to one right row. With it, `by` is the key of the left frame and of the result. If `by` is
     one column and the right frame has it, that is the right frame's key. Otherwise its key is its
     column with the name of `foreign_key`. A left row whose foreign key is null matches nothing;
-    `how` is inner or left. Of the result rows of a key, the one with the greatest left time is
+    `how` is inner or left. A left row older than the newest of its key is never joined, not even
+    with later right rows. Of the result rows of a key, the one with the greatest left time is
     valid; at equal times, the last one.
 
     Rows dated more than `max_ahead` after the time of their micro-batch are written to a file and

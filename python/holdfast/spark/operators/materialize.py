@@ -49,8 +49,8 @@ def materialize(
 
     Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
     column, type or option, `UnsupportedOperationError` for a frame, a column's type or an option
-    that this state or operator does not support, `HoldfastError` for a static frame outside of a
-    micro-batch, or if Spark's Python workers cannot import Holdfast.
+    that this state or operator does not support, `HoldfastError` if Spark's Python workers cannot
+    import Holdfast, and with `State(root)` for a static frame outside of a micro-batch.
     """
     if not isinstance(name, str):
         raise TypeError(f"name={name!r}: give the table a name, a string")

@@ -81,8 +81,8 @@ def process(
 
     Raises, before any task of the operator runs, `ValueError` or `TypeError` naming the wrong
     column, store or option, `UnsupportedOperationError` for a frame, a column's type or an option
-    that this state or operator does not support, `HoldfastError` for a static frame outside of a
-    micro-batch, or if Spark's Python workers cannot import Holdfast.
+    that this state or operator does not support, `HoldfastError` if Spark's Python workers cannot
+    import Holdfast, and with `State(root)` for a static frame outside of a micro-batch.
     """
     # Imported here: modules of operators do not import the classes of tasks.
     from holdfast.spark.worker.processor.task import ProcessTask

@@ -138,7 +138,7 @@ class InputFrame:
     ) -> DataFrame:
         """Returns the frame's rows in the layout of `OperatorInput`, without `pid`.
 
-        The payload columns of the other frame, `others`, are null.
+        `others` are the payload columns of the other side; they are null in these rows.
         """
         time = F.lit(None).cast(time_type) if self.time is None else self.column(self.time)
         side: Column = F.lit(col=is_left)

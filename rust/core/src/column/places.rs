@@ -16,7 +16,7 @@ pub struct Places {
     data: Vec<u8>,
     /// The place of the value that was found last.
     last: std::ops::Range<usize>,
-    /// Bytes of the column, in which each of several equal values counts.
+    /// Bytes of all values that were put. Equal values each count: the column repeats them.
     bytes: usize,
     places: Vec<Option<(std::ops::Range<usize>, Timestamp)>>,
 }
@@ -61,7 +61,7 @@ impl Places {
     /// Returns the values.
     ///
     /// # Errors
-    /// `InvalidValue` if they have 2 GiB or more.
+    /// `InvalidValue` if the values that were put have 2 GiB or more, truncated ones included.
     pub fn finish(&self) -> Result<ArrayRef> {
         check_size(self.bytes)?;
         let mut values = BinaryBuilder::with_capacity(self.places.len(), self.bytes);

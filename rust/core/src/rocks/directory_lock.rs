@@ -22,14 +22,15 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// A file with the id of the process that has the directory open. A directory of Holdfast has it
-/// before RocksDB creates the first file.
+/// The file with the id of the process that has the directory open, or had it open last. Holdfast
+/// creates it before RocksDB creates the first file. A checkpoint lacks it until its first open.
 pub(crate) const HOLDER: &str = "HOLDER";
 
 /// A directory that this process holds.
 struct Held {
     path: PathBuf,
-    /// The process that locked it, which is another one if the table comes from before a fork.
+    /// The process that locked it. In a forked child, entries from before the fork have the id of
+    /// the parent.
     pid: u32,
 }
 
@@ -74,8 +75,8 @@ impl DirectoryLock {
     /// is created, the next open then does not mistake the files for those of another program.
     ///
     /// # Errors
-    /// `StoreLocked` with the holder's process id, and nothing is changed; `Io` if the directory
-    /// cannot be written.
+    /// `StoreLocked` with the holder's process id if `HOLDER` has it, and nothing is changed; `Io`
+    /// if the directory cannot be written.
     pub(crate) fn acquire(path: &Path) -> Result<Self> {
         let pid = std::process::id();
         let name = path.join(HOLDER);

@@ -30,7 +30,8 @@ class MicroBatch(NamedTuple):
     run_id: str | None
     """The run; None if it is not known.
 
-    A new run chooses again: it may find newer rows, but needs no copies of an old epoch.
+    If a new run computes a micro-batch again, the driver chooses its epoch again. The micro-batch
+    may then find newer rows, but needs no copies of an old epoch.
     """
 
     @staticmethod

@@ -16,7 +16,7 @@ pub struct RocksOptions {
     pub statistics: bool,
     /// The file system below; `None` is the operating system's.
     pub environment: Option<Environment>,
-    /// The number of a commit that has a commit file and may not be in the files yet.
+    /// The number of a commit that has a commit file. The database's files may lack this commit.
     pub commit_file: Option<u64>,
     /// The database holds spilled rows of a transaction: it only ingests sorted files, and its
     /// directory is deleted with its last reference.

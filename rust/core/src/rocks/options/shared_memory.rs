@@ -31,7 +31,10 @@ pub(super) struct ProcessMemory {
 
 static SHARED: Mutex<Option<ProcessMemory>> = Mutex::new(None);
 
-/// Sets the sizes. They apply at once, to open databases and to those opened later.
+/// Sets the sizes, for open databases and for those opened later.
+///
+/// A block cache that becomes smaller evicts blocks only when the next block is inserted. The
+/// number of its blocks stays limited by its first size: about one block for each 560 bytes.
 pub fn configure_shared_memory(sizes: SharedMemory) {
     let mut shared = SHARED.lock();
     match shared.as_mut() {

@@ -16,8 +16,8 @@ struct Candidate {
     has_changed: bool,
 }
 
-/// One key's rows. Each side is in the order of time; at equal times, waiting rows come before new
-/// ones.
+/// One key's rows. After `load`, each side is in the order of time; at equal times, waiting rows
+/// come before new ones.
 #[derive(Default)]
 struct KeyRows {
     left: Vec<Candidate>,
@@ -41,7 +41,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Adds new rows of a key's side, in order.
+    /// Adds new rows of a key's side, which are in the order of time.
     pub fn add_new<'b>(
         &mut self,
         key: usize,

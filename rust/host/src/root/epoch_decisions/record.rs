@@ -12,7 +12,8 @@ impl EpochDecisions {
     /// Reads the decision that is in force for an epoch; none if it is not recorded.
     ///
     /// # Errors
-    /// `Restore` for a record or a rewind mark that cannot be read, `Io` if the disk fails.
+    /// `Restore` for a record or a rewind mark that cannot be read, `FormatVersion` for a record of
+    /// another version, `Io` if the disk fails.
     pub fn recorded(&self, epoch: Epoch) -> Result<Option<EpochDecision>> {
         let rewind = self.log.marks().read()?.newest_of(epoch);
         self.recorded_after(epoch, rewind)

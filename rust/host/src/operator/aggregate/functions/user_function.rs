@@ -50,7 +50,7 @@ pub struct UserFunction {
 }
 
 impl UserFunction {
-    /// The function of a column of the result, over rows of these columns.
+    /// The function that computes the result column `name` from rows of `columns`.
     ///
     /// # Errors
     /// `InvalidValue` names a column whose source does not exist.
