@@ -19,7 +19,7 @@ from streams import Stream, kill_hosts
 
 import holdfast.spark as hfs
 from holdfast._cli.commands import holdfast
-from holdfast._cli.keys import parse_value
+from holdfast._reader.text_value import value_of_text
 from holdfast.cli import main
 from holdfast.gateway import Gateway
 
@@ -212,6 +212,6 @@ def test_every_option_has_hostile_values():
         (pa.float64(), "9" * 5000),
     ],
 )
-def test_a_value_that_its_column_cannot_have_is_a_usage_error(kind: pa.DataType, text: str):
-    with pytest.raises(click.UsageError, match="KEY: k is"):
-        parse_value(text, kind, "KEY: k")
+def test_a_value_that_its_column_cannot_have_is_refused(kind: pa.DataType, text: str):
+    with pytest.raises(ValueError, match=r"KEY: k(\.a)? is"):
+        value_of_text(text, kind, "KEY: k")

@@ -325,3 +325,17 @@ def test_a_database_that_can_lose_a_commit_refuses_the_store_under_exactly_once(
         opened(tmp_path / "db", durability=hf.Durability.CHANGELOG)
     with pytest.raises(ValueError, match=r"store totals.*in memory"):
         hf.open(None, [TwoStepStore("totals")])
+
+
+def test_a_restore_that_lets_another_store_catch_up_does_not_move_the_user_store(tmp_path):
+    stores = [hf.stores.key_value("kv"), hf.stores.key_value("cache", persistent=False)]
+    none = pa.array([], pa.binary())
+    with hf.open(tmp_path / "db", [*stores, TwoStepStore()]) as db:
+        db["totals"].add(1)
+        db.commit({LOG: 1})
+    with hf.open(tmp_path / "db", stores) as db:
+        db.commit({LOG: 5})
+    with hf.open(tmp_path / "db", stores) as db:
+        db.restore_batch("cache", none, none, None, {LOG: 5, OTHER: 100})
+    with hf.open(tmp_path / "db", [*stores, TwoStepStore()]) as db:
+        assert (db["totals"].sum, db.store_offset("totals", LOG)) == (1, 1)

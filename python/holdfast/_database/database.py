@@ -234,10 +234,11 @@ class Database(AbstractContextManager["Database"]):
           big-endian, as Kafka Streams writes it; value; `timestamps` None
 
         The offsets are those of the whole database: if other stores have lower offsets, those rise,
-        too, and a transactional user store must be at these offsets from then on. If several stores
-        have records in the changelog, first restore all of them with offsets `{}`, which change
-        nothing, and then give each store the offsets with a call without rows. Otherwise a crash
-        between two calls would lose the records of the stores that are not restored yet.
+        too. If no built-in store was at an offset, a transactional user store must be there from
+        then on. If several stores have records in the changelog, first restore all of them with
+        offsets `{}`, which change nothing, and then give each store the offsets with a call without
+        rows. Otherwise a crash between two calls would lose the records of the stores that are not
+        restored yet.
 
         `position` is the input position of the last record, if the changelog has it (KIP-892 keeps
         it in the records' headers). It is merged into the database's position. A store that has
@@ -258,9 +259,15 @@ class Database(AbstractContextManager["Database"]):
         if position is not None and not isinstance(position, Position):
             raise TypeError(f"position is a {type(position).__name__}; wanted: a Position")
         rows = [] if position is None else position.rows()
-        record = self._user_stores.record_of_restore(offsets)
+        record = self._user_stores.record_of_restore(offsets, self._greatest_offset)
         self._core.restore_batch(store, keys, values, timestamps, offsets, record, rows)
         self._user_stores.restored(offsets)
+
+    def _greatest_offset(self, partition: tuple[str, int]) -> int | None:
+        """Returns the greatest offset of a built-in store, None without one."""
+        names = [name for name in self._stores if self._user_stores.get(name) is None]
+        offsets = [self._core.store_offset(name, *partition) for name in names]
+        return max((offset for offset in offsets if offset is not None), default=None)
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
         """Returns the least committed offset of (topic, partition) among the stores that have one.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class _Number(str):
+class JsonNumber(str):
     """A number with a fraction as JSON has it, with all its digits."""
 
     __slots__ = ()
@@ -33,7 +33,7 @@ def value_of_text(text: str, kind: "pyarrow.DataType", name: str) -> Any:
     pa = arrow()
     if pa.types.is_nested(kind):
         try:
-            found = json.loads(text, parse_float=_Number)
+            found = json.loads(text, parse_float=JsonNumber)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{name} is {kind}, and {text!r:.80} is no JSON: {error}") from error
         return value_of_json(found, kind, name)
@@ -59,11 +59,15 @@ def value_of_json(value: Any, kind: "pyarrow.DataType", name: str) -> Any:
 
     Raises `ValueError` for a value that does not fit; `name` is its name in the error.
     """
+    pa = arrow()
     converted = _converted(value, kind, name)
     try:
-        dumper(kind, "")(converted)
+        # pyarrow refuses numbers beyond the type.
+        pa.array([dumper(kind, "")(converted)], kind)
     except (TypeError, SerializationError) as error:
         raise ValueError(f"{name} {error}") from error
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise ValueError(f"{name} is {kind}, and the value given is not: {error}") from error
     return converted
 
 
@@ -81,9 +85,9 @@ def _converted(value: Any, kind: "pyarrow.DataType", name: str) -> Any:
     is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     if not isinstance(value, str) or types.is_nested(kind):
         return value
-    if is_text and not isinstance(value, _Number):
+    if is_text and not isinstance(value, JsonNumber):
         return value
-    if is_text or (_is_bytes(kind) and isinstance(value, _Number)):
+    if is_text or (_is_bytes(kind) and isinstance(value, JsonNumber)):
         raise ValueError(f"{name} is {kind}, and {value} is a number")
     return value_of_text(value, kind, name)
 

@@ -109,22 +109,29 @@ class AttachedStores:
         for attached in self._stores.values():
             attached.decided(changelog_offsets)
 
-    def record_of_restore(self, rows: list[tuple[str, int, int | None]]) -> bytes | None:
+    def record_of_restore(
+        self,
+        rows: list[tuple[str, int, int | None]],
+        greatest: Callable[[TopicPartition], int | None],
+    ) -> bytes | None:
         """Returns the record of user stores' offsets after a restore with these offsets.
 
-        All stores must have the records up to these offsets, user stores too. Without the new
-        record, a user store would drop its commits after the last record. Returns None if nothing
-        changes: without offsets, and in a database that user stores have never committed with.
+        Without the new record, a user store that has the records up to these offsets would drop its
+        commits after the last record. `greatest` returns the greatest offset of a built-in store: a
+        restore only up to that one lets other stores catch up, and says nothing about user stores.
+        Returns None if nothing changes.
         """
-        record = self._core.user_store_offsets()
-        if record is None or not rows:
+        if not rows or self._core.user_store_offsets() is None:
             return None
-        restored = self._read()
+        recorded, moved = self._read(), {}
         for topic, partition, offset in rows:
             key = TopicPartition(topic, partition)
-            if offset is not None:
-                restored[key] = max(offset, restored.get(key, offset))
-        return _record(restored)
+            if offset is None or key not in recorded:
+                continue
+            built_in = greatest(key)
+            if offset > recorded[key] and (built_in is None or offset > built_in):
+                moved[key] = offset
+        return _record({**recorded, **moved}) if moved else None
 
     def restored(self, rows: list[tuple[str, int, int | None]]) -> None:
         """Reads the offsets again after a restore with these offsets.

@@ -4,8 +4,8 @@
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
-    Database, DatabaseOptions, ErrorKind, Offset, OffsetChange, Position, StoreKind, StoreSpec,
-    Timestamp, TopicPartition, VersionRow,
+    Commit, Database, DatabaseOptions, ErrorKind, Offset, OffsetChange, Position, StoreKind,
+    StoreSpec, Timestamp, TopicPartition, VersionRow,
 };
 use parking_lot::{Mutex, MutexGuard};
 

@@ -4,8 +4,8 @@
 
 use holdfast_core::failpoint::{Action, Failpoint};
 use holdfast_core::{
-    Database, DatabaseOptions, Durability, OffsetChange, Position, StoreKind, StoreSpec, Timestamp,
-    Transaction,
+    Commit, Database, DatabaseOptions, Durability, OffsetChange, Position, StoreKind, StoreSpec,
+    Timestamp, Transaction,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast._reader import keys as keys_
 from holdfast._reader.arrow import arrow
-from holdfast._reader.text_value import value_of_json
+from holdfast._reader.text_value import JsonNumber, value_of_json
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,7 +23,7 @@ def parse_keys(text: str, columns: "pyarrow.Schema") -> "pyarrow.RecordBatch":
     keys: list[Any] = [text]
     if text.lstrip().startswith(("[", "{", '"')):
         try:
-            found = json.loads(text, parse_float=str)
+            found = json.loads(text, parse_float=JsonNumber)
         except ValueError as error:
             raise ValueError(f"option key is {text!r}, which is no JSON: {error}") from error
         keys = found if isinstance(found, list) else [found]

@@ -49,8 +49,8 @@ impl Database {
     /// expired rows are dropped by commits.
     ///
     /// # Errors
-    /// `InvalidValue` for a store that the database was not opened with; `Io` if files cannot be
-    /// written.
+    /// `InvalidValue` for a store that the database was not opened with; `Io` or `StoreCorrupted`
+    /// if files cannot be written or read, also before this call.
     pub fn compact(&self, store: &str) -> Result<()> {
         self.rocks.check_owner()?;
         for table in self.entry(store)?.store.tables() {

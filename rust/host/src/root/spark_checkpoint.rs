@@ -232,19 +232,27 @@ impl SparkCheckpoint {
         Ok(())
     }
 
-    /// As [`SparkCheckpoint::sync_offsets`], for an epoch in which no operator ran. Call it before
-    /// the epoch's decision is recorded, which has the digest of the offsets.
+    /// Makes the offsets of an epoch durable in which no operator ran. Call it before the epoch's
+    /// decision is recorded, which has the digest of the offsets.
     ///
     /// A file that Spark has removed since, because it is old, is not needed.
     ///
     /// # Errors
-    /// `Io` if a file cannot be synced.
+    /// `Io` if the file cannot be synced.
     pub fn sync_skipped_offsets(&self, epoch: Epoch) -> Result<()> {
+        self.sync_if_any(&offsets_name(epoch))
+    }
+
+    /// Makes the sources' own logs durable. Call it before epochs are recorded as skipped.
+    ///
+    /// # Errors
+    /// `Io` if a file cannot be synced.
+    pub fn sync_source_logs(&self) -> Result<()> {
         if self.objects.is_local() {
             let mut synced = self.synced.lock();
             synced.sources = self.sync_sources(&synced.sources)?;
         }
-        self.sync_if_any(&offsets_name(epoch))
+        Ok(())
     }
 
     /// Makes the files of the sources' logs durable, except those that already are. Returns the
@@ -283,10 +291,14 @@ impl SparkCheckpoint {
     }
 
     fn sync_if_any(&self, name: &str) -> Result<()> {
-        if self.objects.is_local() && self.objects.exists(name)? {
-            self.objects.sync(name)?;
+        if !self.objects.is_local() || !self.objects.exists(name)? {
+            return Ok(());
         }
-        Ok(())
+        match self.objects.sync(name) {
+            // Spark has removed the file since.
+            Err(_) if !self.objects.exists(name)? => Ok(()),
+            synced => synced,
+        }
     }
 
     /// Returns the longest pause between the last micro-batches that Spark has committed; zero if

@@ -82,8 +82,6 @@ pub fn check_rocksdb_options(py: Python<'_>, options: Vec<(String, String)>) -> 
     })
 }
 
-/// Fails if a batch cannot be restored into a store: there is no such store, or the batch lacks
-/// timestamps that the store needs, or has timestamps that it does not take.
 /// A commit with offsets and, if user stores are attached, theirs.
 fn commit_of(offsets: OffsetChange, user_store_offsets: Option<Vec<u8>>) -> Commit {
     let properties = user_store_offsets
@@ -96,6 +94,8 @@ fn commit_of(offsets: OffsetChange, user_store_offsets: Option<Vec<u8>>) -> Comm
     }
 }
 
+/// Fails if a batch cannot be restored into a store: there is no such store, or the batch lacks
+/// timestamps that the store needs, or has timestamps that it does not take.
 fn check_restore(db: &Engine, store: &str, has_timestamps: bool) -> Result<()> {
     let wrong = |message: String| Error::new(ErrorKind::InvalidValue, message).store(store);
     let spec = db

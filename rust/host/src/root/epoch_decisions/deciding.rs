@@ -39,6 +39,7 @@ impl EpochDecisions {
         }
         let (mut next, mut previous) = self.decided_before(asking, epoch, partitions)?;
         let gap = Gap::before(&self.log, &self.objects, epoch)?;
+        self.spark.sync_source_logs()?;
         loop {
             let skipped = self.skip(asking, next, previous.as_ref(), (&gap, partitions))?;
             if next == epoch {
@@ -84,12 +85,16 @@ impl EpochDecisions {
             let rewinds = self.rewind_of(asking, epoch)?;
             let rewind = rewinds.newest_of(epoch);
             if let Some(decision) = self.recorded_after(epoch, rewind)? {
-                if decision.run.is_none() {
-                    // A skipped epoch has only this record. The host that put it may have been
-                    // killed before it synced the name.
-                    self.objects.sync_names(&names::decision(epoch, rewind))?;
+                if decision.run.is_some() {
+                    return Ok(Some(decision));
                 }
-                return Ok(Some(decision));
+                // A skipped epoch has only this record. The host that put it may have been killed
+                // before it synced the name.
+                match self.objects.sync_names(&names::decision(epoch, rewind)) {
+                    // Another host has trimmed the log since.
+                    Err(_) if self.recorded_after(epoch, rewind)?.is_none() => continue,
+                    synced => return synced.map(|()| Some(decision)),
+                }
             }
             let objects = self.log.files_after(epoch, &rewinds)?.heads;
             let mut headers = Headers::new(self, epoch);
