@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// Calls of each reader after the close has begun, if the close does not end them.
 const CALLS: u32 = 20_000;
 
-/// Reads until the store is closed, at most [`CALLS`] times after the close has begun. Call `n` does
-/// not end before the other reader has begun its call `n + ahead`. Returns the number of calls that
-/// succeeded after the close had begun.
+/// Reads until the store is closed, at most [`CALLS`] times after the close has begun. Call `n`
+/// does not end before the other reader has begun its call `n + ahead`. Returns the number of calls
+/// that succeeded after the close had begun.
 fn read_in_turns(
     db: &Database,
     begun: [&AtomicU32; 2],
