@@ -6,8 +6,10 @@ import datetime as dt
 import decimal
 import math
 import pickle
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyspark.sql
 import pytest
 
 import holdfast as hf
@@ -247,6 +249,25 @@ def test_a_row_of_another_struct_is_taken_by_name():
     assert nested.deserialize(nested.serialize((row,)))["both"] == {"rate": 1.0, "spread": 2.0}
     with pytest.raises(TypeError, match="wanted: a tuple or dict of"):
         serde.struct(pa.schema([("a", pa.float64()), ("b", pa.float64())])).serialize(row)
+
+
+class Quote(NamedTuple):
+    rate: float
+    spread: float
+
+
+@pytest.mark.parametrize("make", [Quote, pyspark.sql.Row], ids=["NamedTuple", "pyspark Row"])
+def test_a_tuple_that_names_its_fields_is_taken_by_name(make):
+    struct = serde.struct(pa.schema([("spread", pa.float64()), ("rate", pa.float64())]))
+    row = make(rate=1.0, spread=2.0)
+    assert struct.deserialize(struct.serialize(row)) == {"rate": 1.0, "spread": 2.0}
+    both = pa.struct([("spread", pa.float64()), ("rate", pa.float64())])
+    nested = serde.struct(pa.schema([("both", both)]))
+    assert nested.deserialize(nested.serialize((row,)))["both"] == {"rate": 1.0, "spread": 2.0}
+    other = serde.struct(pa.schema([("a", pa.float64()), ("b", pa.float64())]))
+    with pytest.raises(TypeError, match=r"has the fields \['rate', 'spread'\]; wanted: a tuple"):
+        other.serialize(row)
+    assert other.deserialize(other.serialize(tuple(row))) == {"a": 1.0, "b": 2.0}
 
 
 def test_a_row_is_a_tuple_with_named_fields():

@@ -85,6 +85,8 @@ bytes: for keys use `struct`. NaN and infinity are not JSON and are refused.
 def struct(schema: Any) -> TypedSerde[Row]:
     """Structs with the fields of a pyarrow schema: tuples or dicts in, `Row`s out.
 
+    A tuple that names its fields, such as a `NamedTuple` or a `pyspark.sql.Row`, is taken by name.
+
     In batches they are a struct column. A value's columns may be removed, and nullable columns may
     be added: in rows written before, new columns are null and removed columns are skipped. A key's
     fields are fixed. Keys are ordered by the first field, then by the second, and so on.

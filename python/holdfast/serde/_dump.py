@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.errors import SerializationError
 from holdfast.serde._load import loader, without_dictionaries
-from holdfast.serde._row import Row
+from holdfast.serde._row import named_fields
 
 # The units of timestamps, in microseconds.
 _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
@@ -200,11 +200,12 @@ def _struct(type_: Any, path: str) -> Dump:
     dumpers = {field.name: dumper(field.type, f"{path}.{field.name}".strip(".")) for field in type_}
 
     def dump(value: Any) -> Any:
-        if isinstance(value, Row):
-            # A row of another struct may have the same fields in another order.
-            value = dict(value)
-        elif isinstance(value, tuple) and len(value) == len(names):
-            value = dict(zip(names, value, strict=True))
+        if isinstance(value, tuple):
+            named = named_fields(value)
+            if named is not None:
+                value = named
+            elif len(value) == len(names):
+                value = dict(zip(names, value, strict=True))
         if not isinstance(value, Mapping) or value.keys() != dumpers.keys():
             if value is None:
                 return None

@@ -67,5 +67,17 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
     )
 
 
+def named_fields(value: tuple[Any, ...]) -> dict[str, Any] | None:
+    """Returns the fields of a tuple that names them, or None for a plain tuple.
+
+    A `Row` of another struct, a `NamedTuple` or a `pyspark.sql.Row` may have the same fields in
+    another order.
+    """
+    if isinstance(value, Row):
+        return dict(value)
+    names = getattr(type(value), "_fields", None) or getattr(value, "__fields__", None)
+    return None if names is None else dict(zip(names, value, strict=True))
+
+
 def _row(names: tuple[str, ...], items: tuple[Any, ...]) -> Row:
     return row_class(names)(items)

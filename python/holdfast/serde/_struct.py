@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import _core
 from holdfast.serde._dump import does_not_fit, dumper
 from holdfast.serde._load import loader, without_dictionaries
-from holdfast.serde._row import Row, row_class
+from holdfast.serde._row import Row, named_fields, row_class
 from holdfast.serde._typed import TypedSerde
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class StructSerde(TypedSerde[Row]):
         # pyarrow makes dictionaries of few types from Python values.
         self._type = without_dictionaries(declared)
         self._class = row_class(tuple(field.name for field in self._schema))
+        # The tuples whose fields are those of this struct in its order.
+        self._positional = (tuple, self._class)
         self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
         try:
             self.core.check_key()
@@ -87,9 +89,8 @@ class StructSerde(TypedSerde[Row]):
         return super().encode(column, as_key=as_key, store=store)
 
     def _bytes(self, value: Any, as_key: bool) -> bytes:
-        if type(value) is not self._class and isinstance(value, Row):
-            # A row of another struct may have the same fields in another order.
-            value = dict(value)
+        if type(value) not in self._positional and isinstance(value, tuple):
+            value = named_fields(value) or value
         data = self.core.serialize_fields(value, as_key)
         return (
             self.core.serialize_row(self._column(self._dump(value), self._type), as_key)
