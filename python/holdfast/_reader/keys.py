@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast._reader.arrow import arrow
 from holdfast._reader.exact_column import exact_column
 from holdfast._time import timestamp_micros
-from holdfast.serde import Row
+from holdfast.serde._row import named_fields
 
 if TYPE_CHECKING:
     import pyarrow
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 def one_key(columns: "pyarrow.Schema", key: Any, *, argument: str = "key") -> "pyarrow.RecordBatch":
     """Returns a batch with one row: a key of these columns.
 
-    A key of one column is its value. A key of several is a tuple, or a dict by column. A bound of a
-    scan may have only the key's first columns; the first column alone needs no tuple.
+    A key of one column is its value. A key of several is a tuple, or a dict by column; a tuple that
+    names its fields, such as a `NamedTuple`, is taken as a dict. A bound of a scan may have only
+    the key's first columns; the first column alone needs no tuple.
 
     Raises `TypeError` or `ValueError` for a key that does not fit.
     """
@@ -61,9 +62,9 @@ def key_values(columns: "pyarrow.Schema", key: Any, argument: str) -> list[Any]:
     if len(names) == 1 and arrow().types.is_struct(columns.field(0).type):
         # The dict is the value of the only column.
         return [key]
-    if isinstance(key, Row):
-        # A row of another struct may have the same fields in another order.
-        key = dict(key)
+    if isinstance(key, tuple):
+        named = named_fields(key)
+        key = key if named is None else named
     if isinstance(key, Mapping):
         unknown = [name for name in key if name not in names]
         if unknown:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 from reading import connect
 from streams import Stream
@@ -196,6 +197,15 @@ def test_the_fields_of_a_struct_key_are_exact():
     plain = pa.array([key, None], pa.struct([("n", pa.int64()), ("day", pa.date32())]))
     for keys in (plain, pd.Series(plain.to_pandas(types_mapper=pd.ArrowDtype))):
         assert many_keys(columns, keys)["s"].to_pylist() == [key, None]
+
+
+def test_rows_of_a_frame_are_keys_by_the_names_of_their_fields():
+    columns = pa.schema([("code", pa.string()), ("day", pa.string())])
+    row = Row(day="monday", code="EUR")
+    assert one_key(columns, row).to_pylist() == [{"code": "EUR", "day": "monday"}]
+    assert many_keys(columns, [row]).to_pylist() == [{"code": "EUR", "day": "monday"}]
+    with pytest.raises(ValueError, match="'rate' is no key column"):
+        one_key(columns, Row(code="EUR", rate=1.5))
 
 
 class StreamOnly:

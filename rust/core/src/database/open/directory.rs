@@ -1,6 +1,7 @@
 //! The directory of a database.
 
 use crate::error::{Error, ErrorKind, Result};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Creates a directory and its missing parents, and syncs the entries that name them.
@@ -12,38 +13,7 @@ pub(in crate::database) fn make_directory(path: &Path) -> Result<()> {
         )
         .path(path));
     }
-    let missing = path
-        .ancestors()
-        .take_while(|ancestor| !ancestor.exists())
-        .count();
-    // RocksDB syncs only the entries in its own directory, not the entries that name that directory
-    // and its new parents. An open that was killed may have made the directory and not synced it.
-    let unsynced = missing.max(usize::from(!path.join("CURRENT").exists()));
-    let created = std::fs::create_dir_all(path).and_then(|()| {
-        path.ancestors()
-            .skip(1)
-            .take(unsynced)
-            .enumerate()
-            .try_for_each(|(number, parent)| {
-                let parent = if parent.as_os_str().is_empty() {
-                    Path::new(".")
-                } else {
-                    parent
-                };
-                match std::fs::File::open(parent).and_then(|parent| parent.sync_all()) {
-                    // If this user cannot read the folder above an existing directory, another
-                    // user has made the directory.
-                    Err(e)
-                        if e.kind() == std::io::ErrorKind::PermissionDenied
-                            && number >= missing =>
-                    {
-                        Ok(())
-                    }
-                    synced => synced,
-                }
-            })
-    });
-    created.map_err(|e| {
+    make_with_parents(path, |folder| std::fs::File::open(folder)?.sync_all()).map_err(|e| {
         Error::new(
             ErrorKind::Io,
             format!(
@@ -53,6 +23,43 @@ pub(in crate::database) fn make_directory(path: &Path) -> Result<()> {
         )
         .path(path)
     })
+}
+
+/// Creates the missing directories from the top, and syncs the entry of each with `sync` before it
+/// creates the next. So a kill leaves at most one unsynced entry, that of the deepest directory.
+/// The next call syncs it, unless the directory holds a database: RocksDB syncs the entries in its
+/// own directory only, but a database is made after this function has returned.
+fn make_with_parents(path: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let missing: Vec<&Path> = path
+        .ancestors()
+        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+        .collect();
+    if !path.join("CURRENT").exists()
+        && let Some(found) = path.ancestors().nth(missing.len())
+        && let Some(parent) = found.parent()
+    {
+        match sync(or_current(parent)) {
+            // This user cannot read that folder, so another user has made the directory in it.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
+    }
+    for folder in missing.into_iter().rev() {
+        std::fs::create_dir_all(folder)?;
+        if let Some(parent) = folder.parent() {
+            sync(or_current(parent))?;
+        }
+    }
+    Ok(())
+}
+
+/// The parent of a relative path of one name is empty.
+fn or_current(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    }
 }
 
 /// The canonical path of a directory. `DirectoryLock` needs it, since it compares the paths of the
@@ -67,4 +74,48 @@ pub(super) fn canonical(path: &Path) -> Result<PathBuf> {
         )
         .path(path)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::make_with_parents;
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+    use std::io;
+    use std::path::{Path, PathBuf};
+
+    /// Makes `a/b/c`, and fails at the sync with the given number; adds what it has synced.
+    fn make(top: &Path, fails_at: usize, durable: &RefCell<BTreeSet<PathBuf>>) -> io::Result<()> {
+        let syncs = RefCell::new(0..fails_at);
+        make_with_parents(&top.join("a/b/c"), |folder| {
+            if syncs.borrow_mut().next().is_none() {
+                return Err(io::Error::other("killed"));
+            }
+            for entry in std::fs::read_dir(folder)? {
+                durable.borrow_mut().insert(entry?.path());
+            }
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn every_new_name_is_synced_even_by_an_open_after_a_killed_one() {
+        let wanted = |top: &Path| BTreeSet::from(["a", "a/b", "a/b/c"].map(|name| top.join(name)));
+        for killed in 0.. {
+            let top = tempfile::tempdir().expect("a folder");
+            let durable = RefCell::default();
+            let first = make(top.path(), killed, &durable);
+            if first.is_err() {
+                make(top.path(), usize::MAX, &durable).expect("it is made");
+            }
+            assert!(
+                durable.borrow().is_superset(&wanted(top.path())),
+                "killed at sync {killed}: {durable:?}"
+            );
+            if first.is_ok() {
+                assert_eq!(killed, 4, "one sync above the found folder, one for each new one");
+                break;
+            }
+        }
+    }
 }
