@@ -113,7 +113,10 @@ mod tests {
                 "killed at sync {killed}: {durable:?}"
             );
             if first.is_ok() {
-                assert_eq!(killed, 4, "one sync above the found folder, one for each new one");
+                assert_eq!(
+                    killed, 4,
+                    "one sync above the found folder, one for each new one"
+                );
                 break;
             }
         }
