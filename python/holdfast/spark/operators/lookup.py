@@ -1,7 +1,8 @@
 """Joins the rows of a frame with a table of another query's state."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial, reduce
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial, reduce
+from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,6 +10,7 @@ from pyspark.sql import types as sql
 from pyspark.sql.functions import broadcast
 
 from holdfast._reader.arrow import arrow_compute
+from holdfast._reader.pinned_epoch import PinnedEpoch, checked
 from holdfast._reader.read_source import Offline
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _EPOCH: Final = "__holdfast_epoch"
-"""The column that gives each task the epoch that it reads."""
+_REWIND: Final = "__holdfast_rewind"
+"""The last two columns of the rows that give each task the epoch that it reads."""
 
 _WIDENING: Final = (
     (sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType),
@@ -78,15 +81,18 @@ def lookup(
     a `timestamp_ntz` to a timestamp uses the session's time zone.
 
     Raises `StateMismatchError` if there is no such table, `ValueError` or `TypeError` for an
-    argument that does not fit the frame or the table. A task raises `StateMismatchError` if the
-    table has other key columns since a rewind.
+    argument that does not fit the frame or the table. A task raises `StateMismatchError` if a
+    rewind of the other query takes back the epoch while it is read, or if the table has other key
+    columns since a rewind.
     """
     options = dict(storage_options or {})
-    pinned: int | ChosenEpoch | None = epoch
+    pinned: PinnedEpoch | ChosenEpoch | None = None
     with connect(root, storage_options=options, offline=offline) as reader:
         found = reader.table(table, store)
         session = df.sparkSession
-        if pinned is None and offline != "never" and not is_connect(session):
+        if epoch is not None:
+            pinned = PinnedEpoch.of(reader, epoch)
+        elif offline != "never" and not is_connect(session):
             # A broadcast would cost a Spark job in each micro-batch, and each evaluation inside
             # foreachBatch would choose again.
             pinned = (
@@ -95,13 +101,13 @@ def lookup(
                 else epoch_of_call(session, reader, options)
             )
         look_up = _LookUp(
-            df, found, keys=_keys(on, found), as_of=as_of, columns=columns, epoch=pinned
+            df, reader, found, keys=_keys(on, found), as_of=as_of, columns=columns, epoch=pinned
         )
         if pinned is not None or offline == "never":
             return df.mapInArrow(look_up, look_up.output)
         # Spark evaluates a broadcast once in each execution, and gives it to all tasks.
         newest = session.range(0, 1, 1, 1)
-        chosen = newest.mapInArrow(_NewestEpoch(reader), f"{_EPOCH} long")
+        chosen = newest.mapInArrow(_NewestEpoch(reader), f"{_EPOCH} long, {_REWIND} long")
         return df.crossJoin(broadcast(chosen)).mapInArrow(look_up, look_up.output)
 
 
@@ -112,13 +118,15 @@ class _NewestEpoch:
         self._reader: Final = reader
 
     def __call__(self, rows: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
-        """Returns, for each row, a row with the newest final epoch."""
+        """Returns, for each row, a row with the newest final epoch and its newest rewind."""
         import pyarrow as pa
 
         leave_out_modules()
         for batch in rows:
-            epochs = [self._reader.final_epoch()] * batch.num_rows
-            yield pa.RecordBatch.from_arrays([pa.array(epochs, pa.int64())], names=[_EPOCH])
+            epoch = PinnedEpoch.of(self._reader, self._reader.final_epoch())
+            given = {_EPOCH: epoch.number, _REWIND: epoch.rewind}
+            columns = [pa.array([value] * batch.num_rows, pa.int64()) for value in given.values()]
+            yield pa.RecordBatch.from_arrays(columns, names=list(given))
 
 
 class _LookUp:
@@ -127,12 +135,13 @@ class _LookUp:
     def __init__(
         self,
         df: "DataFrame",
+        reader: StateReader,
         table: StateTable,
         *,
         keys: Mapping[str, str],
         as_of: str | Timestamp | None,
         columns: Sequence[str] | None,
-        epoch: int | ChosenEpoch | None,
+        epoch: PinnedEpoch | ChosenEpoch | None,
     ) -> None:
         from pyspark.sql.pandas.types import from_arrow_type
 
@@ -158,6 +167,7 @@ class _LookUp:
             raise ValueError(f"as_of: the table {table.operator}.{table.store} has no versions")
         if isinstance(as_of, str):
             _check_time(df.schema[as_of], table)
+        self._reader: Final = reader
         self._table: Final = table
         self._keys: Final = keys
         self._as_of: Final = as_of if isinstance(as_of, str) else None
@@ -184,21 +194,32 @@ class _LookUp:
                 f"{list(self._table.key)} now, and were {list(self._keys)} when this query "
                 "started: start it again"
             )
-        pinned = self._epoch
+        first = []
+        for batch in batches:
+            first.append(batch)
+            if batch.num_rows:
+                break
+        if not first:
+            return iter(())
         # A call is a task, and all rows of a task read one epoch.
-        epoch = cache(pinned.of_task) if isinstance(pinned, ChosenEpoch) else lambda: pinned
-        return LargeBatches(partial(self._look_up, epoch)).results(batches)
+        epoch = self._epoch_of_task(first[-1])
+        number = None if epoch is None else epoch.number
+        results = LargeBatches(partial(self._look_up, number)).results(chain(first, batches))
+        return results if epoch is None else checked(results, partial(epoch.check, self._reader))
 
-    def _look_up(
-        self, epoch_of_task: "Callable[[], int | None]", rows: "pyarrow.RecordBatch"
-    ) -> "pyarrow.RecordBatch":
+    def _epoch_of_task(self, rows: "pyarrow.RecordBatch") -> PinnedEpoch | None:
+        """Returns the epoch that this task reads; `rows` are its first ones."""
+        if rows.schema.names[-2:] == [_EPOCH, _REWIND]:
+            if rows.num_rows == 0:
+                return None
+            return PinnedEpoch(*(rows.column(name)[0].as_py() for name in (_EPOCH, _REWIND)))
+        return self._epoch.of_task() if isinstance(self._epoch, ChosenEpoch) else self._epoch
+
+    def _look_up(self, epoch: int | None, rows: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
         import pyarrow as pa
 
-        if rows.schema.names[-1:] == [_EPOCH]:
-            epoch = rows.column(_EPOCH)[0].as_py() if rows.num_rows else None
-            rows = rows.drop_columns([_EPOCH])
-        else:
-            epoch = epoch_of_task()
+        if rows.schema.names[-2:] == [_EPOCH, _REWIND]:
+            rows = rows.drop_columns([_EPOCH, _REWIND])
         given = {key: rows.column(name) for key, name in self._keys.items()}
         moment: Any = self._moment
         if self._as_of is not None:

@@ -10,6 +10,7 @@ from os import getpid
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from holdfast._reader.pinned_epoch import PinnedEpoch
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast.errors import HoldfastError
 from holdfast.spark.epoch import BATCH_ID, DESCRIPTION, QUERY_ID
@@ -52,7 +53,7 @@ def chosen_epoch(
 
 def epoch_of_call(
     session: "SparkSession", reader: StateReader, storage_options: Mapping[str, str]
-) -> int | None:
+) -> PinnedEpoch | None:
     """Returns the epoch of the micro-batch whose `foreachBatch` function makes this call.
 
     It is the epoch that the tasks of the micro-batch read. Returns None outside of a micro-batch.
@@ -118,7 +119,7 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
 
     def epoch(
         self, reader: StateReader, storage_options: Mapping[str, str], batch: MicroBatch
-    ) -> int:
+    ) -> PinnedEpoch:
         """Returns the epoch of the root of a reader that a micro-batch reads."""
         return self._roots[self._number(reader, storage_options)].of(batch)
 
@@ -144,7 +145,7 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
         except Exception as error:  # noqa: BLE001 - the task raises it
             kind = type(error).__name__ if isinstance(error, HoldfastError) else "HoldfastError"
             return {"nonce": nonce, "error": kind, "message": str(error)}
-        return {"nonce": nonce, "epoch": epoch}
+        return {"nonce": nonce, "epoch": epoch.number, "rewind": epoch.rewind}
 
 
 class _RootEpochs:
@@ -152,10 +153,10 @@ class _RootEpochs:
 
     def __init__(self, reader: StateReader) -> None:
         self._reader: Final = reader
-        self._chosen: Final[OrderedDict[str, dict[str | None, int]]] = OrderedDict()
+        self._chosen: Final[OrderedDict[str, dict[str | None, PinnedEpoch]]] = OrderedDict()
         self._lock: Final = Lock()
 
-    def of(self, batch: MicroBatch) -> int:
+    def of(self, batch: MicroBatch) -> PinnedEpoch:
         """Returns the epoch of a micro-batch; if the run is not known, that of its last run."""
         name, run_id = batch
         with self._lock:
@@ -169,7 +170,7 @@ class _RootEpochs:
                 # The micro-batch's first job did not show its run.
                 runs[run_id] = runs.pop(None)
             if run_id not in runs:
-                runs[run_id] = self._reader.final_epoch()
+                runs[run_id] = PinnedEpoch.of(self._reader, self._reader.final_epoch())
             return runs[run_id]
 
 

@@ -14,6 +14,7 @@ from streams import KEYS, Stream
 
 import holdfast as hf
 import holdfast.spark as hfs
+from holdfast._reader.pinned_epoch import PinnedEpoch
 from holdfast.errors import HoldfastError, NotUpToBoundError, StateMismatchError
 from holdfast.spark.plan.epoch_chooser import chosen_epoch
 from holdfast.spark.worker.lookup.chosen_epoch import MAX_MESSAGE, ChosenEpoch, sealed
@@ -88,12 +89,12 @@ def test_a_root_that_was_made_again_has_epochs_of_its_own(
         pytest.skip("the test deletes a folder")
     step(stream, 1)
     micro_batch(task, 0)
-    assert chosen.of_task() == 1
+    assert chosen.of_task().number == 1
     shutil.rmtree(stream.root)
     for file in (stream.base / "left").iterdir():
         file.unlink()
     step(stream, 0)
-    assert choice(stream, spark).of_task() == 0
+    assert choice(stream, spark).of_task().number == 0
     assert choice(stream, spark) == choice(stream, spark) != chosen
     micro_batch(task, 1)
     with pytest.raises(StateMismatchError, match="made again"):
@@ -102,43 +103,55 @@ def test_a_root_that_was_made_again_has_epochs_of_its_own(
 
 def test_the_first_task_of_a_micro_batch_chooses_for_all(stream: Stream, task: Task, chosen):
     micro_batch(task, 0)
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     step(stream, 1)
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     micro_batch(task, 1)
-    assert chosen.of_task() == 1
+    assert chosen.of_task().number == 1
     micro_batch(task, 0)
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     # Another run that repeats the micro-batch reads the newest rows.
     micro_batch(task, 0, run=OTHER)
-    assert chosen.of_task() == 1
+    assert chosen.of_task().number == 1
+
+
+def test_a_choice_has_the_newest_rewind_of_its_epoch(stream: Stream, task: Task, chosen):
+    step(stream, 1)
+    micro_batch(task, 0)
+    assert chosen.of_task() == PinnedEpoch(1, 0)
+    stream.rewind(1)
+    step(stream, 2)
+    # The tasks that still run fail, since the epoch is another one now.
+    assert chosen.of_task() == PinnedEpoch(1, 0)
+    micro_batch(task, 1)
+    assert chosen.of_task().rewind > 0
 
 
 def test_a_job_group_of_the_user_does_not_choose_again(stream: Stream, task: Task, chosen):
     # A regression test: each job group was the name of a run, so one micro-batch read two epochs.
     micro_batch(task, 0)
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     step(stream, 1)
     for group in ("mine", "yours", OTHER):
         micro_batch_of_the_users_group(task, 0, group)
-        assert chosen.of_task() == 0
+        assert chosen.of_task().number == 0
     micro_batch(task, 0, run=OTHER)
-    assert chosen.of_task() == 1
+    assert chosen.of_task().number == 1
     # Without a run, it is the last one.
     micro_batch_of_the_users_group(task, 0, RUN)
-    assert chosen.of_task() == 1
+    assert chosen.of_task().number == 1
 
 
 def test_the_first_job_of_a_micro_batch_may_have_a_group_of_the_user(
     stream: Stream, task: Task, chosen
 ):
     micro_batch_of_the_users_group(task, 0, "mine")
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     step(stream, 1)
     micro_batch(task, 0)
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     micro_batch(task, 0, run=OTHER)
-    assert chosen.of_task() == 1
+    assert chosen.of_task().number == 1
 
 
 def test_a_thread_inside_foreach_batch_has_the_epoch_of_its_micro_batch(
@@ -146,28 +159,28 @@ def test_a_thread_inside_foreach_batch_has_the_epoch_of_its_micro_batch(
 ):
     # A regression test: a thread has no properties of the micro-batch, only those of its session.
     micro_batch(task, 3)
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     step(stream, 1)
     setting = {"spark__holdfast__epoch__q": f"{RUN} 3 1700000000000"}
     task(spark__sql__execution__id="1", **setting)
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     task(spark__sql__execution__id="2", spark__jobGroup__id="mine", **setting)
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     task(spark__sql__execution__id="3", spark__holdfast__epoch__q=f"{RUN} 4 1700000000000")
-    assert chosen.of_task() == 1
+    assert chosen.of_task().number == 1
 
 
 def test_a_task_outside_a_micro_batch_has_the_epoch_of_its_execution(
     stream: Stream, task: Task, chosen
 ):
     task(spark__sql__execution__id="1")
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     step(stream, 1)
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     task(spark__sql__execution__id="2")
-    assert chosen.of_task() == 1
+    assert chosen.of_task().number == 1
     task()
-    assert chosen.of_task() == 1
+    assert chosen.of_task().number == 1
 
 
 def test_peers_without_the_secret_get_nothing_and_block_no_task(task: Task, chosen):
@@ -179,7 +192,7 @@ def test_peers_without_the_secret_get_nothing_and_block_no_task(task: Task, chos
             assert b"epoch" not in peer.recv(1000)
     with pytest.raises(HoldfastError, match="does not choose the epoch"):
         replace(chosen, secret="0" * 64).of_task()
-    assert chosen.of_task() == 0
+    assert chosen.of_task().number == 0
     silent.close()
 
 

@@ -149,3 +149,35 @@ def test_a_pinned_epoch_is_read(stream: Stream, spark):
         assert found.columns == ["k", "x"]
         assert {row.x for row in found.collect()} == {value}
     assert hfs.lookup(orders.limit(0), stream.address, "table", **options).collect() == []
+
+
+def test_a_frame_notices_that_its_epoch_was_taken_back(stream: Stream, spark, tmp_path):
+    """A regression test: after a rewind other epochs have the same numbers."""
+
+    def run() -> None:
+        table = hfs.materialize(stream.source("left"), by="k", name="table", state=stream.state())
+        stream.run(table)
+
+    for value in range(2):
+        same_value(stream, value)
+        run()
+    orders = spark.createDataFrame([(key,) for key in KEYS], "k string")
+    options = {"on": "k", "columns": ["x"]}
+    if "storage_options" in stream.options:
+        options["storage_options"] = stream.options["storage_options"]
+    kept = [hfs.lookup(orders, stream.address, "table", epoch=1, **options)]
+    (tmp_path / "other").mkdir()
+    other = Stream(spark, tmp_path / "other")
+    other.batch(left=[(key, 1, 1) for key in KEYS])
+    # Inside foreachBatch the frame has the epoch of its micro-batch.
+    other.run(other.source("left"), each=lambda frame, _: kept.append(look_up(frame, stream)))
+    for frame in kept:
+        assert values_of(frame) == {1}
+    stream.rewind(1)
+    same_value(stream, 2)
+    run()
+    for frame in kept:
+        with pytest.raises(Exception, match="epoch 1 was taken back by a rewind"):
+            values_of(frame)
+    kept = [hfs.lookup(orders, stream.address, "table", epoch=1, **options)]
+    assert values_of(kept[0]) <= {1, 2}

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from pyspark import TaskContext
 
 from holdfast import errors
+from holdfast._reader.pinned_epoch import PinnedEpoch
 from holdfast.errors import HoldfastError
 from holdfast.spark.epoch import BATCH_ID, DESCRIPTION, QUERY_ID, SETTING, Epoch, run_id_in
 
@@ -65,7 +66,7 @@ class ChosenEpoch:
     root: int
     """The number that the driver has given to the root."""
 
-    def of_task(self) -> int:
+    def of_task(self) -> PinnedEpoch:
         """Returns the epoch that the tasks of this micro-batch read.
 
         Raises `NotUpToBoundError` if no epoch is final yet, `HoldfastError` if the driver does not
@@ -93,7 +94,7 @@ class ChosenEpoch:
         if "epoch" not in answer:
             kind = getattr(errors, answer["error"], HoldfastError)
             raise kind(answer["message"])
-        return int(answer["epoch"])
+        return PinnedEpoch(answer["epoch"], answer["rewind"])
 
 
 def sealed(secret: str, message: dict[str, Any]) -> bytes:
