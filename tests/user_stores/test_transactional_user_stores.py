@@ -72,6 +72,45 @@ def test_a_store_restored_beside_its_database_stays_at_its_offsets(tmp_path):
         assert db.committed_offset(OTHER) == 7
 
 
+def test_a_store_restored_to_a_new_partition_stays_there(tmp_path):
+    with opened(tmp_path / "db") as db:
+        apply(db, 1)
+        db.restore_batch("kv", pa.array([b"sum"]), pa.array([b"9"]), None, {LOG: 5, OTHER: 7})
+        db["totals"].restore(9, {LOG: 5, OTHER: 7})
+        db.rollback()
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (9, 9, 5)
+        apply(db, 6)
+    # The commit's record has the partition, so the store keeps that commit.
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (15, 15, 6)
+        assert db["totals"].committed_offset(OTHER) == 7
+
+
+def test_an_interrupt_after_a_restore_does_not_move_the_record_back(tmp_path):
+    with opened(tmp_path / "db") as db:
+        db.commit({LOG: 1, OTHER: 1})
+        core = db._core
+
+        class Interrupted:
+            def __getattr__(self, name):
+                return getattr(core, name)
+
+            def restore_batch(self, *args):
+                core.restore_batch(*args)
+                raise KeyboardInterrupt
+
+        db._core = Interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            db.restore_batch("kv", pa.array([b"sum"]), pa.array([b"9"]), None, {LOG: 5, OTHER: 7})
+        db._core = core
+        db["totals"].restore(9, {LOG: 5, OTHER: 7})
+        apply(db, 6)
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (15, 15, 6)
+        assert db["totals"].committed_offset(OTHER) == 7
+
+
 @pytest.mark.parametrize("call", ["rollback", "recover"])
 @pytest.mark.parametrize("after", [False, True])
 def test_after_a_failed_commit_the_store_is_at_the_commit_of_the_database(tmp_path, call, after):

@@ -238,7 +238,9 @@ class Database(AbstractContextManager["Database"]):
         then on. If several stores have records in the changelog, first restore all of them with
         offsets `{}`, which change nothing, and then give each store the offsets with a call without
         rows. Otherwise a crash between two calls would lose the records of the stores that are not
-        restored yet.
+        restored yet. A window store that retains duplicates is the exception: after a crash, a
+        second restore would add its rows again. Restore it last, with its rows and their offsets in
+        one call.
 
         `position` is the input position of the last record, if the changelog has it (KIP-892 keeps
         it in the records' headers). It is merged into the database's position. A store that has
@@ -260,8 +262,11 @@ class Database(AbstractContextManager["Database"]):
             raise TypeError(f"position is a {type(position).__name__}; wanted: a Position")
         rows = [] if position is None else position.rows()
         record = self._user_stores.record_of_restore(offsets, self._greatest_offset)
-        self._core.restore_batch(store, keys, values, timestamps, offsets, record, rows)
-        self._user_stores.restored(offsets)
+        try:
+            self._core.restore_batch(store, keys, values, timestamps, offsets, record, rows)
+        finally:
+            # Ctrl-C may come when the database has the new record already.
+            self._user_stores.restored(offsets)
 
     def _greatest_offset(self, partition: tuple[str, int]) -> int | None:
         """Returns the greatest offset of a built-in store, None without one."""

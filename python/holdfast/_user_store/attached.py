@@ -193,6 +193,10 @@ class AttachedStore:
             return self.store.committed_offset(partition)
         return self._offsets.get(TopicPartition(*partition))
 
+    def is_restored_to(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the store is transactional and at this offset."""
+        return self._transactional is not None and self.committed_offset(partition) == offset
+
     def close(self) -> None:
         """Closes the store; `write_offsets` follows if `gets_file` is true."""
         self.store.close()

@@ -53,7 +53,7 @@ class AttachedStores:
                 opened(attached)
                 attached.store.init(db)
                 initialised.append(attached)
-                attached.recover(self._decided)
+                attached.recover(self._offsets_of([attached]))
                 partitions = [*self._decided, *attached.recorded_partitions]
                 attached.check_not_ahead(partitions, self._offset)
             # Only after all stores are open: if one fails, the last stop still counts as clean.
@@ -89,7 +89,7 @@ class AttachedStores:
                     "commit or a rollback failed; call rollback() to go on from the last commit"
                 )
         self._core.check_commit(rows, self._topics_in_files)
-        decided = _moved(self._decided, rows)
+        decided = _moved(self._offsets_of(self._stores.values()), rows)
         if self._must_move and decided == self._decided:
             raise ValueError(
                 "changelog_offsets moves no offset, and the user stores "
@@ -161,7 +161,10 @@ class AttachedStores:
             return
         self._decided = self._read()
         raise_first(
-            _each(self._stores.values(), lambda attached: attached.roll_back(self._decided))
+            _each(
+                self._stores.values(),
+                lambda attached: attached.roll_back(self._offsets_of([attached])),
+            )
         )
 
     def close(self) -> list[BaseException]:
@@ -205,6 +208,20 @@ class AttachedStores:
         """
         offsets = (self._decided.get(partition), self._core.committed_offset(*partition))
         return max((offset for offset in offsets if offset is not None), default=None)
+
+    def _offsets_of(self, stores: Iterable[AttachedStore]) -> dict[TopicPartition, int]:
+        """Returns the offsets at which the last commit left these stores.
+
+        A restore adds no partition to the record. But if it brought a transactional store to the
+        database's offset of such a partition, the store is there from then on.
+        """
+        rows = self._core.committed_offsets() if self._decided else []
+        restored = {
+            partition: offset
+            for partition, offset in ((TopicPartition(*row[:2]), row[2]) for row in rows)
+            if any(attached.is_restored_to(partition, offset) for attached in stores)
+        }
+        return {**restored, **self._decided}
 
     def _read(self) -> dict[TopicPartition, int]:
         """Returns the offsets of the database's last commit.
