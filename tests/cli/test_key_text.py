@@ -56,3 +56,20 @@ def test_a_nested_key_that_json_does_not_name_exactly_is_refused(text, named):
     kind = pa.struct([("k", pa.string()), ("n", pa.int64())])
     with pytest.raises(ValueError, match=named):
         value_of_text(text, kind, "KEY")
+
+
+def test_a_dictionary_is_text_of_its_values():
+    # A regression test: the four letters of "00ff" were the key.
+    kind = pa.struct(
+        [
+            (name, pa.dictionary(pa.int32(), type_))
+            for name, type_ in (("b", pa.binary()), ("s", pa.string()))
+        ]
+    )
+    assert value_of_text('{"b": "00ff", "s": "x"}', kind, "KEY") == {"b": b"\x00\xff", "s": "x"}
+    with pytest.raises(ValueError, match=r"KEY\.s is string.*1\.5 is a number"):
+        value_of_text('{"b": "00ff", "s": 1.5}', kind, "KEY")
+    doubles = pa.dictionary(pa.int32(), pa.float64())
+    assert value_of_text("0.1", doubles, "KEY") == 0.1
+    with pytest.raises(ValueError, match="rounds"):
+        value_of_text("9007199254740993", doubles, "KEY")

@@ -102,6 +102,18 @@ def test_a_store_left_out_of_the_first_commit_of_a_partition_has_no_offset_of_it
         assert offsets == (6, None)
 
 
+def test_a_restore_says_nothing_about_a_store_that_was_left_out(tmp_path):
+    one, left_out = hf.stores.key_value("one"), hf.stores.key_value("left-out")
+    rows = (pa.array([b"k"]), pa.array([b"v"]), None)
+    with hf.open(tmp_path / "db", [one, left_out]) as db:
+        db.restore_batch("one", *rows, {LOG: 7})
+        db.restore_batch("left-out", *rows, {OTHER: 5})
+    with hf.open(tmp_path / "db", [one]) as db:
+        db.restore_batch("one", *rows, {LOG: 9})
+    with hf.open(tmp_path / "db", [one, left_out]) as db:
+        assert db.committed_offsets() == {LOG: 9, OTHER: 5}
+
+
 def test_a_store_that_moves_from_memory_to_files_has_no_offset(tmp_path):
     with hf.open(tmp_path / "db", [hf.stores.key_value("lost", persistent=False)]) as db:
         db["lost"].put(b"k", b"v")

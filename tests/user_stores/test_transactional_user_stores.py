@@ -87,6 +87,18 @@ def test_a_store_restored_to_a_new_partition_stays_there(tmp_path):
         assert db["totals"].committed_offset(OTHER) == 7
 
 
+def test_a_commit_at_the_offset_of_a_restore_moves_nothing(tmp_path):
+    """If it failed in the database, the store's undecided commit would look decided."""
+    with opened(tmp_path / "db") as db:
+        apply(db, 1)
+        db.restore_batch("kv", pa.array([b"sum"]), pa.array([b"9"]), None, {LOG: 1, OTHER: 7})
+        db["totals"].add(8)
+        with pytest.raises(ValueError, match="moves no offset"):
+            db.commit({OTHER: 7})
+        db.commit({OTHER: 8})
+        assert states(db) == (9, 9, 1)
+
+
 def test_an_interrupt_after_a_restore_does_not_move_the_record_back(tmp_path):
     with opened(tmp_path / "db") as db:
         db.commit({LOG: 1, OTHER: 1})

@@ -147,16 +147,15 @@ def _check_zone(kind: "pyarrow.DataType", *, has_zone: bool) -> None:
 def _refuse_inexact(values: Iterable[Any], kind: "pyarrow.DataType") -> None:
     """Raises an error for a value that pyarrow would store as another one.
 
-    `OverflowError` for a number that is not whole, in an integer column, or for a datetime with a
-    part below the column's unit; `ArrowInvalid` for a datetime without a zone in a column with one
-    or the reverse, or with a time of day in a date.
+    `OverflowError` for a number that is not whole, in a column of integers or times, or for a
+    datetime with a part below the column's unit; `ArrowInvalid` for a datetime without a zone in a
+    column with one or the reverse, or with a time of day in a date.
     """
     pa = arrow()
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
         for value in values:
             if type(value) is not int and isinstance(value, Real | Decimal) and value % 1:
                 raise OverflowError(f"{value!r} is not whole")
-        return
     moments = (value for value in values if isinstance(value, datetime))
     if pa.types.is_timestamp(kind):
         for moment in moments:

@@ -7,6 +7,7 @@ from holdfast._reader.arrow import arrow
 from holdfast._reader.exact_column import exact_column
 from holdfast._time import timestamp_micros
 from holdfast.serde._row import named_fields
+from holdfast.serde._unsliced import unsliced_batch
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,7 +51,7 @@ def many_keys(columns: "pyarrow.Schema", keys: Any) -> "pyarrow.RecordBatch":
             raise ValueError(f"keys: each key has the columns {names}")
         frame = {name: [row[index] for row in rows] for index, name in enumerate(names)}
     given = [exact_column(frame[name], columns.field(name).type, name) for name in names]
-    return pa.RecordBatch.from_arrays(given, names=names)
+    return unsliced_batch(pa.RecordBatch.from_arrays(given, names=names))
 
 
 def key_values(columns: "pyarrow.Schema", key: Any, argument: str) -> list[Any]:

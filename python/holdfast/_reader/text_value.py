@@ -12,6 +12,7 @@ from holdfast._reader.arrow import arrow
 from holdfast._reader.exact_column import is_exact_float
 from holdfast.errors import SerializationError
 from holdfast.serde._dump import dumper
+from holdfast.serde._load import without_dictionaries
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,6 +32,8 @@ def value_of_text(text: str, kind: "pyarrow.DataType", name: str) -> Any:
     Raises `ValueError` for text that names no value of the type; `name` is its name in the error.
     """
     pa = arrow()
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
     if pa.types.is_nested(kind):
         try:
             found = json.loads(text, parse_float=JsonNumber)
@@ -63,7 +66,7 @@ def value_of_json(value: Any, kind: "pyarrow.DataType", name: str) -> Any:
     converted = _converted(value, kind, name)
     try:
         # pyarrow refuses numbers beyond the type.
-        pa.array([dumper(kind, "")(converted)], kind)
+        pa.array([dumper(kind, "")(converted)], without_dictionaries(kind))
     except (TypeError, SerializationError) as error:
         raise ValueError(f"{name} {error}") from error
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
@@ -74,6 +77,8 @@ def value_of_json(value: Any, kind: "pyarrow.DataType", name: str) -> Any:
 def _converted(value: Any, kind: "pyarrow.DataType", name: str) -> Any:
     pa = arrow()
     types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
     if types.is_struct(kind) and isinstance(value, dict):
         fields = {field.name: field.type for field in kind}
         return {

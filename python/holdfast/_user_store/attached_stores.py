@@ -90,7 +90,9 @@ class AttachedStores:
                 )
         self._core.check_commit(rows, self._topics_in_files)
         decided = _moved(self._offsets_of(self._stores.values()), rows)
-        if self._must_move and decided == self._decided:
+        known = {**self._restored_offsets(), **self._decided}
+        moves = any(decided.get(key) != known.get(key) for key in {*decided, *self._decided})
+        if self._must_move and not moves:
             raise ValueError(
                 "changelog_offsets moves no offset, and the user stores "
                 f"{self._must_move} distinguish commits by their offsets; give the changelog "
@@ -215,13 +217,17 @@ class AttachedStores:
         A restore adds no partition to the record. But if it brought a transactional store to the
         database's offset of such a partition, the store is there from then on.
         """
-        rows = self._core.committed_offsets() if self._decided else []
         restored = {
             partition: offset
-            for partition, offset in ((TopicPartition(*row[:2]), row[2]) for row in rows)
+            for partition, offset in self._restored_offsets().items()
             if any(attached.is_restored_to(partition, offset) for attached in stores)
         }
         return {**restored, **self._decided}
+
+    def _restored_offsets(self) -> dict[TopicPartition, int]:
+        """Returns the database's offsets of partitions that the record does not have."""
+        offsets = _offsets(self._core.committed_offsets())
+        return {key: offset for key, offset in offsets.items() if key not in self._decided}
 
     def _read(self) -> dict[TopicPartition, int]:
         """Returns the offsets of the database's last commit.
@@ -230,10 +236,7 @@ class AttachedStores:
         returned then.
         """
         record = self._core.user_store_offsets()
-        rows: list[tuple[str, int, int]] = (
-            self._core.committed_offsets() if record is None else json.loads(record)
-        )
-        return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
+        return _offsets(self._core.committed_offsets() if record is None else json.loads(record))
 
 
 def raise_first(errors: list[BaseException]) -> None:
@@ -257,6 +260,10 @@ def _moved(
         else:
             moved[TopicPartition(topic, partition)] = offset
     return moved
+
+
+def _offsets(rows: Iterable[tuple[str, int, int]]) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
 
 
 def _record(offsets: Mapping[TopicPartition, int]) -> bytes:

@@ -9,6 +9,7 @@ from holdfast.serde._dump import does_not_fit, dumper
 from holdfast.serde._load import loader, without_dictionaries
 from holdfast.serde._row import Row, named_fields, row_class
 from holdfast.serde._typed import TypedSerde
+from holdfast.serde._unsliced import unsliced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,17 +76,7 @@ class StructSerde(TypedSerde[Row]):
         if self._is_nested and (
             hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")
         ):
-            # arrow-rs 59 counts the offset of a sliced struct of structs twice
-            # (apache/arrow-rs#10835). A copy has no offset.
-            if hasattr(column, "__arrow_c_array__"):
-                whole = self._pa.array(column)
-                type_, chunks = whole.type, [whole]
-            else:
-                chunked = self._pa.chunked_array(column)
-                type_, chunks = chunked.type, chunked.chunks
-            # pyarrow fails to copy an empty slice.
-            chunks = [chunk for chunk in chunks if len(chunk)]
-            column = self._pa.concat_arrays(chunks) if chunks else self._pa.nulls(0, type_)
+            column = unsliced(column)
         return super().encode(column, as_key=as_key, store=store)
 
     def _bytes(self, value: Any, as_key: bool) -> bytes:

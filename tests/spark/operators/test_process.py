@@ -162,6 +162,22 @@ def test_a_table_or_batch_may_be_returned(spark, how):
     assert [row.asDict() for row in call.collect()] == expected
 
 
+def test_slices_of_a_batch_with_structs_in_structs_may_be_returned(spark):
+    class Slices:
+        stores = ()
+
+        def process(self, batch, ctx):
+            rows = pa.record_batch({"s": [{"in": {"n": n}} for n in range(5)]})
+            return [rows.slice(0, 2), rows.slice(2, 2), rows.slice(4)]
+
+    frame = spark.createDataFrame([("a", 1)], "k string, x int")
+    schema = "s struct<in: struct<n: bigint>>"
+    call = hfs.process(
+        frame, Slices(), by="k", schema=schema, state=hfs.State.scratch(partitions=1)
+    )
+    assert [row.s["in"].n for row in call.collect()] == list(range(5))
+
+
 @pytest.mark.parametrize(
     "given", [pa.array([7]), pa.chunked_array([[7]]), 7], ids=["array", "chunked", "number"]
 )

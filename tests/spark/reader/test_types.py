@@ -181,6 +181,26 @@ def test_a_date_key_has_no_time_of_day(stream: Stream):
         table.get_batch([datetime(2026, 3, 1, 18)])
 
 
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us", "UTC"), pa.int64()], ids=str)
+@pytest.mark.parametrize("number", [5.7, Decimal("5.7"), np.float64(5.7)], ids=repr)
+def test_a_number_for_a_time_is_whole(kind: pa.DataType, number: Any):
+    columns = pa.schema([("t", kind)])
+    with pytest.raises(ValueError, match="is not whole"):
+        one_key(columns, number)
+    units = pa.int32() if kind == pa.date32() else pa.int64()
+    assert one_key(columns, 5)["t"].cast(units).to_pylist() == [5]
+
+
+def test_slices_of_structs_in_structs_are_keys():
+    inner = pa.struct([("n", pa.int32())])
+    columns = pa.schema([("s", pa.struct([("in", inner)]))])
+    keys = pa.array([{"in": {"n": n}} for n in range(4)], columns.field("s").type)
+    sliced = many_keys(columns, keys.slice(2))
+    # arrow-rs would fail to import a column with an offset.
+    assert sliced["s"].offset == 0
+    assert sliced["s"].to_pylist() == [{"in": {"n": 2}}, {"in": {"n": 3}}]
+
+
 def test_the_fields_of_a_struct_key_are_exact():
     fields = pa.struct([("n", pa.int32()), ("day", pa.date32())])
     columns = pa.schema([("s", fields)])

@@ -79,7 +79,7 @@ def scans_of_keys(keys: "pyarrow.RecordBatch", *, ranges: bool) -> list[Scan]:
     With `ranges` it is a scan of a range. A scan of a prefix also finds longer text keys that begin
     with the key.
     """
-    each = [keys.slice(row, 1) for row in range(keys.num_rows)]
+    each = [keys.take([row]) for row in range(keys.num_rows)]
     if not ranges:
         return [Scan("prefix", key) for key in each]
     twice = arrow().array([0, 0])
@@ -101,7 +101,7 @@ def _scans(
         return [Scan(rows, pa.RecordBatch.from_arrays([ends], names=names[:1]))]
     scans = []
     for row in range(prefixes.num_rows):
-        prefix = prefixes.slice(row, 1)
+        prefix = prefixes.take([row])
         if len(bounds) < 2:
             # A range within a prefix needs both ends; with one, the whole prefix is scanned.
             scans.append(Scan("prefix", prefix))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from holdfast.serde._unsliced import unsliced_batch
 from holdfast.spark.worker.cast import cast
 from holdfast.spark.worker.task import OperatorTask
 
@@ -47,7 +48,7 @@ class ProcessTask(OperatorTask):
             stored = None if self.deterministic else StoredOutput(calls)
             compute = partial(self._compute, calls, request)
             for batch in compute() if stored is None else stored.batches(compute, self._check):
-                calls.digest(batch)
+                calls.digest(unsliced_batch(batch))
                 yield batch
             return calls.done()
         finally:
