@@ -99,7 +99,7 @@ class _Clock(SimpleDataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         # Spark does not log this offset. A replay of the first micro-batch asks for it again, in
-        # another process. If the offset were not the same, the replay would have other rows.
+        # another process. If the offset were not the same, the replay could have other rows.
         return {HEARTBEAT: 0, "idle_after": 0, "started": 0}
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:

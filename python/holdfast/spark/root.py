@@ -59,7 +59,6 @@ def remote_checkpoint(root: str, options: Mapping[str, str]) -> str | None:
 def checked_root(root: str, options: Mapping[str, str]) -> str:
     """Checks, before any task runs, that state can be stored in the root, and returns the root."""
     if remote_checkpoint(root, options) is not None:
-        # Imported here: only the check of an object store needs the extension.
         from holdfast._core import check_root
 
         check_root(str(root), options)

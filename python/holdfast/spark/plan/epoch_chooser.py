@@ -46,7 +46,7 @@ def chosen_epoch(
 
     The epochs are those of the root of `reader`. The driver chooses the newest final epoch when the
     first task of a micro-batch asks. All tasks of the micro-batch get the same one, even those of a
-    second evaluation.
+    second evaluation in the same run.
     """
     return _started(context).choice(reader, storage_options)
 
@@ -120,7 +120,7 @@ class _EpochChooser(socketserver.ThreadingTCPServer):
     def epoch(
         self, reader: StateReader, storage_options: Mapping[str, str], batch: MicroBatch
     ) -> PinnedEpoch:
-        """Returns the epoch of the root of a reader that a micro-batch reads."""
+        """Returns the epoch that a micro-batch reads; `reader` names the root."""
         return self._roots[self._number(reader, storage_options)].of(batch)
 
     def _number(self, reader: StateReader, storage_options: Mapping[str, str]) -> int:

@@ -27,8 +27,8 @@ except ImportError:
 _AvailableNow: Any = object if _limits is None else _limits.SupportsTriggerAvailableNow
 
 _NOTHING: Final = -1
-"""The epoch before all epochs. If no epoch was final at the start, it is the target of a query that
-ends with what was there, and the offset of a stream that began with `latest`."""
+"""The epoch before all epochs. If no epoch was final at the start, it is the target of a query with
+the trigger `availableNow`, and the first offset of a stream that begins with `latest`."""
 
 
 class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]

@@ -1,8 +1,8 @@
-//! Figures of a database and its stores, under the names that Kafka Streams gives them (KIP-471,
-//! KIP-607, KIP-1035).
+//! Figures of a database and its stores. A figure that Kafka Streams has, too, has the same name
+//! (KIP-471, KIP-607, KIP-1035).
 //!
 //! A call is counted by one atomic addition. Long work is also timed, and so is every call at the
-//! level `Debug`. Everything else is computed when figures are read.
+//! level `Debug`. Rates, means and sizes are computed when figures are read.
 //!
 //! - `operation.rs`: the counts of a method's calls
 //! - `store_counts.rs`: all counts of a store

@@ -23,7 +23,8 @@ impl Serde {
     /// `InvalidType` for a column of another type or with other fields. `InvalidValue` for a null
     /// that the schema does not allow, for a time out of range, for two fields of one name, and for
     /// chunks that do not fit together. `Serialization` for a text that is not JSON. If one row is
-    /// wrong, the message names it.
+    /// wrong, the message names it; if an item of a list is null, the message has the number of the
+    /// item among those of all rows.
     pub fn encode(&self, chunks: &[ArrayRef], side: SerdeSide, what: &str) -> Result<ArrayRef> {
         let array = one_array(chunks, what)?;
         let array = match &self.kind {
@@ -72,8 +73,9 @@ impl Serde {
     ///
     /// # Errors
     /// `Serialization` if the bytes are not of this serde, or are rows whose columns do not fit:
-    /// the message names the column. `InvalidType` for a column that has no bytes; `InvalidValue`
-    /// if the result is too large for an Arrow column.
+    /// the message names the column. `InvalidType` for a column that is neither binary nor string.
+    /// `InvalidValue` for chunks that do not fit together, and if the result is too large for an
+    /// Arrow column.
     pub fn decode(
         &self,
         chunks: &[ArrayRef],
@@ -158,7 +160,7 @@ impl Serde {
     /// fields begin with the returned bytes.
     ///
     /// # Errors
-    /// As `encode`; `InvalidType` for fields that are not the first fields of this serde.
+    /// As `encode_row`; `InvalidType` for fields that are not the first fields of this serde.
     pub fn encode_prefix(&self, chunks: &[ArrayRef]) -> Result<Vec<u8>> {
         let array = one_array(chunks, "prefix")?;
         let (Shape::Struct(columns), DataType::Struct(found)) =

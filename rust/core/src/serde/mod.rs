@@ -6,9 +6,11 @@
 //! | int64 | int64 | 8 bytes, big-endian, sign bit flipped | the same |
 //! | float64 | float64 | 8 ordered bytes; zeros and NaNs normalized | 8 ordered bytes, as is |
 //! | bool | bool | 00 or 01 | the same |
-//! | timestamp | timestamp\[us, UTC\] (or int64) | epoch microseconds, int64 | the same |
+//! | timestamp | timestamp of any unit and zone, or int64 | epoch microseconds, int64 | the same |
 //! | json | string | the text | the same |
 //! | struct | struct | its fields in order (`ordered.rs`) | a row with column names (`row.rs`) |
+//!
+//! The serde timestamp decodes to timestamp\[us, UTC\].
 //!
 //! The bytes of keys sort as Spark SQL sorts the values: nulls first (fields of a struct), NaN
 //! last, negative numbers below positive ones, strings by UTF-8, false below true. The bytes are

@@ -1,4 +1,4 @@
-//! Moves a transaction's staged records into a commit.
+//! Moves a transaction's staged records into a commit, or lists them.
 
 use super::staged::record::StagedRecord;
 use super::stored::memory_table::MemoryTable;
@@ -48,7 +48,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `UnsupportedOperation` for a reader's view of a transaction with spilled and staged records:
-    /// a reader cannot spill. Those of `f` and of a spill.
+    /// a reader cannot spill. Those of `f`, of reads and of a spill.
     pub(crate) fn for_each_staged(
         &mut self,
         table: Table,
@@ -69,8 +69,8 @@ impl Transaction {
         }
     }
 
-    /// Moves the range deletes into a batch. Call it before the table is drained: staged records in
-    /// a deleted range came later.
+    /// Moves the range deletes into a batch. Call it before the table is drained: a row that was
+    /// put after a range delete must follow it in the batch.
     pub(crate) fn drain_cleared(&mut self, table: Table, batch: &mut Batch) {
         for interval in self.buffers[table.number].take_cleared().iter() {
             batch.push_delete_range(table.family_id(), &interval.from, &interval.to);

@@ -17,15 +17,15 @@ use crate::protocol::{Epoch, Owner, RunNumber, Term, needs_recount, relieves};
 use crate::root::{Ownership, OwnershipRequest, Root};
 
 impl Host {
-    /// Returns the owner of a request's partition. This host claims the partition if no other host
-    /// can serve it.
+    /// Returns the owner of a request's partition. This host claims the partition if no other
+    /// recent owner can serve it.
     ///
     /// If another host owns the partition, this host closes its own database of the partition. That
     /// database would become outdated, and it locks its directory. But if the other host serves at
     /// least two partitions more, this host restores the partition and then takes it over.
     ///
     /// # Errors
-    /// `Fenced` if the run is not the newest; otherwise the root's.
+    /// As `OwnerClaims::acquire`.
     pub(crate) fn own(
         self: &Arc<Self>,
         request: &Request,
@@ -89,8 +89,8 @@ impl Host {
         }
     }
 
-    /// Plans to take a partition over, if its owner serves at least two partitions more and other
-    /// hosts can reach this host; returns whether this host takes it over.
+    /// Plans to take a partition over, if its owner serves at least two partitions more and workers
+    /// of other executors can reach this host; returns whether this host takes it over.
     fn plan(self: &Arc<Self>, planned: PlannedMove, epoch: Epoch) -> bool {
         let moves = &self.others.moves;
         if moves.is_planned(&planned.key) {
@@ -101,7 +101,8 @@ impl Host {
             .others
             .placement
             .loads(root, [&planned.owner.host, &self.identity.id]);
-        // Another run may have other hosts. A host without an address serves its own executor only.
+        // The owner of an earlier run first claims the partition for this run. A host without an
+        // address serves its own executor only.
         if self.identity.endpoint.is_none()
             || planned.owner.term.run != planned.run
             || !relieves(theirs, mine)

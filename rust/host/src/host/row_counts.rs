@@ -1,4 +1,4 @@
-//! Counts of rows without a result, for the host's log.
+//! Counts of late, expired, dropped and far-future rows, for the host's log.
 //!
 //! An operator has at most one line per minute, even if many partitions and epochs have such rows,
 //! because the log of a host that runs for months is not rotated.

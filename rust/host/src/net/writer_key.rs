@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! secret    random, made by the driver; in the pickled function of its tasks
-//! key       HMAC-SHA-256(secret, KEY, root id, root): the right to write one root
+//! key       HMAC-SHA-256(secret, KEY, length of the root id, root id, root): the right to write
+//!           one root
 //! channel   32 bytes that both ends of a connection derive from its handshake
 //! proof     HMAC-SHA-256(key, label of the end, channel): the content of `Hello` and `Welcome`
 //! ```
 //!
-//! The channel depends on random values of both ends and on the host's key, so the handshake is the
-//! challenge of both: a proof is valid on its own connection only. Each end has its own label, so
-//! that a host cannot return the worker's proof as its own. A worker or a host never sends a secret
-//! or a key to another machine. `docs/design/security.md` has the argument.
+//! The channel depends on random values of both ends and on the host's TLS key, so the handshake is
+//! the challenge for both: a proof is valid on its own connection only. Each end has its own label,
+//! so that a host cannot return the worker's proof as its own. A worker or a host never sends a
+//! secret or a writer key to another machine. `docs/design/security.md` has the argument.
 
 use std::fmt;
 
@@ -42,7 +43,8 @@ impl ProvingEnd {
     }
 }
 
-/// A driver's secret. All runs that one driver process starts have the same one.
+/// The secret of all states that one process makes: the driver, or under Spark Connect the client
+/// and the process of a `foreachBatch` function.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WriterSecret(pub String);

@@ -165,19 +165,19 @@ def test_a_frame_notices_that_its_epoch_was_taken_back(stream: Stream, spark, tm
     options = {"on": "k", "columns": ["x"]}
     if "storage_options" in stream.options:
         options["storage_options"] = stream.options["storage_options"]
-    kept = [hfs.lookup(orders, stream.address, "table", epoch=1, **options)]
+    frames = [hfs.lookup(orders, stream.address, "table", epoch=1, **options)]
     (tmp_path / "other").mkdir()
     other = Stream(spark, tmp_path / "other")
     other.batch(left=[(key, 1, 1) for key in KEYS])
     # Inside foreachBatch the frame has the epoch of its micro-batch.
-    other.run(other.source("left"), each=lambda frame, _: kept.append(look_up(frame, stream)))
-    for frame in kept:
+    other.run(other.source("left"), each=lambda frame, _: frames.append(look_up(frame, stream)))
+    for frame in frames:
         assert values_of(frame) == {1}
     stream.rewind(1)
     same_value(stream, 2)
     run()
-    for frame in kept:
+    for frame in frames:
         with pytest.raises(Exception, match="epoch 1 was taken back by a rewind"):
             values_of(frame)
-    kept = [hfs.lookup(orders, stream.address, "table", epoch=1, **options)]
-    assert values_of(kept[0]) <= {1, 2}
+    frames = [hfs.lookup(orders, stream.address, "table", epoch=1, **options)]
+    assert values_of(frames[0]) <= {1, 2}

@@ -1,8 +1,8 @@
 """Event-time timers by key, and the stream time that fires them.
 
 Both are in a store that the operator adds to the processor's stores. Each timer is a row, whose key
-is the timer's time (8 bytes, in order) followed by the bytes of the timer's key. The row with an
-empty key has the stream time, which the state host reads, too
+is the timer's time (8 bytes that sort as the times do) followed by the bytes of the timer's key.
+The row with an empty key has the stream time, which the state host reads, too
 (`rust/host/src/operator/process/timers.rs`).
 """
 
@@ -92,7 +92,7 @@ class Timers:
             self._last = None
 
     def _page(self, end: bytes | None) -> tuple[list[bytes], bool]:
-        """Returns the next timers that are due, and whether there are more.
+        """Returns the next timers that are due, and whether there may be more.
 
         The size of a page in bytes is limited, too, so a short page is not always the last one.
         """

@@ -93,7 +93,8 @@ impl FoundVersions {
     }
 }
 
-/// The left rows that go out, each with the version that it matched. Reused from batch to batch.
+/// The left rows that go out, each with the version that it matched, if any. Reused from batch to
+/// batch.
 #[derive(Default)]
 pub struct Matches {
     /// The left rows, in order.

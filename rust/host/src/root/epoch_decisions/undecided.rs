@@ -12,7 +12,7 @@ impl EpochDecisions {
     ///
     /// If none is recorded, the epoch's objects decide, provided that the objects of all runs have
     /// the same results: then no late object changes the decision. None if the objects differ, are
-    /// incomplete or are missing: then the next session decides.
+    /// incomplete or are missing: then only a session can decide, or report an error.
     ///
     /// # Errors
     /// `Restore` for an object that is damaged, `StateMismatch` if the objects name different

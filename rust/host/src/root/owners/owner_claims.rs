@@ -149,7 +149,7 @@ impl OwnerClaims {
     /// Returns the term in which this process owns a partition in a run.
     ///
     /// # Errors
-    /// `StoreClosed` if another host owns the partition, `Io` if the disk fails.
+    /// `StoreClosed` if this process does not own the partition in the run, `Io` if the disk fails.
     pub fn held(
         &self,
         operator: &OperatorName,
@@ -184,8 +184,8 @@ impl OwnerClaims {
 
     /// Returns the term in which this process owns a partition in a run, if it still does.
     ///
-    /// Sends one request, which checks whether the next generation is claimed. The fence detects a
-    /// newer run.
+    /// Sends at most one request, which checks whether the next generation is claimed. It does not
+    /// detect a newer run: `RunClaims::fence` does.
     fn term(
         &self,
         operator: &OperatorName,
