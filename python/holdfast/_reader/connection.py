@@ -25,8 +25,11 @@ class Connection:
         storage_options: dict[str, str],
         offline: Offline,
         cache: Cache,
+        *,
+        is_shared: bool = False,
     ) -> None:
         arrow()
+        self._is_shared: Final = is_shared
         self.root: Final = root
         self._storage_options: Final = storage_options
         self._offline: Final = offline
@@ -38,6 +41,15 @@ class Connection:
     def __reduce__(self) -> tuple[Any, ...]:
         options = tuple(self._storage_options.items())
         return _shared, (self.root, self.root_id, options, self._offline, self._cache)
+
+    def close(self) -> None:
+        """Closes the reader, unless all unpickled readers of the process share it.
+
+        A Python worker of Spark unpickles a reader for each task. The task that closes its reader
+        must not close it for the next one.
+        """
+        if not self._is_shared:
+            self.core.close()
 
     def source(self, source: ReadSource) -> "_core._ReadSource":
         """Returns the options of a read as the extension takes them."""
@@ -86,4 +98,4 @@ def _connected(
     offline: Offline,
     cache: Cache,
 ) -> "Connection":
-    return Connection(root, dict(storage_options), offline, cache)
+    return Connection(root, dict(storage_options), offline, cache, is_shared=True)

@@ -100,7 +100,7 @@ class StateReader(AbstractContextManager["StateReader"]):
 
     `reader["rates"]` is the table of the operator `rates`. If the operator has several stores,
     `reader["visits"]["counts"]` is one of them. A reader is a context manager. It can be pickled: a
-    process that unpickles it opens its own connection.
+    process that unpickles it opens a connection of its own, which all its unpickled readers share.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -170,8 +170,8 @@ class StateReader(AbstractContextManager["StateReader"]):
         `figures` are None. A partition that two hosts have open is in the list twice.
 
         A condition has a `name` (`in_order`, `uploading`, `behind`, `opening`, `closed`,
-        `rebuilt`, `unserved`, `unknown`), a `severity` (`good`, `warn`, `bad`), a `text` for
-        people, and `epochs_behind`. It is `unknown` if the addresses of the hosts, below
+        `rebuilt`, `no_snapshots`, `unserved`, `unknown`), a `severity` (`good`, `warn`, `bad`), a
+        `text` for people, and `epochs_behind`. It is `unknown` if the addresses of the hosts, below
         `readers/`, cannot be read.
         """
         return cast("dict[str, Any]", json.loads(self._connection.core.report()))
@@ -248,8 +248,12 @@ class StateReader(AbstractContextManager["StateReader"]):
         return database(self._list(), as_of=as_of, source=source)
 
     def close(self) -> None:
-        """Closes the reader. Open scans continue."""
-        self._connection.core.close()
+        """Closes the reader. Open scans continue.
+
+        An unpickled reader shares its connection with all others of its process and root, so that
+        connection stays open.
+        """
+        self._connection.close()
 
     def __exit__(self, *exc: object) -> None:
         self.close()

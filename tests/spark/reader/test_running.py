@@ -218,6 +218,15 @@ def test_readers_of_one_process_are_shared_when_unpickled(stream: Stream):
     assert first._connection is second._connection
 
 
+def test_a_task_that_closes_its_reader_does_not_close_those_of_later_tasks(stream: Stream):
+    same_value(stream, 0)
+    stream.run(stored(stream))
+    pickled = pickle.dumps(connect(stream))
+    for _ in range(2):
+        with pickle.loads(pickled) as reader:
+            assert reader["table"].get("a") == {"t": at(0), "x": 0}
+
+
 def test_a_table_of_a_closed_reader_pickles(stream: Stream):
     """Spark Connect pickles a function when its plan is sent, after `with connect(...)`."""
     same_value(stream, 0)
