@@ -73,3 +73,6 @@ def test_a_dictionary_is_text_of_its_values():
     assert value_of_text("0.1", doubles, "KEY") == 0.1
     with pytest.raises(ValueError, match="rounds"):
         value_of_text("9007199254740993", doubles, "KEY")
+    with pytest.raises(ValueError, match="beyond its range"):
+        value_of_text("1e400", doubles, "KEY")
+    assert value_of_text("-inf", doubles, "KEY") == -float("inf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from itertools import islice
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -46,48 +46,67 @@ def columns():
     return keys, pa.array(rng.integers(0, 1_000_000, ROWS))
 
 
+class Exported:
+    """A column that is exported already: pyarrow's own export releases the GIL, too."""
+
+    def __init__(self, column: pa.Array) -> None:
+        self.capsules = column.__arrow_c_array__()
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.capsules
+
+
+def read_all(reader):
+    for _ in reader:
+        pass
+
+
 @pytest.mark.parametrize(
-    "call",
+    "prepare",
     [
-        lambda b, keys, times: b.kv.put_batch(keys, keys),
-        lambda b, keys, times: b.kv.get_batch(keys),
-        lambda b, keys, times: b.kv.delete_batch(keys),
-        lambda b, keys, times: b.rates.put_batch(keys, keys, times),
-        lambda b, keys, times: b.rates.get_batch(keys, times),
-        lambda b, keys, times: b.rates.apply_batch(pa.array([True] * ROWS), keys, keys, times),
-        lambda b, keys, times: sum(len(batch) for batch in b.kv.range_batches(batch_rows=ROWS)),
-        lambda b, keys, times: sum(len(batch) for batch in b.rates.scan_batches(batch_rows=ROWS)),
-        lambda b, keys, times: b.db.commit(),
+        lambda b, keys, values, times, puts: partial(b.kv.put_batch, keys, values),
+        lambda b, keys, values, times, puts: partial(b.kv.get_batch, keys),
+        lambda b, keys, values, times, puts: partial(b.kv.delete_batch, keys),
+        lambda b, keys, values, times, puts: partial(b.rates.put_batch, keys, values, times),
+        lambda b, keys, values, times, puts: partial(b.rates.get_batch, keys, times),
+        lambda b, keys, values, times, puts: partial(
+            b.rates.apply_batch, puts, keys, values, times
+        ),
+        lambda b, *_: partial(read_all, b.kv.range_batches(batch_rows=ROWS)),
+        lambda b, *_: partial(read_all, b.rates.scan_batches(batch_rows=ROWS)),
+        lambda b, *_: b.db.commit,
     ],
 )
-def test_other_threads_run_during_a_batch_call(bench, columns, call):
+def test_other_threads_run_during_a_batch_call(bench, columns, prepare):
     keys, times = columns
+    puts = pa.array([True] * ROWS)
     bench.rates.put_batch(keys, keys, times)
+    stop, turns = threading.Event(), [0]
 
-    def turns() -> int:
-        """Returns how often this thread runs during one call."""
+    def count():
+        while not stop.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    def called() -> bool:
+        """Calls once; returns whether the counter ran meanwhile."""
         bench.kv.put_batch(keys, keys)  # so that every commit has work
-        began, ended = threading.Event(), threading.Event()
+        call = prepare(bench, *(Exported(column) for column in (keys, keys, times, puts)))
+        before = turns[0]
+        call()
+        return turns[0] > before
 
-        def work():
-            began.set()
-            call(bench, keys, times)
-            ended.set()
-
-        worker = in_thread(work)
-        began.wait()
-        turns = 0
-        while not ended.is_set() and worker.is_alive():
-            time.sleep(0.0005)
-            turns += 1
-        worker.join()
-        return turns
-
-    # If the call held the GIL, this thread would have one turn before and one after it, and more
-    # only by chance. On a busy machine it may have as few although the call releases the GIL, so 5
-    # calls of 20 with more turns are enough.
-    many = (True for _ in range(20) if turns() > 3)
-    assert len(list(islice(many, 5))) == 5
+    interval = sys.getswitchinterval()
+    counter = in_thread(count)
+    # The interpreter now takes the GIL from no thread: others run only if a call releases it. On a
+    # busy machine the counter may get no processor during a call.
+    sys.setswitchinterval(60)
+    try:
+        assert any(called() for _ in range(20))
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        counter.join()
 
 
 def test_other_threads_run_while_a_dropped_iterator_deletes_files(tmp_path):

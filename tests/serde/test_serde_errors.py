@@ -487,3 +487,41 @@ def test_a_serde_that_fails_names_store_and_item(tmp_path):
             hf.errors.SerializationError, match="store kv: .* cannot deserialize the stored value"
         ):
             db["kv"].get(b"a")
+
+
+@pytest.mark.parametrize("serialized", [None, "text"], ids=["None", "str"])
+def test_a_serde_that_does_not_return_bytes_is_refused_and_deletes_nothing(open_stores, serialized):
+    class Wrong:
+        def serialize(self, value):
+            return b"right" if value == "right" else serialized
+
+        def deserialize(self, data):
+            return data.decode()
+
+    db = open_stores(key=Wrong(), value=Wrong())
+    kv, rates = db["kv"], db["rates"]
+    kv.put("right", "right")
+    rates.put("right", "right", 1)
+    what = f"is a {type(serialized).__name__} .*; wanted: bytes"
+    for put in [
+        lambda: kv.put("right", "wrong"),
+        lambda: kv.put_if_absent("right", "wrong"),
+        lambda: kv.put_all([("right", None), ("right", "wrong")]),
+    ]:
+        with pytest.raises(TypeError, match=f"store kv: the value {what}"):
+            put()
+    with pytest.raises(TypeError, match=f"store rates: the value {what}"):
+        rates.put("right", "wrong", 2)
+    for call in [
+        lambda: kv.put("wrong", "right"),
+        lambda: kv.get("wrong"),
+        lambda: kv.delete("wrong"),
+        lambda: kv.delete_range("wrong"),
+        lambda: kv.range("wrong"),
+        lambda: kv.prefix_scan("wrong"),
+    ]:
+        with pytest.raises(TypeError, match=f"store kv: the (key|prefix) {what}"):
+            call()
+    db.commit()
+    assert list(kv.range()) == [("right", "right")]
+    assert [version.timestamp for _, version in rates.scan()] == [1]

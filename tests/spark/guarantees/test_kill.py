@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import demo_output
 import pytest
 
 # Half a minute on a quiet machine.
@@ -33,6 +35,20 @@ def test_a_driver_killed_in_mid_batch_loses_nothing(tmp_path: Path, seed: int):
     said = demo(tmp_path / "demo", "--kill", "--seed", str(seed))
     assert "SIGKILL" in said
     assert said.endswith("20000 orders, 0 differences, 0 lost, 0 doubled\n")
+    check_readme(said, tmp_path / "demo")
+
+
+def check_readme(said: str, folder: Path) -> None:
+    """Compares with README what does not depend on the orders; the input's figures have a test."""
+    found, shown = demo_output.of_demo(said, folder), demo_output.of_readme()
+    assert len(found) == len(shown)
+    rates, commands, _, summary, state, after, _ = zip(found, shown, strict=True)
+    assert rates[0].splitlines()[0] == rates[1].splitlines()[0]
+    assert commands[0] == commands[1]
+    assert state[0] == state[1]
+    assert after[0].splitlines()[0] == after[1].splitlines()[0]
+    titles = [re.findall("^(?:[A-Z].*|  [a-z ]+)", side, re.MULTILINE) for side in summary]
+    assert [title.strip() for title in titles[0]] == [title.strip() for title in titles[1]]
 
 
 # Each of these moments is between two files that Spark writes in sequence. A case takes half a

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from drivers import files_read
+from drivers import Checked, files_read
 from sequence import Sequence
 
 
@@ -104,3 +106,42 @@ def test_a_micro_batch_that_read_two_files_has_the_rows_of_both(sequence: Sequen
     # second one. The results of the next micro-batch do not change.
     assert cut.joined[1] != {**sequence.joined[1], **sequence.joined[2]}
     assert cut.joined[2] == sequence.joined[3]
+
+
+def commit(folder: Path, batch: int, sequence: Sequence, model: Sequence) -> None:
+    """Leaves the files of a job that has committed the next micro-batch of the model."""
+    query = folder / "state" / "query"
+    for log, text in {
+        "offsets": f'v1\n{{}}\n{{"logOffset":{batch}}}',
+        "commits": "v1\n{}",
+    }.items():
+        (query / log).mkdir(parents=True, exist_ok=True)
+        (query / log / str(batch)).write_text(text)
+    model.read(sequence, [1])
+    totals = [(key, *group) for key, group in model.totals[batch].items()]
+    for sink, rows in {"joined": model.joined[batch].items(), "totals": totals}.items():
+        out = folder / sink / f"{batch}-a"
+        out.mkdir(parents=True)
+        columns = [pa.array(column, None) for column in zip(*rows, strict=True)]
+        table = pa.table(columns, names=[str(number) for number in range(len(columns))])
+        pq.write_table(table, out / "part.parquet")
+        (out / "_SUCCESS").touch()
+
+
+def test_committed_micro_batches_are_compared_once_and_again_after_a_rewind(
+    sequence: Sequence, tmp_path: Path
+):
+    checked, model = Checked(sequence, tmp_path), sequence.cut([])
+    for batch in range(3):
+        commit(tmp_path, batch, sequence, model)
+    assert checked.differences() == []
+    commit(tmp_path, 3, sequence, model)
+    (tmp_path / "joined" / "3-a" / "part.parquet").unlink()
+    pq.write_table(pa.table({"x": [0], "v": [7]}), tmp_path / "joined" / "3-a" / "part.parquet")
+    (difference,) = checked.differences()
+    assert difference.startswith("micro-batch 3: ")
+    assert checked.differences() == [], "nothing was committed since"
+    checked.rewind(2)
+    assert sorted(batch.name for batch in (tmp_path / "totals").iterdir()) == ["0-a", "1-a"]
+    lost = checked.differences()
+    assert [words.split(":")[0] for words in lost] == ["micro-batch 2"] * 2 + ["micro-batch 3"] * 2

@@ -16,7 +16,7 @@ from drivers import wait
 from hosted import JOIN, LAYOUT, Host, Query
 from pyspark.sql import functions as F
 from pyspark.sql import types as sql
-from streams import LEFT, Stream, seconds
+from streams import KEYS, LEFT, Stream, seconds
 
 import holdfast.spark as hfs
 from holdfast.errors import UnsupportedOperationError
@@ -47,6 +47,7 @@ class Minutes:
 
 
 def counted(stream: Stream, state: hfs.State, **options):
+    left = options.pop("left", stream.source("left"))
     asked = {
         "by": "k",
         "on": "t",
@@ -55,7 +56,7 @@ def counted(stream: Stream, state: hfs.State, **options):
         "emit": "close",
         **options,
     }
-    return hfs.aggregate(stream.source("left"), state=state, **asked)
+    return hfs.aggregate(left, state=state, **asked)
 
 
 def joined(stream: Stream, state: hfs.State, join=hfs.join_asof, **options):
@@ -204,6 +205,62 @@ def test_heartbeats_are_the_same_in_a_replay(stream: Stream):
     assert [row[0] for rows in stream.batches.values() for row in rows] == ["a"]
     offsets = (stream.root / "query" / "offsets" / str(last)).read_text().splitlines()
     assert sum('"holdfast_heartbeat": ' in line for line in offsets) == 1
+
+
+def test_a_backlog_after_an_outage_has_no_late_rows(stream: Stream):
+    found = stream.spark.createDataFrame([(key,) for key in KEYS], "k string").select(
+        F.pmod(F.xxhash64("k"), F.lit(2)), "k"
+    )
+    # A key of each partition.
+    by_partition = dict(map(tuple, found.collect()))
+    ahead, behind = by_partition[0], by_partition[1]
+    # Each micro-batch has a beat, and no partition is idle during this test.
+    beats = hfs.heartbeat(stream.spark, "1 millisecond", "1 hour")
+    left = stream.source("left").unionByName(beats, allowMissingColumns=True)
+    frame = counted(stream, stream.state(), left=left, name="totals")
+
+    def run(files: list[int]) -> int:
+        """Runs the query until an epoch has no rows; returns the number of late rows.
+
+        `files` are the numbers of rows in the files that it must read, one in each epoch.
+        """
+        query = (
+            frame.writeStream.foreachBatch(stream.collect)
+            .option("checkpointLocation", str(stream.root / "query"))
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+
+        def counts(name: str, count: str) -> list[int]:
+            metrics = [progress.observedMetrics for progress in query.recentProgress]
+            return [found[name][count] for found in metrics if name in found]
+
+        def is_done() -> bool:
+            rows = counts("holdfast:totals", "rows")
+            return sum(rows) == sum(files) and rows[-1] == 0
+
+        try:
+            wait(lambda: is_done() or query.exception() is not None, "the files are not read")
+        finally:
+            query.stop()
+        assert query.exception() is None
+        assert [rows for rows in counts("holdfast:totals", "rows") if rows] == files
+        return sum(counts("holdfast:totals:result", "late"))
+
+    stream.batch(left=[(ahead, 0, 0), (behind, 0, 0)])
+    stream.batch(left=[(ahead, 100, 0)])
+    assert run([2, 1]) == 0
+    # Files that came during the outage. The rows of one partition are far behind the others.
+    stream.batch(left=[(ahead, 200, 0)])
+    stream.batch(left=[(ahead, 300, 0), (behind, 50, 0)])
+    stream.batch(left=[(ahead, 400, 0)])
+    stream.batch(left=[(ahead, 500, 0), (behind, 210, 0)])
+    assert run([1, 2, 1, 2]) == 0
+    windows = [row for _, rows in sorted(stream.batches.items()) for row in rows]
+    assert [(row[0], seconds(row[1]), row[3]) for row in windows if row[0] == behind] == [
+        (behind, 0, 1),
+        (behind, 50, 1),
+    ]
 
 
 def test_a_heartbeat_is_behind_the_clock_and_comes_once_after_a_pause(

@@ -309,6 +309,18 @@ def test_nested_floats_are_distinguished_as_in_sql(spark):
     assert (found["max_x"], found["set_list"]) == ("nan", ["[0.0]", "[1.5]", "[nan]"])
 
 
+def test_the_sign_of_a_zero_inside_a_struct_does_not_decide(rows: Stream):
+    # As in SQL, the zeros are equal, so the next field decides: in an epoch and after it.
+    frame = rows.source("left").select("k", F.struct("y", "x").alias("s"))
+    aggs = {"least": ("min", "s"), "most": ("max", "s")}
+    state = rows.state(partitions=1)
+    rows.batch(left=[("a", 1, 3, -0.0), ("a", 1, 1, 0.0)])
+    rows.batch(left=[("a", 1, 2, -0.0), ("a", 1, 4, 0.0), ("a", 1, 5, -0.0)])
+    found = rows.run(hfs.aggregate(frame, by="k", aggs=aggs, state=state, name="totals"))
+    picked = [[(row[1].x, row[2].x) for row in found[epoch]] for epoch in (0, 1)]
+    assert picked == [[(1, 3)], [(1, 5)]]
+
+
 def test_another_window_is_refused_for_the_same_state(rows: Stream):
     rows.batch(left=[("a", 1, 1, 0.0)])
     rows.run(_aggregated(rows, hfs.session_window(GAP)))

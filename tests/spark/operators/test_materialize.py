@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import functions as F
 from streams import Stream
 
 import holdfast.spark as hfs
@@ -64,6 +65,20 @@ def test_order_by_decides_between_rows_of_one_key_and_time(stream: Stream, optio
         "m": ("newer batch", 0),
         "n": ("z", None),
     }
+
+
+def test_the_sign_of_a_zero_leaves_the_order_to_the_next_column(stream: Stream):
+    stream.batch(left=[("k", 5, 3), ("k", 5, 1), ("m", 5, 2), ("m", 5, 4)])
+    price = F.when(F.col("x") < 3, F.lit(0.0)).otherwise(F.lit(-0.0)).alias("price")
+    stored = hfs.materialize(
+        stream.source("left").select("k", "t", price, "x"),
+        by="k",
+        on="t",
+        order_by=["price", "x"],
+        name="table",
+        state=stream.state(),
+    )
+    assert {key: row[-1] for key, row in stream.last_of_each(stored).items()} == {"k": 3, "m": 4}
 
 
 def test_order_by_decides_between_a_delete_and_a_row(stream: Stream):

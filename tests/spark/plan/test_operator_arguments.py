@@ -104,6 +104,17 @@ def test_a_wrong_argument_is_named_at_the_call(frames, options, message):
         join(frames, **options)
 
 
+def test_a_collated_column_does_not_order_rows(frames):
+    collated = F.collate(F.lit("x"), "UTF8_LCASE").alias("z")
+    left, right = (frame.select("*", collated) for frame in frames)
+    with pytest.raises(ValueError, match="order_by: column 'z' is string collate UTF8_LCASE"):
+        join((left, right), order_by=["z"])
+    with pytest.raises(ValueError, match="order_by: column 'z' is string collate UTF8_LCASE"):
+        hfs.materialize(
+            left, by="k", order_by=["z"], name="table", state=hfs.State.scratch(partitions=1)
+        )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

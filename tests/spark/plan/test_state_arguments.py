@@ -65,6 +65,25 @@ def test_a_root_that_cannot_be_written_is_refused(tmp_path: Path):
         hfs.State(str(tmp_path / "file" / "state"))
 
 
+def test_the_names_of_new_folders_above_a_root_are_synced(tmp_path: Path, monkeypatch):
+    """A loss of power must not remove a folder in which acknowledged epochs are."""
+    synced: list[Path] = []
+    fsync = os.fsync
+
+    def record(opened: int) -> None:
+        fsync(opened)
+        synced.append(Path(f"/proc/self/fd/{opened}").readlink())
+
+    monkeypatch.setattr(os, "fsync", record)
+    folder = tmp_path.resolve()
+    hfs.State(folder / "a" / "b" / "root")
+    assert synced == [folder.parent, folder, folder / "a", folder / "a" / "b"]
+    synced.clear()
+    # The last name may be of a process that was killed before it synced the name.
+    hfs.State(folder / "a" / "b" / "root")
+    assert synced == [folder / "a" / "b"]
+
+
 def test_a_root_without_permission_is_refused():
     # Even root may not write here.
     with pytest.raises(HoldfastError, match=r"root /proc/1/state cannot be written"):

@@ -300,6 +300,16 @@ def test_lookup_adds_the_row_of_each_key(stream: Stream, spark):
         ]
         now = hfs.lookup(orders, stream.address, "table", **asked)
         assert [row.x for row in now.sort("n").collect()] == [3, 3, 2, None]
+        with_key = hfs.lookup(
+            orders, stream.address, "table", as_of="t", **asked | {"columns": ["k", "x"]}
+        )
+        # A row that is not found has a null key, too, as in a left join.
+        assert [(row.k, row.x) for row in with_key.sort("n").collect()] == [
+            ("a", 1),
+            ("a", 3),
+            (None, None),
+            (None, None),
+        ]
         with pytest.raises(ValueError, match="both the frame and the table have a column 'x'"):
             hfs.lookup(orders.withColumnRenamed("n", "x"), stream.address, "table", **asked)
         with pytest.raises(ValueError, match="the table's key is \\['k'\\]"):

@@ -191,6 +191,35 @@ def test_a_number_for_a_time_is_whole(kind: pa.DataType, number: Any):
     assert one_key(columns, 5)["t"].cast(units).to_pylist() == [5]
 
 
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        (pa.int64(), [2, 1]),
+        (pa.string(), ["b", "a"]),
+        (pa.timestamp("us", "UTC"), [datetime(2026, 3, 1, tzinfo=UTC)]),
+        (pa.float64(), [0.5]),
+    ],
+    ids=str,
+)
+def test_keys_may_be_an_iterator(kind: pa.DataType, keys: list[Any]):
+    # A regression test: the check of integers used up the iterator, and no key was read.
+    columns = pa.schema([("k", kind)])
+    assert many_keys(columns, iter(keys))["k"].to_pylist() == keys
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [[1e300], np.array([1e300]), pd.Series([1e300]), pa.array([1e300]), pa.array(["1e300"])],
+    ids=["list", "numpy", "pandas", "arrow", "text"],
+)
+def test_a_number_beyond_a_float_is_not_the_key_infinity(keys: Any):
+    columns = pa.schema([("k", pa.float32())])
+    with pytest.raises(ValueError, match="beyond the range of a float"):
+        many_keys(columns, keys)
+    for infinite in ([float("inf")], pa.array(["-Infinity"])):
+        assert abs(many_keys(columns, infinite)["k"].to_pylist()[0]) == float("inf")
+
+
 def test_slices_of_structs_in_structs_are_keys():
     inner = pa.struct([("n", pa.int32())])
     columns = pa.schema([("s", pa.struct([("in", inner)]))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from job import Results
+from job import Results, number_of
 from sequence import Sequence
 from streams import Root
 
@@ -128,13 +129,50 @@ def files_read(folder: Path) -> list[int]:
 
     It is two if a driver was killed between Spark's log of files and that of offsets.
     """
-    offsets = root(folder) / "query" / "offsets"
-    logs = sorted(
-        (file for file in offsets.iterdir() if file.name.isdecimal()),
-        key=lambda file: int(file.name),
-    )
-    ends = [json.loads(log.read_text().splitlines()[-1])["logOffset"] for log in logs]
+    ends = map(_last_file, _offsets(folder))
     return [end - before for before, end in itertools.pairwise([-1, *ends])]
+
+
+def files_begun(folder: Path) -> int:
+    """The number of files that micro-batches have read, the newest one included."""
+    return max(map(_last_file, _offsets(folder)[-1:]), default=-1) + 1
+
+
+def _offsets(folder: Path) -> list[Path]:
+    offsets = root(folder) / "query" / "offsets"
+    logs = offsets.iterdir() if offsets.exists() else ()
+    return sorted((file for file in logs if file.name.isdecimal()), key=lambda file: int(file.name))
+
+
+def _last_file(offsets: Path) -> int:
+    return json.loads(offsets.read_text().splitlines()[-1])["logOffset"]
+
+
+class Checked:
+    """The committed micro-batches of a running job, each compared once with the model."""
+
+    def __init__(self, sequence: Sequence, folder: Path) -> None:
+        self._sequence, self._folder = sequence, folder
+        self._model = sequence.cut([])
+
+    def differences(self) -> list[str]:
+        """Describes what is lost, doubled or wrong in what was committed since the last call."""
+        first, end = len(self._model.batches), committed(self._folder)
+        self._model.read(self._sequence, files_read(self._folder)[first:end])
+        joined = Results(self._folder / "joined", first)
+        totals = Results(self._folder / "totals", first)
+        return [
+            *_unequal(joined, totals),
+            *self._model.differences(joined.rows, totals.rows, first),
+        ]
+
+    def rewind(self, epoch: int) -> None:
+        """Goes back to before a micro-batch; its results and later ones are removed."""
+        self._model = self._sequence.cut(files_read(self._folder)[:epoch])
+        for sink in ("joined", "totals"):
+            for batch in (self._folder / sink).glob("[0-9]*"):
+                if number_of(batch) >= epoch:
+                    shutil.rmtree(batch, ignore_errors=True)
 
 
 def differences(sequence: Sequence, folder: Path) -> list[str]:
@@ -143,8 +181,11 @@ def differences(sequence: Sequence, folder: Path) -> list[str]:
     if sum(files) != len(sequence.batches):
         return [f"{sum(files)} of {len(sequence.batches)} files were read"]
     joined, totals = Results(folder / "joined"), Results(folder / "totals")
-    found = [
+    return _unequal(joined, totals) + sequence.cut(files).differences(joined.rows, totals.rows)
+
+
+def _unequal(joined: Results, totals: Results) -> list[str]:
+    return [
         f"micro-batch {batch} came out in two ways"
         for batch in sorted(joined.unequal | totals.unequal)
     ]
-    return found + sequence.cut(files).differences(joined.rows, totals.rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 import os
 import random
 from pathlib import Path
@@ -35,6 +34,7 @@ class Sequence:
         self.totals: list[dict[str, tuple[int, int | None]]] = []
         """For each micro-batch, the count and sum of each key that has rows in it."""
         self._rates: dict[str, list[tuple[int, int]]] = {key: [] for key in self._keys}
+        self._read = 0  # batches of another sequence
         self._stored: dict[str, tuple[int, int | None]] = {}
 
     def next(self) -> list[tuple[str, int, int]]:
@@ -77,10 +77,16 @@ class Sequence:
         os.utime(hidden, (1_700_000_000 + number,) * 2)
         hidden.replace(folder / f"{number:06}.parquet")
 
-    def differences(self, joined: dict[int, list[Any]], totals: dict[int, list[Any]]) -> list[str]:
-        """Describes what is lost, doubled or wrong in rows (x, v) and (k, count, sum)."""
+    def differences(
+        self, joined: dict[int, list[Any]], totals: dict[int, list[Any]], first: int = 0
+    ) -> list[str]:
+        """Describes what is lost, doubled or wrong in rows (x, v) and (k, count, sum).
+
+        Micro-batches before `first` are not compared.
+        """
         found = []
-        for batch, (rates, groups) in enumerate(zip(self.joined, self.totals, strict=True)):
+        for batch in range(first, len(self.batches)):
+            rates, groups = self.joined[batch], self.totals[batch]
             got = sorted(joined.get(batch, []), key=str)
             wanted = sorted(rates.items(), key=str)
             if got != wanted:
@@ -103,14 +109,20 @@ class Sequence:
 
     def cut(self, files: list[int]) -> Sequence:
         """Returns the same rows in other micro-batches: batch n reads the next `files[n]` files."""
-        other, batches = Sequence(0, keys=len(self._keys)), iter(self.batches)
+        other = Sequence(0, keys=len(self._keys))
+        other.read(self, files)
+        return other
+
+    def read(self, other: Sequence, files: list[int]) -> None:
+        """Adds micro-batches: each has the rows of the next `files[n]` ones of the other."""
         for count in files:
-            batch = [row for written in itertools.islice(batches, count) for row in written]
-            other._expect(
+            written = other.batches[self._read : self._read + count]
+            self._read += count
+            batch = [row for rows in written for row in rows]
+            self._expect(
                 [row for row in batch if row[2] >= 0], [row for row in batch if row[2] < 0]
             )
-            other.batches.append(batch)
-        return other
+            self.batches.append(batch)
 
     def _number(self, kind: str) -> int:
         self._numbers[kind] += 1

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,38 @@ def test_a_host_that_keeps_refusing_is_killed_first(
         fcntl.flock(holder, fcntl.LOCK_EX)
         state_host.connect()
     assert done == ["killed", "started"]
+
+
+@pytest.mark.parametrize("other", ["no socket", "a socket of a longer name"])
+def test_a_process_that_has_the_id_of_an_ended_host_is_not_killed(
+    tmp_path: Path, other: str
+) -> None:
+    files = _files(tmp_path, "1-aaaaaaaaaaaa")
+    process = _sleeping(*([f"{files.socket}2"] if other != "no socket" else []))
+    try:
+        files.socket.with_suffix(".host").write_text(str(process.pid))
+        files.kill()
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_host_that_was_started_for_the_socket_is_killed(tmp_path: Path) -> None:
+    files = _files(tmp_path, "1-aaaaaaaaaaaa")
+    process = _sleeping("--socket", str(files.socket))
+    try:
+        files.socket.with_suffix(".host").write_text(str(process.pid))
+        files.kill()
+        assert process.wait(60) == -signal.SIGKILL
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _sleeping(*arguments: str) -> subprocess.Popen[bytes]:
+    """A process that has the arguments in its command line."""
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *arguments])
 
 
 def test_a_host_has_the_temporary_folder_of_python(
