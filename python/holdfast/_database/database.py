@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from html import escape
-from os import fspath
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast._offsets import TopicPartition, check_bits, offset_rows, topic_partition
@@ -90,6 +90,12 @@ class Database(AbstractContextManager["Database"]):
         if self._directory is None:
             return None
         (self._directory / store).mkdir(exist_ok=True)
+        # A loss of power could remove the folder's name, and with it what the store has committed.
+        opened = os.open(self._directory, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
         return self._directory / store
 
     def _store(self, name: str, builder: StoreBuilder) -> Any:
@@ -316,7 +322,7 @@ class Database(AbstractContextManager["Database"]):
         `UnsupportedOperationError` for a database in memory, `HoldfastError` after a commit that
         was interrupted.
         """
-        self._core.checkpoint(fspath(directory))
+        self._core.checkpoint(os.fspath(directory))
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:

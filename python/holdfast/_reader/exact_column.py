@@ -3,19 +3,22 @@
 pyarrow converts some values to others without an error, and the row of another key would be found.
 """
 
+import re
 from collections.abc import Iterable
 from datetime import datetime, time
 from decimal import Decimal
 from math import isinf
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from holdfast._reader.arrow import arrow
+from holdfast._reader.arrow import arrow, arrow_compute
 from holdfast.errors import SerializationError
-from holdfast.serde._dump import dumper, no_fraction
+from holdfast.serde._dump import dumper, no_fraction, whole_offset
 
 if TYPE_CHECKING:
     import pyarrow
+
+_INFINITY: Final = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 
 
 def exact_column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array":
@@ -76,11 +79,16 @@ def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Arr
             raise ValueError(f"keys: a key {error}") from error
     # pyarrow itself checks the numbers of a numpy array.
     elif str(getattr(values, "dtype", "object")) == "object":
+        values = list(values)
         if pa.types.is_temporal(kind):
             # pandas' NaT, which is a null, differs from itself.
             values = [None if value != value else value for value in values]  # noqa: PLR0124
         _refuse_inexact(values, kind)
-    return pa.array(values, type=kind)
+        values = list(map(whole_offset, values))
+    column = pa.array(values, type=kind)
+    if pa.types.is_floating(kind):
+        _refuse_overflow(values, column)
+    return column
 
 
 def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
@@ -113,7 +121,26 @@ def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
         is_exact = not pa.types.is_date(kind) or cast.cast(given, safe=False).equals(values)
     if not is_exact:
         raise pa.ArrowInvalid(f"a value of {given} is not exactly a {kind}")
+    if pa.types.is_floating(kind):
+        _refuse_overflow(values.to_pylist(), cast)
     return cast
+
+
+def _refuse_overflow(values: Iterable[Any], floats: "pyarrow.Array") -> None:
+    """Raises `ArrowInvalid` if a finite number has become infinite, which is another key."""
+    infinite = arrow_compute().is_inf(floats)
+    if infinite.true_count == 0:
+        return
+    for value, is_infinite in zip(values, infinite.to_pylist(), strict=True):
+        if is_infinite and not names_infinity(value):
+            raise arrow().ArrowInvalid(f"{value!r} is beyond the range of a {floats.type}")
+
+
+def names_infinity(value: Any) -> bool:
+    """Whether a number is infinite, or a text names infinity."""
+    if isinstance(value, str):
+        return _INFINITY.fullmatch(value.strip()) is not None
+    return value.is_infinite() if isinstance(value, Decimal) else isinf(value)
 
 
 def _is_text(kind: "pyarrow.DataType") -> bool:

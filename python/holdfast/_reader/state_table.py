@@ -128,14 +128,28 @@ class StateTable:
     ) -> "pyarrow.Table":
         """Returns a row for each key, in the order of the keys: nulls where there is none.
 
+        The key's columns have the given keys in all rows.
+
         Keys of one column are a list, a pandas Series or an Arrow array. Keys of several are a list
         of tuples, a dict of columns, a pandas DataFrame or an Arrow table. `as_of` is one moment,
         or one for each key. If several partitions have a row of one key, as they may in a
         processor's store, this raises `UnsupportedOperationError`.
         """
+        found = self._get_batch(keys, as_of=as_of, columns=columns, **source)
+        return found.drop_columns([FOUND])
+
+    def _get_batch(
+        self,
+        keys: Any,
+        *,
+        as_of: Any = None,
+        columns: Sequence[str] | None = None,
+        **source: Unpack[ReadSource],
+    ) -> "pyarrow.Table":
+        """As `get_batch`, with the column `FOUND`."""
         self._refuse_windowed("get_batch", "fetch_batch")
         batch = self._keys_as_of(keys, as_of)
-        return self._many(batch, self._call(columns=columns), source)
+        return self._calls.get(self._call(columns=columns), batch, source)
 
     def find(
         self,
@@ -197,7 +211,8 @@ class StateTable:
         self._refuse_unwindowed("fetch_batch", "get_batch")
         batch = keys_.many_keys(self._key_schema, keys)
         batch = keys_.with_columns(batch, self._moments(batch.num_rows, starts, ends))
-        return self._many(batch, self._call(columns=columns), source)
+        found = self._calls.get(self._call(columns=columns), batch, source)
+        return found.drop_columns([FOUND])
 
     def scan(
         self,
@@ -428,14 +443,6 @@ class StateTable:
             raise ValueError(f"the table has no column {unknown[0]!r}; it has {self._schema.names}")
         # Converting the whole batch would also convert the key.
         return {name: found.column(name)[0].as_py() for name in names}
-
-    def _many(
-        self,
-        batch: "pyarrow.RecordBatch",
-        call: dict[str, Any],
-        source: ReadSource,
-    ) -> "pyarrow.Table":
-        return self._calls.get(call, batch, source).drop_columns([FOUND])
 
     def _refuse_unversioned(self) -> None:
         if self._kind != "versioned":

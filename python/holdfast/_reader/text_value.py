@@ -6,10 +6,11 @@ So each nested value is converted by its own type here.
 """
 
 import json
+from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from holdfast._reader.arrow import arrow
-from holdfast._reader.exact_column import is_exact_float
+from holdfast._reader.exact_column import is_exact_float, names_infinity
 from holdfast.errors import SerializationError
 from holdfast.serde._dump import dumper
 from holdfast.serde._load import without_dictionaries
@@ -51,6 +52,8 @@ def value_of_text(text: str, kind: "pyarrow.DataType", name: str) -> Any:
         raise ValueError(f"{name} is {kind}, and {text!r:.80} is not: {error}") from error
     if pa.types.is_floating(kind) and not is_exact_float(text, value):
         raise ValueError(f"{name} is {kind}, which rounds {text!r:.80}")
+    if pa.types.is_floating(kind) and isinf(value) and not names_infinity(text):
+        raise ValueError(f"{name} is {kind}, and {text!r:.80} is beyond its range")
     return value
 
 

@@ -80,7 +80,7 @@ def no_fraction(moment: Any, type_: Any) -> None:
         raise OverflowError("it has a fraction below the unit")
 
 
-def _whole_offset(value: Any) -> Any:
+def whole_offset(value: Any) -> Any:
     """Returns a datetime in UTC if its offset has a part below a second, which pyarrow drops."""
     if isinstance(value, datetime) and (offset := value.utcoffset()) and offset.microseconds:
         return value.astimezone(UTC)
@@ -131,7 +131,7 @@ def _leaf(
         # pyarrow accepts numpy's integers for integer types only.
         value = int(value) if _is_integer(value) else value
         try:
-            taken = _whole_offset(value)
+            taken = whole_offset(value)
             check(taken, type_)
         except OverflowError as error:
             raise does_not_fit(path, value, type_, error) from error

@@ -4,6 +4,7 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
+from errno import EACCES, EINVAL, EPERM
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -88,10 +89,19 @@ def local_folder(location: str | PathLike[str], argument: str) -> Path:
 
 
 def _writable(folder: Path, argument: str) -> Path:
-    """Creates the folder and a file in it, so that a failure is raised before the first task."""
+    """Creates the folder and a file in it, so that a failure is raised before the first task.
+
+    The names of new folders are durable: a host syncs only those from the root on.
+    """
     probe = folder / f".holdfast-probe-{uuid.uuid4().hex}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        missing = [above for above in (folder, *folder.parents) if not above.exists()]
+        # A process that was killed here may have left the name of the last one unsynced.
+        found = missing[-1].parent if missing else folder
+        _sync_names(found.parent)
+        for above in reversed(missing):
+            above.mkdir(exist_ok=True)
+            _sync_names(above.parent)
         probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:
@@ -100,3 +110,19 @@ def _writable(folder: Path, argument: str) -> Path:
             "give a folder that the driver and the executors may write"
         ) from error
     return folder
+
+
+def _sync_names(folder: Path) -> None:
+    """Makes the names in a folder durable, if this user can read it and its disk can be synced.
+
+    Another user has made what is in a folder that cannot be read.
+    """
+    try:
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        if error.errno not in (EACCES, EPERM, EINVAL):
+            raise

@@ -14,6 +14,7 @@ from holdfast._reader.pinned_epoch import PinnedEpoch, checked
 from holdfast._reader.read_source import Offline
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
+from holdfast._reader.table_calls import FOUND
 from holdfast._time import Timestamp, timestamp_micros
 from holdfast.errors import StateMismatchError
 from holdfast.spark.plan.epoch_chooser import chosen_epoch, epoch_of_call
@@ -175,6 +176,7 @@ class _LookUp:
             None if as_of is None or isinstance(as_of, str) else timestamp_micros(as_of, "as_of")
         )
         self._columns: Final = added
+        self._adds_keys: Final = not set(table.key).isdisjoint(added)
         self._epoch: Final = epoch
         types = [table.schema.field(name).type for name in added]
         fields = [
@@ -225,14 +227,18 @@ class _LookUp:
         if self._as_of is not None:
             # Times without a zone are stored as if they were in UTC.
             moment = rows.column(self._as_of).cast(pa.timestamp("us", tz="UTC"))
-        found = self._table.get_batch(given, as_of=moment, columns=self._columns, epoch=epoch)
-        added = [column.combine_chunks() for column in found.columns]
-        if any(column.null_count for column in given.values()):
-            # As in Spark's joins, null equals nothing. A table of an aggregate may have a null key.
+        found = self._table._get_batch(given, as_of=moment, columns=self._columns, epoch=epoch)
+        is_found = found.column(FOUND).combine_chunks()
+        added = [column.combine_chunks() for column in found.drop_columns([FOUND]).columns]
+        if self._adds_keys or any(column.null_count for column in given.values()):
+            # A row that is not found has the given key in the key's columns. And as in Spark's
+            # joins, null equals nothing: a table of an aggregate may have a null key.
             compute = arrow_compute()
-            has_key = reduce(compute.and_, (column.is_valid() for column in given.values()))
+            valid = (column.is_valid() for column in given.values())
             places = compute.if_else(
-                has_key, pa.array(range(rows.num_rows)), pa.scalar(None, pa.int64())
+                reduce(compute.and_, valid, is_found),
+                pa.array(range(rows.num_rows)),
+                pa.scalar(None, pa.int64()),
             )
             added = [column.take(places) for column in added]
         names = [*rows.schema.names, *self._columns]

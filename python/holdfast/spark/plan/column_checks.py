@@ -76,6 +76,15 @@ def check_order(order_by: Sequence[str]) -> None:
             )
 
 
+def check_ordered(column: sql.StructField) -> None:
+    """Raises `ValueError` for a column of `order_by` whose order Holdfast does not know."""
+    if schema.contains(column.dataType, schema.is_collated):
+        raise ValueError(
+            f"order_by: column {column.name!r} is {column.dataType.simpleString()}, and strings "
+            "are ordered by their bytes: cast the column to string collate UTF8_BINARY"
+        )
+
+
 def check_both_stream(
     left: "DataFrame", right: "DataFrame", consequence: str, otherwise: str = ""
 ) -> None:

@@ -118,6 +118,8 @@ class OneInput(OperatorInput):
         ]
         column_checks.check_order(order_by)
         ordered = [frame.find(column, "order_by") for column in order_by]
+        for field in ordered:
+            column_checks.check_ordered(field)
         # order_by orders rows with equal keys and times, so key and time columns have no effect.
         order = [payload.index(field) for field in ordered if field in payload]
         return OneInput(frame.using(keys=keys, time=time, payload=payload, order=order))
@@ -247,6 +249,8 @@ def _set_order(left: InputFrame, right: InputFrame, order_by: Sequence[str]) -> 
                 field for field in frame.fields if frame.fold(field.name) == frame.fold(column)
             ]
             found = found or bool(there)
+            for field in there:
+                column_checks.check_ordered(field)
             # Key and time columns are left out, as in OneInput.of.
             frame.order.extend(
                 frame.payload.index(field) for field in there if field in frame.payload

@@ -123,16 +123,22 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         return {**offset, "rewind": self._changes.reader.newest_rewind_of(epoch)}
 
     def _check_taken_back(self, offset: Offset | None, newest: int | None) -> None:
-        """Checks that the epoch of an offset was not taken back since."""
+        """Checks that the epoch of an offset is there, and was not taken back since."""
         epoch = None if offset is None else offset["epoch"]
         if offset is None or epoch is None:
             return
-        is_there = newest is not None and newest >= epoch
-        read = PinnedEpoch(epoch, offset["rewind"])
-        if not is_there or read.is_taken_back(self._changes.reader):
+        there = f"{self._changes.options.root}: epoch {epoch} is in the stream's checkpoint, and"
+        if PinnedEpoch(epoch, offset["rewind"]).is_taken_back(self._changes.reader):
             raise StateMismatchError(
-                f"{self._changes.options.root}: epoch {epoch} is in the stream's checkpoint, and "
-                "it was taken back since. Start with another checkpoint"
+                f"{there} it was taken back since. Start with another checkpoint"
+            )
+        if newest is None or newest < epoch:
+            # After a loss of power Spark may lack the commit of an epoch that was read. The query
+            # computes the epoch again, with the same rows.
+            raise StateMismatchError(
+                f"{there} the newest final epoch is {newest}. After a loss of power, start the "
+                "query of the state first: it computes the epoch again. If its root was restored "
+                "from a backup, start this stream with another checkpoint"
             )
 
     def _record(self, epoch: int) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from holdfast.serde._unsliced import unsliced_batch
 from holdfast.spark.worker.cast import cast
 from holdfast.spark.worker.task import OperatorTask
 
@@ -128,6 +129,7 @@ class AggregatorTask(OperatorTask):
                 answer = None
                 if number is not None:
                     answer = aggregators[number].answer(task, pa.record_batch(batch))
+                    answer = unsliced_batch(answer)
                 else:
                     rows = self._conform(pa.record_batch(batch))
                     calls.digest(rows)
