@@ -10,6 +10,9 @@ returned once, with the right rate, and every total must be exact. At the end al
 compared again. A seed repeats the faults and the pauses between them, but not the moments at which
 they happen. Each fault occurs once before any occurs twice. A fault that affected nothing in a soak
 long enough for all of them fails the soak. Only root may mount the disk that a fault fills.
+
+No clock jumps: a host compares the time of the machine in one place only, for the age of parts of
+files that a killed host left in `snapshots/`.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from drivers import differences, root
+from object_faults import ObjectFaults
 from process_faults import ProcessFaults
 from root_faults import RootFaults
 from soak_job import SoakJob, WrongError
@@ -43,7 +47,11 @@ class Soak:
 
     def __init__(self, job: SoakJob, minutes: float, *, has_disk: bool) -> None:
         self.job, self.minutes = job, minutes
-        self.faults = [*ProcessFaults(job).all, *RootFaults(job, has_disk=has_disk).all]
+        self.faults = [
+            *ProcessFaults(job).all,
+            *RootFaults(job, has_disk=has_disk).all,
+            *ObjectFaults(job).all,
+        ]
         self.done: Counter[str] = Counter()
         self.next: list[Callable[[], bool]] = []
 

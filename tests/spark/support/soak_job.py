@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -200,3 +201,17 @@ class SoakJob:
                 raise TimeoutError("a host lives on after SIGKILL")
             time.sleep(0.05)
         self._known_hosts.clear()
+
+    # --- the root
+    # ------------------------------------------------------------------------------------------
+
+    def heads(self, epoch: int) -> list[Path]:
+        """The objects of an epoch in the log, without its decision."""
+        heads = (self.root / "log" / f"{epoch:020}").glob("*.*.*")
+        return sorted(head for head in heads if "#" not in head.name)
+
+    def new_disk(self) -> bool:
+        """Deletes the databases; returns whether there were any. No host may run."""
+        had = any(self.databases.glob("*/*/*"))
+        shutil.rmtree(self.databases, ignore_errors=True)
+        return had
