@@ -87,6 +87,22 @@ def test_a_store_restored_to_a_new_partition_stays_there(tmp_path):
         assert db["totals"].committed_offset(OTHER) == 7
 
 
+def test_a_failed_commit_after_a_restore_can_be_rolled_back(tmp_path):
+    with opened(tmp_path / "db") as db:
+        apply(db, 1)
+        db.restore_batch("kv", pa.array([b"sum"]), pa.array([b"9"]), None, {LOG: 5, OTHER: 7})
+        db["totals"].restore(9, {LOG: 5, OTHER: 7})
+        db["totals"].add(1)
+        fail_next_commit(db, after=False)
+        with pytest.raises(OSError, match="full"):
+            db.commit({OTHER: 8})
+        mend(db)
+        db.rollback()
+        assert states(db) == (9, 9, 5)
+        apply(db, 6)
+        assert states(db) == (15, 15, 6)
+
+
 def test_a_commit_at_the_offset_of_a_restore_moves_nothing(tmp_path):
     """If it failed in the database, the store's undecided commit would look decided."""
     with opened(tmp_path / "db") as db:

@@ -86,6 +86,7 @@ class TwoStepStore:
     def restore(self, total: int, offsets) -> None:
         self.sum, self.offsets = total, offsets
         self._write(self.current)
+        self.next.unlink(missing_ok=True)
 
     def committed_offset(self, partition) -> int | None:
         return self.offsets.get(partition)

@@ -122,7 +122,7 @@ def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
     if not is_exact:
         raise pa.ArrowInvalid(f"a value of {given} is not exactly a {kind}")
     if pa.types.is_floating(kind):
-        _refuse_overflow(values.to_pylist(), cast)
+        _refuse_overflow(values, cast)
     return cast
 
 
@@ -132,8 +132,11 @@ def _refuse_overflow(values: Iterable[Any], floats: "pyarrow.Array") -> None:
     if infinite.true_count == 0:
         return
     for value, is_infinite in zip(values, infinite.to_pylist(), strict=True):
-        if is_infinite and not names_infinity(value):
-            raise arrow().ArrowInvalid(f"{value!r} is beyond the range of a {floats.type}")
+        if not is_infinite:
+            continue
+        number = value.as_py() if isinstance(value, arrow().Scalar) else value
+        if not names_infinity(number):
+            raise arrow().ArrowInvalid(f"{number!r} is beyond the range of a {floats.type}")
 
 
 def names_infinity(value: Any) -> bool:
@@ -160,6 +163,16 @@ def is_exact_float(text: str | None, number: float | None) -> bool:
     return not isinf(number) and int(text) == number
 
 
+def _is_whole(value: Any) -> bool:
+    """Whether a number has no fraction; true for other values."""
+    # numpy's durations count as numbers, too.
+    if type(value) is int or getattr(getattr(value, "dtype", None), "kind", "") == "m":
+        return True
+    if isinstance(value, Decimal):
+        return value.is_finite() and value % 1 == 0
+    return not isinstance(value, Real) or value % 1 == 0
+
+
 def _check_zone(kind: "pyarrow.DataType", *, has_zone: bool) -> None:
     """Raises `ArrowInvalid` unless times have a zone if the type of a column has one."""
     if has_zone and kind.tz is None:
@@ -181,7 +194,7 @@ def _refuse_inexact(values: Iterable[Any], kind: "pyarrow.DataType") -> None:
     pa = arrow()
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
         for value in values:
-            if type(value) is not int and isinstance(value, Real | Decimal) and value % 1:
+            if not _is_whole(value):
                 raise OverflowError(f"{value!r} is not whole")
     moments = (value for value in values if isinstance(value, datetime))
     if pa.types.is_timestamp(kind):

@@ -30,6 +30,8 @@ class AttachedStores:
         self._decided: dict[TopicPartition, int] = {}
         # Partitions of restores since the last commit.
         self._unchecked: set[TopicPartition] = set()
+        # The offsets of the stores before a commit that has not succeeded, by name.
+        self._before: dict[str, dict[TopicPartition, int]] = {}
         self._topics_in_files = any(attached.keeps_file for attached in self._stores.values())
         self._must_move = [
             name for name, attached in self._stores.items() if attached.must_move_offsets
@@ -103,9 +105,13 @@ class AttachedStores:
         new = {partition for partition in decided if partition not in self._decided}
         for attached in self._stores.values():
             attached.check_not_ahead(new | self._unchecked, self._offset)
+        self._before = {
+            name: self._offsets_of([attached]) for name, attached in self._stores.items()
+        }
         for attached in self._stores.values():
             attached.commit(changelog_offsets)
         self._core.commit(rows, _record(decided))
+        self._before.clear()
         self._decided = decided
         self._unchecked.clear()
         for attached in self._stores.values():
@@ -165,9 +171,10 @@ class AttachedStores:
         raise_first(
             _each(
                 self._stores.values(),
-                lambda attached: attached.roll_back(self._offsets_of([attached])),
+                lambda attached: attached.roll_back(self._last_commit(attached)),
             )
         )
+        self._before.clear()
 
     def close(self) -> list[BaseException]:
         """Closes all stores, writes their checkpoint files, and returns the errors."""
@@ -223,6 +230,14 @@ class AttachedStores:
             if any(attached.is_restored_to(partition, offset) for attached in stores)
         }
         return {**restored, **self._decided}
+
+    def _last_commit(self, attached: AttachedStore) -> dict[TopicPartition, int]:
+        """Returns the offsets of a store's last decided commit.
+
+        After a commit that failed, the store may answer with the offsets of that commit.
+        """
+        before = self._before.get(attached.store.name)
+        return self._offsets_of([attached]) if before is None else {**before, **self._decided}
 
     def _restored_offsets(self) -> dict[TopicPartition, int]:
         """Returns the database's offsets of partitions that the record does not have."""

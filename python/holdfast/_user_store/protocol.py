@@ -68,7 +68,8 @@ class UserStateStore(Protocol):
     def committed_offset(self, partition: tuple[str, int], /) -> int | None:
         """Returns the committed offset of (topic, partition), None without one.
 
-        Called only if the store manages its offsets.
+        Called only if the store manages its offsets. A transactional store does not count a commit
+        that is undecided, also before `recover` in an open.
         """
 
     def close(self) -> None:

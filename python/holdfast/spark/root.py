@@ -4,7 +4,7 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
-from errno import EACCES, EINVAL, EPERM
+from errno import EACCES, EINVAL, ENOSYS, ENOTSUP, EPERM, EROFS
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -124,5 +124,5 @@ def _sync_names(folder: Path) -> None:
         finally:
             os.close(opened)
     except OSError as error:
-        if error.errno not in (EACCES, EPERM, EINVAL):
+        if error.errno not in (EACCES, EPERM, EINVAL, ENOSYS, ENOTSUP, EROFS):
             raise

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,8 @@ def is_slow_start(output: str) -> bool:
 
 def run(script: str, folder: Path, *arguments: str) -> str:
     """Returns a program's output; its Connect server listens on a free port."""
-    for attempt in range(2):
+    for attempt in range(3):
+        time.sleep(20 * attempt)  # what else the machine does may end meanwhile
         folder.joinpath(str(attempt)).mkdir()
         # State hosts write their logs below TMPDIR; those of Python workers are in the output.
         with tempfile.TemporaryDirectory(prefix="hf", ignore_cleanup_errors=True) as temporary:

@@ -208,6 +208,7 @@ def test_heartbeats_are_the_same_in_a_replay(stream: Stream):
 
 
 def test_a_backlog_after_an_outage_has_no_late_rows(stream: Stream):
+    """Heartbeats follow the slowest partition. (`idle.rs` tests what a pause counts.)"""
     found = stream.spark.createDataFrame([(key,) for key in KEYS], "k string").select(
         F.pmod(F.xxhash64("k"), F.lit(2)), "k"
     )

@@ -99,7 +99,8 @@ class SoakJob:
         """Writes the input until the end."""
         while not ended.is_set():
             # No more than the query can process: a backlog only delays the end.
-            with suppress(OSError):  # a rewind moves Spark's files meanwhile
+            # A rewind moves Spark's files meanwhile, and a kill may leave half of one.
+            with suppress(OSError, ValueError, IndexError):
                 if len(self.sequence.batches) - files_begun(self.folder) < 20:
                     self.sequence.write(self.folder / "in")
             ended.wait(0.5)
