@@ -67,3 +67,29 @@ fn closed_windows_stay_closed_when_grace_or_retention_become_longer() {
         }
     }
 }
+
+/// A copy of the state that was behind when the retention became longer still has a session that
+/// has expired in the others. The log of the others knows nothing of it.
+#[test]
+fn a_session_that_only_some_copies_still_have_takes_no_items_with_it() {
+    let kind = Kind::Session;
+    let mut job = Settings::new(kind, "update", 10).job(1);
+    job.epoch(&[row(1, 20, 1), row(1, 27, 2), row(2, 45, 3)], false);
+    job.epoch(&[row(2, 60, 4)], false);
+    let longer = Settings::new(kind, "update", 100).request();
+    // The stores keep the shorter retention here: the closed session has expired.
+    job.set(&longer);
+    let again = [row(1, 20, 5), row(1, 27, 6), row(1, 34, 7), row(1, 42, 8)];
+    assert_eq!(
+        job.epoch(&again, false).rows,
+        of_static(kind, &again),
+        "a new session begins with the closed one and ends after the closed time"
+    );
+    // The restored stores have the longer retention for all records: both sessions are there.
+    job.restart(&longer);
+    let last = [row(1, 35, 9)];
+    assert_eq!(
+        job.epoch(&last, false).rows,
+        of_static(kind, &[&again[..], &last].concat())
+    );
+}

@@ -99,7 +99,11 @@ impl SessionWindows {
             .find_batch(tx, &names, &ends, &starts, &mut |n, session, state| {
                 let (key, first, last) = (runs[n].key, session.start.0, session.end.0);
                 if self.clock.was_closed(self.after(last)) {
-                    closed.insert((key, first), last);
+                    // An earlier one may be in this copy of the state only. Its items are deleted
+                    // already, and the items under its start are those of a new session.
+                    if last >= self.clock.swept_from() {
+                        closed.insert((key, first), last);
+                    }
                 } else {
                     found.push((key, first, last, SessionPart::Stored(state.to_vec())));
                 }
