@@ -80,6 +80,8 @@ pub const SPARK_COMMITS: &str = "query/commits";
 pub const SPARK_OFFSETS: &str = "query/offsets";
 /// The logs of Spark's sources, a folder each.
 pub const SPARK_SOURCES: &str = "query/sources";
+/// The files of Spark's own stateful operators.
+pub const SPARK_STATE: &str = "query/state";
 
 /// Returns the name of an object with which a probe tests put-if-absent; `id` is random.
 pub fn probe(id: &str) -> String {

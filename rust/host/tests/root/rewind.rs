@@ -66,6 +66,42 @@ fn a_checksum_without_its_file_is_removed_too() {
 }
 
 #[test]
+fn later_versions_of_sparks_own_state_are_taken_back() {
+    let root = with_operator_since(Epoch(4));
+    // Version 4 is the state before epoch 4.
+    let stays = [
+        "0/0/4.delta",
+        "0/0/.4.delta.crc",
+        "0/1/4_6fd2.zip",
+        "0/1/SSTs/000009-6fd2.sst",
+        "0/_metadata/metadata",
+        "0/_metadata/v2/7",
+    ];
+    let goes = [
+        "0/0/5.delta",
+        "0/0/.5.delta.crc",
+        "0/0/12.snapshot",
+        "0/1/left-keyToNumValues/5_6fd2.changelog",
+        "0/1/5_6fd2.zip",
+    ];
+    for file in stays.iter().chain(&goes) {
+        spark(&root, &format!("state/{file}"), "rows");
+    }
+    root.rewind(Epoch(4)).expect("nothing has to be restored");
+    let is_there = |below: &str, file: &str| {
+        root.files()
+            .join(below)
+            .join("query/state")
+            .join(file)
+            .exists()
+    };
+    assert!(stays.iter().all(|file| is_there("", file)));
+    for file in goes {
+        assert!(!is_there("", file) && is_there("removed/2", file), "{file}");
+    }
+}
+
+#[test]
 fn the_first_object_of_an_operator_is_removed_last() {
     let root = with_operator_since(Epoch(4));
     let place = |file: &str| root.files().join("operators").join(file);

@@ -6,6 +6,7 @@
 mod drop_epoch;
 mod removal;
 mod restorable;
+mod spark_state;
 mod take_back;
 
 pub use removal::RemovedObjects;

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use holdfast_core::{Error, ErrorKind, Result};
 
 use super::removal::{Removal, RemovedObjects};
+use super::spark_state::state_since;
 use crate::protocol::{Epoch, PartitionId, RunNumber};
 use crate::root::names;
 use crate::root::state_root::Root;
@@ -95,6 +96,7 @@ impl Root {
         }
         names.extend(self.far_future.list(|other| other >= epoch)?);
         names.extend(self.operators.begun_since(epoch)?);
+        names.extend(state_since(&self.objects, epoch)?);
         names.extend(self.since_in_spark(epoch)?);
         Ok(names)
     }
