@@ -2,7 +2,7 @@
 
 use crate::column::bytes_column;
 use crate::error::{Error, ErrorKind, Result};
-use crate::serde::format::cells::wrong_type;
+use crate::serde::format::cells::{check_utf8, wrong_type};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_buffer::BooleanBufferBuilder;
@@ -32,6 +32,7 @@ pub fn check(array: ArrayRef, json: bool, what: &str) -> Result<ArrayRef> {
             ));
         }
     }
+    check_utf8(array.as_ref(), what)?;
     if json {
         let texts = bytes_column(array.as_ref(), what)?;
         let mut nulls = BooleanBufferBuilder::new(array.len());

@@ -1,5 +1,6 @@
 //! Reads Arrow arrays as cells. Other physical forms of a type are converted to its plain form.
 
+use crate::column::bytes_column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::serde::format::stored_column::{Shape, StoredColumn, below};
 use arrow_array::cast::AsArray;
@@ -68,10 +69,11 @@ impl Cells {
                 )
             }
             Shape::Bytes => match column.data_type {
-                DataType::Utf8 => CellData::Bytes(
-                    array.as_string::<i32>().offsets().clone(),
-                    array.as_string::<i32>().values().clone(),
-                ),
+                DataType::Utf8 => {
+                    check_utf8(&array, path)?;
+                    let strings = array.as_string::<i32>();
+                    CellData::Bytes(strings.offsets().clone(), strings.values().clone())
+                }
                 _ => CellData::Bytes(
                     array.as_binary::<i32>().offsets().clone(),
                     array.as_binary::<i32>().values().clone(),
@@ -253,6 +255,26 @@ fn plain(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<ArrayRef> {
         ) => cast(&T::List(item.clone())),
         (found, wanted) => Err(wrong_type(found, &wanted.to_string(), path)),
     }
+}
+
+/// Checks that strings are UTF-8. Other programs do not check that when they make a column, and no
+/// read could return such a row.
+///
+/// # Errors
+/// `InvalidValue` names the row with other bytes.
+pub fn check_utf8(array: &dyn Array, what: &str) -> Result<()> {
+    let strings = bytes_column(array, what)?;
+    for row in 0..strings.len() {
+        if let Some(bytes) = strings.get(row)
+            && let Err(error) = std::str::from_utf8(bytes)
+        {
+            return Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("row {row} of {what} is no valid UTF-8: {error}"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the error for a column of another type.
