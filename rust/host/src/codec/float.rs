@@ -95,6 +95,11 @@ fn normalized_fields(values: &StructArray, zeros: ZeroSigns) -> StructArray {
     StructArray::new(values.fields().clone(), columns, values.nulls().cloned())
 }
 
+/// Whether values of this type have floats inside them.
+pub fn are_inside(data_type: &DataType) -> bool {
+    data_type.is_nested() && has_floats(data_type)
+}
+
 fn has_floats(data_type: &DataType) -> bool {
     let inner_has_floats = |field: &Arc<Field>| has_floats(field.data_type());
     match data_type {

@@ -54,14 +54,15 @@ impl SideOrder {
         })
     }
 
-    /// Encodes the order columns of a batch: the order of the bytes is that of the rows.
+    /// Encodes the order columns of a batch: the order of the bytes is that of the rows. The sign
+    /// of a zero does not count, so the next column decides between `0.0` and `-0.0`.
     ///
     /// # Errors
     /// `Serialization` for rows that cannot be encoded.
     pub fn encode(&self, batch: &RecordBatch) -> Result<EncodedRows> {
         let columns = self.columns.iter();
         let columns: Vec<_> = columns
-            .map(|column| float::for_ordering(batch.column(*column)))
+            .map(|column| float::for_equality(batch.column(*column)))
             .collect();
         self.codec.encode(&columns)
     }

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::accumulator::{Access, Accumulator, column, unreadable};
 use crate::codec::float;
-use crate::codec::row::RowCodec;
+use crate::codec::row::{EncodedRows, RowCodec};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::input::InputRows;
 
@@ -38,13 +38,19 @@ pub struct Pick {
     which: PickFunction,
     column: usize,
     codec: RowCodec,
+    /// Whether values have floats inside them.
+    has_inner_floats: bool,
     timed: bool,
     picked: Vec<Option<Picked>>,
 }
 
+/// A value and what it is compared by, in this order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Picked {
     time: i64,
+    /// If the value has floats inside it: its bytes with positive zeros. Otherwise the sign of an
+    /// inner zero would decide before the fields after it.
+    unsigned: Option<Vec<u8>>,
     value: Option<Vec<u8>>,
 }
 
@@ -58,9 +64,17 @@ impl Pick {
             which,
             column,
             codec: RowCodec::new([field])?,
+            has_inner_floats: float::are_inside(field.data_type()),
             timed,
             picked: Vec::new(),
         })
+    }
+
+    /// Encodes values with positive zeros, if they have floats inside them.
+    fn encode_unsigned(&self, values: &ArrayRef) -> Result<Option<EncodedRows>> {
+        self.has_inner_floats
+            .then(|| self.codec.encode(&[float::for_equality(values)]))
+            .transpose()
     }
 
     fn is_by_time(&self) -> bool {
@@ -99,8 +113,19 @@ impl Accumulator for Pick {
         let (Some(there), Some(times), Some(values)) = columns else {
             return Err(unreadable("min, max, first, last"));
         };
+        let unsigned = if self.has_inner_floats {
+            let rows = values.iter();
+            let decoded = self.codec.decode(rows)?.swap_remove(0);
+            self.encode_unsigned(&decoded)?
+        } else {
+            None
+        };
         let picked = |n: usize| Picked {
             time: times.value(n),
+            unsigned: unsigned
+                .as_ref()
+                .filter(|_| values.is_valid(n))
+                .map(|rows| rows.get(n).to_vec()),
             value: values.is_valid(n).then(|| values.value(n).to_vec()),
         };
         self.picked = (0..there.len())
@@ -114,6 +139,9 @@ impl Accumulator for Pick {
         let values = || column(input, self.column);
         let encoded = values()
             .map(|values| self.codec.encode(&[float::for_ordering(values)]))
+            .collect::<Result<Vec<_>>>()?;
+        let unsigned = values()
+            .map(|values| self.encode_unsigned(values))
             .collect::<Result<Vec<_>>>()?;
         let nulls: Vec<_> = values().map(|values| values.logical_nulls()).collect();
         let by_time = self.is_by_time();
@@ -129,13 +157,15 @@ impl Accumulator for Pick {
                 continue;
             }
             let value = (!is_null).then(|| encoded[input].get(n));
+            let unsigned = unsigned[input].as_ref().filter(|_| !is_null);
+            let unsigned = unsigned.map(|rows| rows.get(n));
             let slot = &mut self.picked[row.group as usize];
             let better = match slot {
                 None => true,
                 Some(old) => {
                     let (new, old) = (
-                        (if by_time { row.time } else { 0 }, value),
-                        (old.time, old.value.as_deref()),
+                        (if by_time { row.time } else { 0 }, unsigned, value),
+                        (old.time, old.unsigned.as_deref(), old.value.as_deref()),
                     );
                     match self.which {
                         // Without times, the order in which rows are processed decides.
@@ -149,6 +179,7 @@ impl Accumulator for Pick {
             if better {
                 *slot = Some(Picked {
                     time: if by_time { row.time } else { 0 },
+                    unsigned: unsigned.map(<[u8]>::to_vec),
                     value: value.map(<[u8]>::to_vec),
                 });
             }
