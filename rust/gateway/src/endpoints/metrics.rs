@@ -260,6 +260,11 @@ fn add_partition(text: &mut Exposition, (root, host): (&str, &str), partition: &
             snapshots.log_bytes as f64,
         ),
         (
+            "holdfast_partition_snapshot_failures",
+            "Attempts that have failed since the last snapshot.",
+            snapshots.failures as f64,
+        ),
+        (
             "holdfast_partition_restored",
             "1 if this host made the database from the root.",
             f64::from(u8::from(snapshots.is_restored)),

@@ -161,6 +161,8 @@ pub struct SnapshotMetrics {
     pub epoch: Option<Epoch>,
     /// The time since this host last began a snapshot, in seconds; none if it has not.
     pub age_seconds: Option<f64>,
+    /// How many attempts of this host have failed since it last took one.
+    pub failures: u64,
     /// The size of the newest snapshot that this host has restored or uploaded; 0 if there is none.
     pub bytes: u64,
     /// About how many bytes of changes a restore would read from the log.

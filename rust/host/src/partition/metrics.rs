@@ -22,6 +22,7 @@ impl PartitionState {
         let begun = history.last_begun.filter(|_| history.has_begun);
         metrics.snapshots.epoch = history.newest;
         metrics.snapshots.age_seconds = begun.map(|begun| begun.elapsed().as_secs_f64());
+        metrics.snapshots.failures = history.failures;
         metrics.snapshots.log_bytes = history.log_bytes;
         metrics.snapshots.is_restored = history.is_restored;
         metrics.snapshots.rebuilds = inner.damages;

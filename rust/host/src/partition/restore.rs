@@ -131,10 +131,15 @@ impl PartitionState {
                      at once",
                     id.epoch
                 ),
-                Err(error) => log::warn!(
-                    "{self}: the damaged snapshot of epoch {} stays: {error}",
-                    id.epoch
-                ),
+                Err(error) => {
+                    // The host may not own the partition yet. The next snapshot removes it.
+                    self.origin.lock().suspect(id.clone());
+                    log::warn!(
+                        "{self}: the damaged snapshot of epoch {} stays until the next one is \
+                         taken: {error}",
+                        id.epoch
+                    );
+                }
             }
         }
         Ok(restored)

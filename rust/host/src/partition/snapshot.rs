@@ -84,19 +84,26 @@ impl PartitionState {
         self.uploading.store(true, Ordering::Relaxed);
         inner.snapshots.last_begun = Some(begun);
         inner.snapshots.has_begun = true;
+        let newest = inner.snapshots.newest;
         let partition = Arc::clone(self);
         let work = move || {
             let _ends = UploadGuard(&partition.uploading);
             match partition.snapshot(terms, begun) {
-                // The host ends, or the partition has moved: the next owner takes a snapshot.
-                Err(error) if error.kind() == ErrorKind::StoreClosed => {
+                // The host ends, the partition has moved, or a newer run uses it: the next owner or
+                // run takes a snapshot.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::StoreClosed | ErrorKind::Fenced) =>
+                {
                     log::debug!("{partition}: no snapshot: {error}")
                 }
                 Err(error) => {
                     log::warn!(
                         "{partition}: no snapshot was taken; the next attempt is made when a \
                          snapshot is due again: {error}"
-                    )
+                    );
+                    let snapshots = &mut partition.lock().snapshots;
+                    // The error may be of a removal after the snapshot was taken.
+                    snapshots.failures += u64::from(snapshots.newest == newest);
                 }
                 Ok(()) => {}
             }
@@ -106,6 +113,7 @@ impl PartitionState {
             .spawn(work)
         {
             self.uploading.store(false, Ordering::Relaxed);
+            inner.snapshots.failures += 1;
             log::warn!("{self}: no snapshot was taken: {error}");
         }
     }
@@ -204,6 +212,7 @@ impl PartitionState {
                 return self.root.garbage.discard(&id, run);
             }
             inner.snapshots.known = known;
+            inner.snapshots.failures = 0;
             inner.snapshots.newest = Some(id.epoch);
             inner.snapshots.log_bytes = inner.snapshots.log_bytes.saturating_sub(log_bytes);
             // Unset before older snapshots are removed. Damage that is found from now on may be in
@@ -213,8 +222,15 @@ impl PartitionState {
             origin.set_bytes(transfer.bytes);
             origin.replace(id.clone())
         };
-        for suspect in &suspects {
-            self.root.garbage.discard(suspect, run)?;
+        for (n, suspect) in suspects.iter().enumerate() {
+            if let Err(error) = self.root.garbage.discard(suspect, run) {
+                // Until they are removed, older snapshots must stay.
+                let mut origin = self.origin.lock();
+                suspects[n..]
+                    .iter()
+                    .for_each(|id| origin.suspect(id.clone()));
+                return Err(error);
+            }
         }
         self.root.garbage.retain_newest(&id, RETAINED)?;
         drop(turn);

@@ -17,6 +17,8 @@ pub struct SnapshotHistory {
     pub last_begun: Option<Instant>,
     /// Whether this host has begun a snapshot.
     pub has_begun: bool,
+    /// How many attempts have failed since the last snapshot was taken.
+    pub failures: u64,
     /// The epoch of the newest snapshot that was found or taken.
     pub newest: Option<Epoch>,
     /// Digests of the files of the last snapshot.
@@ -83,9 +85,14 @@ impl SnapshotOrigin {
     /// Marks the newest snapshot as suspect, and returns it: the database was damaged.
     pub fn suspect_newest(&mut self) -> Option<SnapshotId> {
         let id = self.newest.take()?;
-        self.suspects.retain(|other| *other != id);
-        self.suspects.push(id.clone());
+        self.suspect(id.clone());
         Some(id)
+    }
+
+    /// Marks a snapshot as suspect.
+    pub fn suspect(&mut self, id: SnapshotId) {
+        self.suspects.retain(|other| *other != id);
+        self.suspects.push(id);
     }
 
     /// Returns whether a snapshot of this epoch could have the name of a suspect one.

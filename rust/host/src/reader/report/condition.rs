@@ -33,6 +33,8 @@ pub enum ConditionName {
     Opening,
     /// Its database is not open: the host answers no reads of the partition until the next session.
     Closed,
+    /// Its host fails to take snapshots, so the log grows.
+    NoSnapshots,
     /// Its database was damaged or deleted since its host began to serve it, and rebuilt.
     Rebuilt,
     /// No host answers for it.
@@ -81,6 +83,13 @@ impl PartitionCondition {
         if figures.access == DatabaseAccess::Closed {
             return Self::new(ConditionName::Closed, "its database is not open", behind);
         }
+        if figures.snapshots.failures > 0 {
+            let text = match figures.snapshots.failures {
+                1 => "a snapshot failed: see the host's log".to_owned(),
+                failures => format!("{failures} snapshots failed: see the host's log"),
+            };
+            return Self::new(ConditionName::NoSnapshots, text, behind);
+        }
         if behind > 1 {
             let text = format!("{behind} epochs behind");
             return Self::new(ConditionName::Behind, text, behind);
@@ -112,7 +121,9 @@ impl ConditionName {
     fn severity(self) -> Severity {
         match self {
             Self::InOrder | Self::Uploading => Severity::Good,
-            Self::Behind | Self::Opening | Self::Closed | Self::Unknown => Severity::Warn,
+            Self::Behind | Self::Opening | Self::Closed | Self::NoSnapshots | Self::Unknown => {
+                Severity::Warn
+            }
             Self::Rebuilt | Self::Unserved => Severity::Bad,
         }
     }
@@ -156,6 +167,17 @@ mod tests {
         assert_eq!(text_of(7, &figures).1, "uploads a snapshot");
         let behind = text_of(10, &figures);
         assert_eq!(behind, (Severity::Warn, "3 epochs behind".to_owned()));
+        figures.snapshots.failures = 1;
+        let failed = (
+            Severity::Warn,
+            "a snapshot failed: see the host's log".to_owned(),
+        );
+        assert_eq!(text_of(10, &figures), failed);
+        figures.snapshots.failures = 2;
+        assert_eq!(
+            text_of(7, &figures).1,
+            "2 snapshots failed: see the host's log"
+        );
         figures.snapshots.rebuilds = 1;
         assert_eq!(text_of(10, &figures).1, "rebuilt once: look at the disk");
         figures.snapshots.rebuilds = 2;

@@ -21,6 +21,7 @@ use arrow_array::RecordBatch;
 use holdfast_host::net::call::CallMessage;
 use holdfast_host::net::frame::MAX_PAYLOAD;
 use holdfast_host::net::message::{self, MessageKind};
+use holdfast_host::net::metrics::HostMetrics;
 use holdfast_host::net::read::{self, READ, ReadAnswer, ReadRequest, ReadTarget};
 use holdfast_host::net::socket::{Endpoint, Stream};
 use holdfast_host::net::stored_read::StoredRead;
@@ -34,7 +35,7 @@ use crate::support::{PATIENCE, Spark};
 type Request = ReadRequest<ReadCall>;
 
 /// The address in the last file below `readers/` for partition 0.
-fn address(spark: &Spark) -> Value {
+pub fn address(spark: &Spark) -> Value {
     let folder = std::fs::read_dir(spark.path().join("readers/join/0")).unwrap();
     let newest = folder.map(|file| file.unwrap().path()).max().unwrap();
     serde_json::from_slice(&std::fs::read(newest).unwrap()).unwrap()
@@ -127,7 +128,7 @@ fn greeted(address: &Value) -> (Stream, MessageKind) {
 }
 
 /// Connects to a host as a reader of another machine.
-fn reader(address: &Value) -> Stream {
+pub fn reader(address: &Value) -> Stream {
     let (stream, kind) = greeted(address);
     assert_eq!(kind, MessageKind::Welcome);
     stream
@@ -152,6 +153,22 @@ fn send(stream: &mut Stream, request: &Request) {
 
 fn receive(stream: &mut Stream) -> (MessageKind, Vec<u8>) {
     message::receive(stream, MAX_PAYLOAD).unwrap().unwrap()
+}
+
+/// Sends a request and returns its answer, which has no rows.
+fn answer(stream: &mut Stream, request: &Request) -> ReadAnswer {
+    send(stream, request);
+    let (_, payload) = receive(stream);
+    read::parse(CallMessage::decode(payload).unwrap().attribute(READ)).unwrap()
+}
+
+/// The figures of the host.
+pub fn figures(stream: &mut Stream, spark: &Spark) -> HostMetrics {
+    let root = target(spark).root;
+    match answer(stream, &Request::Metrics { root }) {
+        ReadAnswer::Metrics { metrics } => metrics,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Sends a request and returns the batches of its answer.

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
-use holdfast_host::net::call::CallMessage;
-use holdfast_host::net::metrics::HostMetrics;
-use holdfast_host::net::read::{self, READ, ReadAnswer, ReadTarget};
+use holdfast_host::net::read::{ReadAnswer, ReadTarget};
 use holdfast_host::net::socket::Stream;
 use holdfast_host::protocol::IsolationLevel;
 use holdfast_host::tables::{ReadCall, ReadRows};
 
-use super::{Request, address, answers, payload, reader, receive, send, target};
+use super::{Request, address, answer, answers, figures, payload, reader, send, target};
 use crate::process;
 use crate::support::{HostProcess, Spark, wait_until};
 
@@ -60,12 +58,6 @@ fn uncommitted(spark: &Spark) -> ReadTarget {
     }
 }
 
-fn answer(stream: &mut Stream, request: &Request) -> ReadAnswer {
-    send(stream, request);
-    let (_, payload) = receive(stream);
-    read::parse(CallMessage::decode(payload).unwrap().attribute(READ)).unwrap()
-}
-
 /// The first byte of the value of a key in a view.
 fn first_byte(stream: &mut Stream, view: u64, key: &str) -> u8 {
     let request = Request::Rows {
@@ -94,15 +86,6 @@ fn await_epoch(stream: &mut Stream, spark: &Spark, epoch: i64) {
         other => panic!("{other:?}"),
     };
     wait_until(is_there, || format!("the host has no epoch {epoch}"));
-}
-
-/// The figures of the host.
-fn figures(stream: &mut Stream, spark: &Spark) -> HostMetrics {
-    let root = target(spark).root;
-    match answer(stream, &Request::Metrics { root }) {
-        ReadAnswer::Metrics { metrics } => metrics,
-        other => panic!("{other:?}"),
-    }
 }
 
 /// The bytes in use of a part of the host's memory.

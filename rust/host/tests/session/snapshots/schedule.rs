@@ -1,13 +1,16 @@
 //! When snapshots are taken and restored, and what they copy.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
 
+use holdfast_host::net::metrics::DatabaseAccess;
 use serde_json::json;
 
 use super::{HOUR, RETAINED, epoch_of, every, log, manifests, rows, run, run_until_forgotten};
+use crate::readers;
 use crate::support::{
     Host, HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, refused, right, wait_until,
 };
@@ -197,6 +200,36 @@ fn short_lived_hosts_on_new_disks_take_snapshots_at_their_end() {
     // The first host takes none: its disk may last. A later host's snapshot has all epochs but the
     // host's last one.
     assert_eq!(snapshots, [None, Some(4), Some(7)]);
+}
+
+#[test]
+fn failed_snapshots_are_counted_until_one_is_taken() {
+    let spark = Spark::new();
+    if !Spark::is_local() {
+        return;
+    }
+    let host = HostProcess::on_a_cluster();
+    let compute = |epoch: i64, interval: u64| {
+        let task = every(&spark, epoch, interval);
+        drop(task.run(host.connect(), &rows(epoch)).unwrap());
+    };
+    // The host searches for snapshots in the first two epochs, and takes none.
+    (0..2).for_each(|epoch| spark.epoch(epoch, || compute(epoch, HOUR)));
+    let stream = RefCell::new(readers::reader(&readers::address(&spark)));
+    // None if the partition's lock is held: then the host does not know the figure.
+    let failures = || {
+        let figures = readers::figures(&mut stream.borrow_mut(), &spark);
+        let partition = &figures.partitions[0];
+        (partition.access == DatabaseAccess::Open).then_some(partition.snapshots.failures)
+    };
+    wait_until(|| failures() == Some(0), || host.log());
+    let obstacle = spark.path().join("snapshots");
+    fs::write(&obstacle, "a file where the folder must be").unwrap();
+    let next = spark.run_epochs_until(2, || failures() >= Some(1), |epoch| compute(epoch, 0));
+    fs::remove_file(obstacle).unwrap();
+    let is_taken = || !manifests(&spark).is_empty();
+    spark.run_epochs_until(next, is_taken, |epoch| compute(epoch, 0));
+    wait_until(|| failures() == Some(0), || host.log());
 }
 
 #[test]
