@@ -9,6 +9,9 @@ use crate::problem::Problem;
 /// How many decimal digits a float always retains.
 const FLOAT_DIGITS: u8 = 15;
 
+/// The least float that no integer of the JSON parser equals: 2^63.
+const BEYOND_64_BITS: f64 = 9_223_372_036_854_775_808.0;
+
 /// Checks that the type of a column holds a value exactly, in structs and lists, too. Otherwise
 /// another key would be read.
 ///
@@ -86,7 +89,11 @@ fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
             if !fits_float(kind, &value) =>
         {
             let text = text_of(&value);
-            Err(not_such(field, &text, "a float rounds it"))
+            Err(not_such(
+                field,
+                &text,
+                "a float rounds it; give a number beyond 64 bits as a string with an exponent",
+            ))
         }
         _ => Ok(value),
     }
@@ -101,9 +108,21 @@ fn text_of(value: &Value) -> String {
 
 /// Whether a float column holds a whole number exactly. A number with a point is the nearest float.
 fn fits_float(kind: &DataType, value: &Value) -> bool {
-    let whole = match value {
-        Value::Number(number) => number.as_i128(),
-        _ => value.as_str().and_then(|text| text.parse().ok()),
+    let whole: Option<i128> = match value {
+        // The JSON parser reads a whole number beyond 64 bits as a float, without its last digits.
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.abs() >= BEYOND_64_BITS => return false,
+            _ => number.as_i128(),
+        },
+        _ => {
+            let text = value.as_str().unwrap_or_default();
+            let digits = text.trim().trim_start_matches(['+', '-']);
+            let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            match text.trim().parse() {
+                Err(_) if is_whole => return false,
+                parsed => parsed.ok(),
+            }
+        }
     };
     let digits = match kind {
         DataType::Float32 => f32::MANTISSA_DIGITS,
@@ -122,4 +141,40 @@ pub fn not_such(field: &Field, text: &str, why: &str) -> Problem {
     Problem::value(format!(
         "key column {name} is {kind}, and {text:?} is not: {why}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_float_column_takes_numbers_that_it_does_not_round() {
+        let field = Field::new("d", DataType::Float64, true);
+        let takes = |json: &str| {
+            let value: Value = serde_json::from_str(json).expect("JSON");
+            exact(&field, value).is_ok()
+        };
+        for json in [
+            "1",
+            "-2.5",
+            "0.1",
+            "9007199254740992",
+            "\"1e300\"",
+            "\"-7\"",
+            "1e15",
+        ] {
+            assert!(takes(json), "{json}");
+        }
+        for json in [
+            "9007199254740993",
+            "18446744073709551617",
+            "1e300",
+            "-18446744073709551617",
+            "\"9007199254740993\"",
+            "\"340282366920938463463374607431768211457\"",
+            "\"-340282366920938463463374607431768211457\"",
+        ] {
+            assert!(!takes(json), "{json}");
+        }
+    }
 }
