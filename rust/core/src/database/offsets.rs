@@ -90,8 +90,8 @@ impl Database {
     ///
     /// A restore also raises lower offsets of other stores: the caller gives offsets only when all
     /// stores have the records up to them. A store that has lost its data stays lost. A store with
-    /// which the database was not opened lacks the records of a partition that is new to it: it
-    /// gets an offset of lost data, as a new store does.
+    /// which the database was not opened lacks the records that a commit reads from a partition
+    /// that is new to the store: it gets an offset of lost data, as a new store does.
     pub(super) fn push_offsets(
         &self,
         change: &OffsetChange,
@@ -115,7 +115,8 @@ impl Database {
                 }
             }
             OffsetChange::Set(offsets) => {
-                for store in &self.stores.absent {
+                let absent = self.stores.absent.iter().filter(|_| restored.is_none());
+                for store in absent {
                     for (tp, _) in offsets.iter().filter(|(_, offset)| offset.is_some()) {
                         if self.read_offset(store, tp)?.is_none() {
                             let key = offset_rows::key(store, tp)?;

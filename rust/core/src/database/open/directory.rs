@@ -39,8 +39,13 @@ fn make_with_parents(path: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> io:
         && let Some(parent) = found.parent()
     {
         match sync(or_current(parent)) {
-            // This user cannot read that folder, so another user has made the directory in it.
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+            // This user cannot read that folder, so another user has made the directory in it. Or
+            // its disk cannot sync folders.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput
+                ) => {}
             synced => synced?,
         }
     }
