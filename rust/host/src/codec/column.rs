@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 use holdfast_core::{Error, ErrorKind, Result};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 /// A column of an operator's keys or values, as the root stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub struct Column {
     /// The column's name.
     pub name: String,
     /// Its Arrow type in Arrow's text form.
-    #[serde(rename = "type", deserialize_with = "stored_type")]
+    #[serde(rename = "type")]
     pub data_type: String,
 }
 
@@ -113,20 +113,6 @@ fn nullable(data_type: &DataType) -> DataType {
         }
         _ => data_type.clone(),
     }
-}
-
-/// Reads a type, and removes the nullability that earlier versions wrote. The type stands alone or
-/// is the argument of an aggregate (`max(…)`).
-fn stored_type<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<String, D::Error> {
-    let text = String::deserialize(text)?;
-    // Arrow may read a field's name differently from how it was written; such text stays as it is.
-    let read = |text: &str| parse(text).ok().filter(|read| read.to_string() == text);
-    if let Some(data_type) = read(&text) {
-        return Ok(type_name(&data_type));
-    }
-    let of = text.strip_suffix(')').and_then(|text| text.split_once('('));
-    let of = of.and_then(|(function, of)| Some(format!("{function}({})", type_name(&read(of)?))));
-    Ok(of.unwrap_or(text))
 }
 
 #[cfg(test)]

@@ -176,8 +176,8 @@ impl RunClaims {
 
     /// Returns all claims that may be this run's, and the newest claim.
     ///
-    /// Older versions of Holdfast put no marks. A run that claimed with such a version is found
-    /// only if it is the newest; then its mark has the number before its claim.
+    /// A mark may be missing, for example if `runs/ids` was not in a backup. A run without a mark
+    /// is found only if its claim is the newest; then its mark has the number before its claim.
     fn claims_for(&self, run_id: &str) -> Result<Vec<Claim>> {
         // The listing comes before the mark, and the mark before any claim of the run. So no claim
         // of the run is among those at or below the mark.
@@ -201,7 +201,11 @@ impl RunClaims {
         let unreadable = |error: serde_json::Error| self.objects.unreadable(&name, &error);
         let json = serde_json::to_vec(&RunIdMark { after }).map_err(unreadable)?;
         let found = match self.objects.get(&name)? {
-            Some(found) => found,
+            Some(found) => {
+                // The host that put it may have been killed before it synced the name.
+                self.objects.sync_names(&name)?;
+                found
+            }
             None => match self.objects.put_absent(&name, &json)? {
                 PutOutcome::Ours => return Ok(after),
                 PutOutcome::Other(found) => found,

@@ -175,6 +175,31 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     );
 }
 
+#[test]
+fn a_host_of_an_older_run_puts_no_version() {
+    let root = root();
+    root.identity
+        .check("q", 1, (Epoch(0), false))
+        .expect("is new");
+    let runs: Vec<RunNumber> = ["a", "b"]
+        .map(|run_id| root.runs.claim("q", run_id, Epoch(0)).expect("claims"))
+        .to_vec();
+    let mut meta = operator();
+    root.operators
+        .register(&name("join"), &meta, runs[1], 1)
+        .expect("is new");
+    has_taken_part(&root);
+    meta.payload.right.push(column("more", DataType::Int64));
+    // Another host, whose cache is empty.
+    let other = Root::open(&root.opened.0, &root.opened.1).expect("opens");
+    let late = other
+        .operators
+        .register(&name("join"), &meta, runs[0], 1)
+        .expect_err("a newer run has claimed");
+    assert_eq!(late.kind(), ErrorKind::Fenced, "{late}");
+    assert!(!root.files().join("operators/join.1.json").exists());
+}
+
 /// The root stores types as Arrow prints them, and must be able to parse them.
 #[test]
 fn every_type_of_spark_is_read_back() {

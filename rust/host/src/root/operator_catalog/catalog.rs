@@ -182,19 +182,19 @@ impl OperatorCatalog {
             return Err(Error::new(ErrorKind::InvalidValue, text).path(self.objects.path()));
         }
         let first = self.first_version(name, meta, run, partitions)?;
-        let differs = |what: String| {
+        let differs = |what: String, way: &str| {
             Error::new(
                 ErrorKind::StateMismatch,
                 format!(
                     "operator {name}: {what}. Its state in {} was written differently: change the \
-                     query back, or give the operator another name (name=...), which starts it \
-                     with empty state",
+                     query back, {way}or give the operator another name (name=...), which starts \
+                     it with empty state",
                     self.objects.path().display()
                 ),
             )
         };
         if let Some(what) = difference::of_operator(&first, meta) {
-            return Err(differs(what));
+            return Err(differs(what, ""));
         }
         let mut payloads = vec![first.payload];
         loop {
@@ -224,10 +224,12 @@ impl OperatorCatalog {
                         .iter()
                         .find_map(|stored| difference::of_payload(stored, &meta.payload));
                     if let Some(what) = changed {
-                        return Err(differs(what));
+                        return Err(differs(what, "give the column another name, "));
                     }
+                    // Readers take the newest version for that of the query, so a host of an older
+                    // run must not put one late. It must not use one either.
+                    self.runs.fence(run)?;
                     payloads.push(self.put(&file, &meta.payload)?);
-                    // A host of an older run must not use a version that it puts late.
                     self.runs.fence(run)?;
                 }
             }

@@ -21,8 +21,7 @@ pub struct PayloadSchema {
     /// Columns of the right side.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub right: Vec<Column>,
-    /// Serdes of a processor's stores, by store name. Stores of bytes have none, nor do roots that
-    /// an older version of Holdfast wrote.
+    /// Serdes of a processor's stores, by store name. Stores of bytes have none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub serdes: BTreeMap<String, StoreSerdes>,
     /// The operator's stores, with which a reader opens a copy. Settings that must not change are
@@ -42,7 +41,7 @@ pub struct OperatorMeta {
     /// The key's columns, in order.
     pub key: Vec<Column>,
     /// Name and type of the time column, because a stored time is a bare number. None if the rows
-    /// have no time, and in roots that an older version of Holdfast wrote.
+    /// have no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Column>,
     /// Columns that are computed from several rows (an aggregation's), in order.

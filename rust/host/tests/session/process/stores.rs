@@ -218,8 +218,7 @@ fn other_serde_is_refused_under_the_same_name() {
         epoch += 1;
         Ok(())
     };
-    // A store without serdes, as older versions registered it, has bytes; the first serdes that it
-    // is opened with are stored.
+    // A store without serdes has bytes; the first serdes that it is opened with are stored.
     run(None, None).unwrap();
     run(Some(&text), Some(&row)).unwrap();
     run(Some(&text), Some(&row)).unwrap();
