@@ -125,6 +125,7 @@ impl Host {
     /// Makes the planned moves. They are made one after the other, because they share disk and
     /// network with the epochs.
     fn make_moves(&self) {
+        let _ends = self.others.moves.guard();
         while let Some(planned) = self.others.moves.next() {
             let (key, placement) = (&planned.key, &self.others.placement);
             let failed = match self.relieve(&planned) {

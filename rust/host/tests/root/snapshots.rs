@@ -112,7 +112,7 @@ fn only_the_owner_in_the_newest_run_removes_snapshots() {
     refused(
         root.garbage.retain_newest(&newest, 2),
         ErrorKind::StoreClosed,
-        &["another host owns the partition"],
+        &["this host does not own the partition"],
     );
     let newer = claim(&other, "b");
     refused(

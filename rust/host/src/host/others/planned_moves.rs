@@ -78,11 +78,28 @@ impl PlannedMoves {
         };
     }
 
-    /// Drops all moves that wait: the thread that makes them could not be started.
+    /// Returns a guard for the thread that makes the moves. With it, later moves get another thread
+    /// if this one panics.
+    pub fn guard(&self) -> MovesGuard<'_> {
+        MovesGuard(self)
+    }
+
+    /// Drops all moves that wait: no thread makes them.
     pub fn drop_all(&self) {
         let mut moves = self.0.lock();
         moves.waiting.clear();
         moves.planned.clear();
         moves.is_running = false;
+    }
+}
+
+/// Drops all moves if the thread that makes them panics.
+pub struct MovesGuard<'a>(&'a PlannedMoves);
+
+impl Drop for MovesGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.drop_all();
+        }
     }
 }

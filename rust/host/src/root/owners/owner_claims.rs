@@ -111,8 +111,8 @@ impl OwnerClaims {
                     self.runs.fence(run)?;
                     let place = self.objects.place(&names::owners(operator, partition));
                     let text = format!(
-                        "{} has claims of a run after {run}, which is missing in runs/: restore \
-                         runs/ from a backup",
+                        "{} has claims of a run after {run}, and runs/ lacks the claim of that \
+                         run: restore runs/ from a backup",
                         place.display()
                     );
                     return Err(Error::new(ErrorKind::Restore, text));
@@ -159,7 +159,7 @@ impl OwnerClaims {
         self.term(operator, partition, run)?.ok_or_else(|| {
             Error::new(
                 ErrorKind::StoreClosed,
-                "another host owns the partition now, and only the owner removes old snapshots",
+                "this host does not own the partition, and only the owner removes old snapshots",
             )
         })
     }
