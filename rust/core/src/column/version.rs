@@ -143,3 +143,38 @@ pub fn version_batch(
         columns.finish(schema).map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use arrow_array::builder::ArrayBuilder;
+
+    #[test]
+    fn batch_of_2_gib_holds_no_row() {
+        let version = Version {
+            value: &[7; 100],
+            timestamp: Timestamp(1),
+            valid_to: None,
+        };
+        let mut columns = VersionColumns::with_keys();
+        columns.append(Some(b"key"), Some(version));
+        assert_eq!(columns.values.len(), 1);
+        // As after almost 2 GiB of rows.
+        columns.bytes = i32::MAX as usize - 1;
+        for row in 1..3 {
+            columns.append(Some(b"key"), Some(version));
+            let held = [
+                columns.keys.as_ref().map_or(0, ArrayBuilder::len),
+                columns.values.len(),
+                columns.timestamps.len(),
+                columns.valid_to.len(),
+            ];
+            assert_eq!(held, [0; 4], "row {row}");
+        }
+        let error = columns
+            .finish(&version_schema(true))
+            .expect_err("more than a column holds");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    }
+}

@@ -142,3 +142,44 @@ impl WindowedColumns {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::time::Timestamp;
+    use arrow_array::builder::ArrayBuilder;
+
+    #[test]
+    fn batch_of_2_gib_holds_no_key_and_no_value() {
+        let key = WindowedKey {
+            key: b"key",
+            start: Timestamp(0),
+            end: Timestamp(10),
+        };
+        let found = Stamped {
+            value: &[7; 100],
+            timestamp: Timestamp(1),
+        };
+        for mut columns in [
+            WindowedColumns::of_scan(WINDOW, true),
+            WindowedColumns::of_batch(WINDOW, true),
+        ] {
+            columns.append(0, key, found);
+            assert_eq!(columns.values.len(), 1);
+            // As after almost 2 GiB of rows.
+            columns.bytes = i32::MAX as usize - 1;
+            for row in 1..3 {
+                columns.append(row, key, found);
+                let lead = match &columns.lead {
+                    LeadColumn::Keys(keys) => keys.len(),
+                    LeadColumn::Rows(rows) => rows.len(),
+                };
+                assert_eq!([lead, columns.values.len()], [0; 2], "row {row}");
+                assert_eq!(columns.starts.len(), 1, "row {row}");
+            }
+            let error = columns.finish().expect_err("more than a column holds");
+            assert_eq!(error.kind(), ErrorKind::InvalidValue);
+        }
+    }
+}

@@ -14,24 +14,26 @@ use crate::support::header;
 /// The records, stream times and output of an epoch.
 type EpochContent<'a> = (&'a [Record<'a>], &'a [(&'a str, i64)], &'a [u8]);
 
+/// The digest of an epoch.
+fn digest((records, times, output): EpochContent<'_>, idle: IdleTimes) -> Digest {
+    let mut writer = RecordsWriter::new().expect("a writer");
+    for record in records {
+        writer
+            .push(record.store, record.key, record.value, record.timestamp)
+            .expect("pushes");
+    }
+    let times = times
+        .iter()
+        .map(|(store, time)| ((*store).to_owned(), *time))
+        .collect();
+    writer
+        .finish(&times, idle, Digest::of(output))
+        .expect("finishes")
+        .digest
+}
+
 #[test]
 fn the_digest_depends_on_every_part_and_its_place() {
-    let digest = |records: &[Record<'_>], times: &[(&str, i64)], output: &[u8]| {
-        let mut writer = RecordsWriter::new().expect("a writer");
-        for record in records {
-            writer
-                .push(record.store, record.key, record.value, record.timestamp)
-                .expect("pushes");
-        }
-        let times = times
-            .iter()
-            .map(|(store, time)| ((*store).to_owned(), *time))
-            .collect();
-        writer
-            .finish(&times, IdleTimes::default(), Digest::of(output))
-            .expect("finishes")
-            .digest
-    };
     let one = Record {
         store: "s",
         key: b"ab",
@@ -72,8 +74,25 @@ fn the_digest_depends_on_every_part_and_its_place() {
         (&[one], &[("s", 2)], b"o"),
         (&[one], &[("s", 1)], b"p"),
     ];
-    let digests: HashSet<Digest> = others.iter().map(|(r, t, o)| digest(r, t, o)).collect();
-    assert_eq!(digests.len(), others.len());
+    let digests = others.map(|content| digest(content, IdleTimes::default()));
+    assert_eq!(HashSet::from(digests).len(), digests.len());
+}
+
+#[test]
+fn the_digest_depends_on_both_idle_times() {
+    // Neither time is left out, and the two exchanged give another digest.
+    let times = [
+        (None, None),
+        (Some(1), None),
+        (Some(2), None),
+        (None, Some(1)),
+        (None, Some(2)),
+        (Some(1), Some(2)),
+        (Some(2), Some(1)),
+    ];
+    let digests = times
+        .map(|(partition, sources)| digest((&[], &[], b"o"), IdleTimes { partition, sources }));
+    assert_eq!(HashSet::from(digests).len(), digests.len());
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use holdfast_core::ErrorKind;
 use holdfast_core::ProcessingGuarantee::{AtLeastOnce, ExactlyOnce};
-use holdfast_host::protocol::Digest;
-use holdfast_host::root::StageOutcome;
+use holdfast_host::protocol::{Digest, PartitionId, RunNumber};
+use holdfast_host::root::{DecisionAsker, StageOutcome};
 
 use crate::support::{
-    EPOCH, TestRoot, claim, decided, header, refused, root, spark, stage, stage_both,
+    EPOCH, TestRoot, claim, decided, header, name, refused, root, spark, stage, stage_both,
 };
 
 #[test]
@@ -68,5 +68,59 @@ fn a_late_copy_of_a_committed_older_run_is_put() {
             assert_eq!(copy.expect("is the decision"), copied);
         }
         assert_eq!(decided(&root).run, Some(first));
+    }
+}
+
+#[test]
+fn a_late_head_that_completes_an_older_run_changes_no_committed_result() {
+    // The first run evaluates two operators, and its last object is missing. The second run
+    // evaluates one of them, and Spark commits it.
+    let committed = |content: &str| {
+        let root = root();
+        let first = claim(&root, "a");
+        stage_both(&root, first, "x");
+        root.stage(&header("count", 0, first, "x"), &[], 2, ExactlyOnce)
+            .expect("stages");
+        let second = claim(&root, "b");
+        stage_both(&root, second, content);
+        spark(&root, "commits/5", "v1");
+        (root, first, second)
+    };
+    // A stalled host has read Spark's commit log before the commit, and puts the last object after
+    // it.
+    let put_late = |root: &TestRoot, first: RunNumber| {
+        let late = header("count", 1, first, "x");
+        assert_eq!(root.log.put_head(&late, &[]).expect("puts"), None);
+    };
+    {
+        let (root, first, second) = committed("y");
+        let before = decided(&root);
+        assert_eq!(before.run, Some(second));
+        put_late(&root, first);
+        assert_eq!(decided(&root), before, "it is recorded");
+    }
+    {
+        let (root, first, _) = committed("y");
+        put_late(&root, first);
+        refused(
+            root.decisions
+                .read_or_decide(DecisionAsker::default(), EPOCH, 2),
+            ErrorKind::StateMismatch,
+            &["evaluated only in part (run 2)"],
+        );
+        assert_eq!(root.decisions.recorded(EPOCH).expect("reads"), None);
+    }
+    {
+        // The newer run repeats a part of the older one, which may be the run that Spark committed.
+        let (root, first, second) = committed("x");
+        put_late(&root, first);
+        let decision = decided(&root);
+        assert_eq!(decision.run, Some(first));
+        for partition in 0..2 {
+            assert_eq!(
+                decision.of(&name("join"), PartitionId(partition)),
+                Some(&header("join", partition, second, "x").decision())
+            );
+        }
     }
 }

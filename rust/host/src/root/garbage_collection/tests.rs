@@ -60,19 +60,16 @@ fn id(partition: i32, epoch: i64) -> SnapshotId {
 
 /// Puts a snapshot of a database with one file; returns the file's object.
 fn put(root: &Root, partition: i32, epoch: i64) -> String {
+    put_as(root, &id(partition, epoch))
+}
+
+fn put_as(root: &Root, id: &SnapshotId) -> String {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("CURRENT"), format!("epoch {epoch}")).expect("writes");
+    fs::write(folder.path().join("CURRENT"), format!("epoch {}", id.epoch)).expect("writes");
     root.snapshots
-        .put(
-            &id(partition, epoch),
-            folder.path(),
-            &mut KnownDigests::new(),
-        )
+        .put(id, folder.path(), &mut KnownDigests::new())
         .expect("puts");
-    root.snapshots
-        .files(&id(partition, epoch))
-        .expect("reads")
-        .concat()
+    root.snapshots.files(id).expect("reads").concat()
 }
 
 #[test]
@@ -226,6 +223,41 @@ fn the_check_of_a_log_that_cannot_be_trimmed_takes_one_request() {
         [due(0), due(1), due(9), due(10), due(19)],
         [true, false, false, true, false]
     );
+}
+
+#[test]
+fn the_log_remains_while_an_operator_has_too_few_snapshots() {
+    // By name, the first one comes before "join", and the second one after it.
+    for other in ["count", "total"] {
+        let (_, root, run) = root();
+        for epoch in 0..20 {
+            for operator in ["join", other] {
+                let name = format!("{}/{operator}.0.{run}", names::epoch(Epoch(epoch)));
+                root.objects.put_absent(&name, b"x").expect("puts");
+            }
+        }
+        [17, 18].iter().for_each(|at| drop(put(&root, 0, *at)));
+        let put_other = |epoch| {
+            let operator = OperatorName::new(other).expect("a name");
+            put_as(
+                &root,
+                &SnapshotId {
+                    operator,
+                    ..id(0, epoch)
+                },
+            )
+        };
+        let trim = || {
+            let removed = root.garbage.trim_log(Epoch(19), run, 1, retention(5));
+            let epochs = root.log.epochs().expect("lists");
+            (removed.expect("trims"), epochs.len())
+        };
+        assert_eq!(trim(), (0, 20), "{other} has no snapshot");
+        put_other(12);
+        assert_eq!(trim(), (0, 20), "{other} has one snapshot");
+        put_other(9);
+        assert_eq!(trim(), (9, 11), "{other} needs the log from epoch 9 on");
+    }
 }
 
 #[test]

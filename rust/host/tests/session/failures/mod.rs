@@ -3,6 +3,7 @@
 mod backups;
 mod connections;
 mod ending;
+mod foreign_objects;
 mod full_disk;
 mod hosts;
 mod refusals;

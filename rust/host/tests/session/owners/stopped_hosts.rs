@@ -1,12 +1,18 @@
 //! Hosts that are stopped while another host takes their partition over.
 
+use std::fs;
+use std::sync::mpsc;
+use std::thread;
+
 use holdfast_core::ErrorKind;
 use holdfast_host::client::Client;
-
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
 use super::{connect, first_directory_is_free, first_epoch, terms};
-use crate::support::{HostProcess, Row, Spark, TaskRequest, left, matched, right};
+use crate::support::{
+    HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, right, wait_until,
+};
 
 #[test]
 fn resumed_host_closes_a_partition_that_moved() {
@@ -54,6 +60,55 @@ fn resumed_host_closes_a_partition_that_moved() {
         "a resumed host does not move the partition"
     );
     assert!(first_directory_is_free(&spark));
+}
+
+#[test]
+fn task_does_not_wait_for_the_restore_of_a_partition_that_moved() {
+    let spark = Spark::new();
+    if !Spark::is_local() {
+        return;
+    }
+    let (a, b) = (HostProcess::on_a_cluster(), HostProcess::on_a_cluster());
+    // The second run is of another application, so the partition does not stay with its host.
+    let task = |run: &str, epoch: i64| {
+        let mut task = TaskRequest::new(&spark, run, epoch);
+        task.request["application"] = run.into();
+        task
+    };
+    for epoch in 0..2 {
+        let rows = [right("EUR", 10 * epoch, 100 + epoch)];
+        spark.epoch(epoch, || task("a", epoch).run(connect(&b), &rows).unwrap());
+    }
+    // The first host's restore waits for the first epoch. The second host has it in its database.
+    let object = spark.path().join(format!("log/{:020}/join.0.1", 0));
+    fs::remove_file(&object).unwrap();
+    mknodat(CWD, &object, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    spark.begin(2);
+    let rows = [right("EUR", 20, 102), left("EUR", 25, 2)];
+    let _restoring = task("b", 2).pushed(connect(&a), &rows).unwrap();
+    let is_restoring = || a.log().contains("replaying the log, epochs 0 to 1");
+    wait_until(is_restoring, || a.log());
+    a.stop();
+    let done = task("b", 2).attempt(2).run(connect(&b), &rows).unwrap();
+    assert_eq!(done.rows, [matched(2, 102, 20)]);
+    spark.commit(2);
+    a.wake();
+    // The task runs on the second host, although the first host cannot close its database.
+    spark.begin(3);
+    let (answer, answered) = mpsc::channel();
+    let (task, client) = (task("b", 3), connect(&a));
+    thread::spawn(move || answer.send(task.run(client, &[left("EUR", 15, 3)])).ok());
+    let done = answered
+        .recv_timeout(PATIENCE)
+        .expect("an answer while the restore waits")
+        .unwrap();
+    assert_eq!(done.rows, [matched(3, 101, 10)]);
+    assert_eq!(terms(&spark), ["2.1", "2.2"]);
+    assert!(
+        !a.log().contains("restored in"),
+        "it still restores: {}",
+        a.log()
+    );
 }
 
 #[test]
