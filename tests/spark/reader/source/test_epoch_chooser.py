@@ -85,8 +85,6 @@ def choice(stream: Stream, spark) -> ChosenEpoch:
 def test_a_root_that_was_made_again_has_epochs_of_its_own(
     stream: Stream, spark, task: Task, chosen
 ):
-    if "storage_options" in stream.options:
-        pytest.skip("the test deletes a folder")
     step(stream, 1)
     micro_batch(task, 0)
     assert chosen.of_task().number == 1
