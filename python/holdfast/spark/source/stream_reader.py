@@ -127,19 +127,22 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         epoch = None if offset is None else offset["epoch"]
         if offset is None or epoch is None:
             return
-        there = f"{self._changes.options.root}: epoch {epoch} is in the stream's checkpoint, and"
         if PinnedEpoch(epoch, offset["rewind"]).is_taken_back(self._changes.reader):
-            raise StateMismatchError(
-                f"{there} it was taken back since. Start with another checkpoint"
-            )
-        if newest is None or newest < epoch:
+            wrong = "it was taken back since. Start with another checkpoint"
+        elif newest is None or newest < epoch:
             # After a loss of power Spark may lack the commit of an epoch that was read. The query
             # computes the epoch again, with the same rows.
-            raise StateMismatchError(
-                f"{there} the newest final epoch is {newest}. After a loss of power, start the "
-                "query of the state first: it computes the epoch again. If its root was restored "
-                "from a backup, start this stream with another checkpoint"
+            wrong = (
+                f"the newest final epoch is {newest}. After a loss of power, start the query of "
+                "the state first: it computes the epoch again. If its root was restored from a "
+                "backup, start this stream with another checkpoint"
             )
+        else:
+            return
+        raise StateMismatchError(
+            f"{self._changes.options.root}: epoch {epoch} is in the stream's checkpoint, and "
+            f"{wrong}"
+        )
 
     def _record(self, epoch: int) -> None:
         """Records the first epoch that the stream still needs, if it has a name."""

@@ -129,7 +129,8 @@ class AggregatorTask(OperatorTask):
                 answer = None
                 if number is not None:
                     answer = aggregators[number].answer(task, pa.record_batch(batch))
-                    answer = unsliced_batch(answer)
+                    if answer is not None:
+                        answer = unsliced_batch(answer)
                 else:
                     rows = self._conform(pa.record_batch(batch))
                     calls.digest(rows)
