@@ -525,3 +525,21 @@ def test_a_serde_that_does_not_return_bytes_is_refused_and_deletes_nothing(open_
     db.commit()
     assert list(kv.range()) == [("right", "right")]
     assert [version.timestamp for _, version in rates.scan()] == [1]
+
+
+@pytest.mark.parametrize("kind", [serde.STRING, serde.JSON], ids=repr)
+def test_a_string_that_is_not_utf8_names_its_row(tmp_path, kind):
+    # A regression test: Spark and Parquet do not check strings, and no scan could pass such a row.
+    bad = pa.array([b'"a"', b'"\xff"'], pa.binary()).view(pa.string())
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kv", value=kind)]) as db:
+        with pytest.raises(ValueError, match="row 1 of values is no valid UTF-8"):
+            db["kv"].put_batch(pa.array([b"k", b"l"]), bad)
+        db.commit()
+        assert list(db["kv"].range()) == []
+    struct = serde.struct(pa.schema([("s", pa.string())]))
+    nested = pa.StructArray.from_arrays([bad], ["s"])
+    with (
+        hf.open(tmp_path / "structs", [hf.stores.key_value("kv", key=struct)]) as db,
+        pytest.raises(ValueError, match="row 1 of .*s is no valid UTF-8"),
+    ):
+        db["kv"].put_batch(nested, pa.array([b"1", b"2"]))
