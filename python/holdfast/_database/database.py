@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager
 from html import escape
+from os import fspath
 from typing import TYPE_CHECKING, Any, cast
 
+from holdfast._durable import sync_names
 from holdfast._offsets import TopicPartition, check_bits, offset_rows, topic_partition
 from holdfast._options import IsolationLevel, check_choice
 from holdfast._position import Position
@@ -90,12 +91,8 @@ class Database(AbstractContextManager["Database"]):
         if self._directory is None:
             return None
         (self._directory / store).mkdir(exist_ok=True)
-        # A loss of power could remove the folder's name, and with it what the store has committed.
-        opened = os.open(self._directory, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+        # The folder has what the store commits.
+        sync_names(self._directory)
         return self._directory / store
 
     def _store(self, name: str, builder: StoreBuilder) -> Any:
@@ -322,7 +319,7 @@ class Database(AbstractContextManager["Database"]):
         `UnsupportedOperationError` for a database in memory, `HoldfastError` after a commit that
         was interrupted.
         """
-        self._core.checkpoint(os.fspath(directory))
+        self._core.checkpoint(fspath(directory))
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:

@@ -82,9 +82,8 @@ def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Arr
         values = list(values)
         if pa.types.is_temporal(kind):
             # pandas' NaT, which is a null, differs from itself.
-            values = [None if value != value else value for value in values]  # noqa: PLR0124
+            values = [None if value != value else whole_offset(value) for value in values]  # noqa: PLR0124
         _refuse_inexact(values, kind)
-        values = list(map(whole_offset, values))
     column = pa.array(values, type=kind)
     if pa.types.is_floating(kind):
         _refuse_overflow(values, column)

@@ -55,7 +55,7 @@ class AttachedStores:
                 opened(attached)
                 attached.store.init(db)
                 initialised.append(attached)
-                attached.recover(self._offsets_of([attached]))
+                attached.recover(self._offsets_of([attached], self._restored_offsets()))
                 partitions = [*self._decided, *attached.recorded_partitions]
                 attached.check_not_ahead(partitions, self._offset)
             # Only after all stores are open: if one fails, the last stop still counts as clean.
@@ -91,8 +91,9 @@ class AttachedStores:
                     "commit or a rollback failed; call rollback() to go on from the last commit"
                 )
         self._core.check_commit(rows, self._topics_in_files)
-        decided = _moved(self._offsets_of(self._stores.values()), rows)
-        known = {**self._restored_offsets(), **self._decided}
+        restored = self._restored_offsets()
+        decided = _moved(self._offsets_of(self._stores.values(), restored), rows)
+        known = {**restored, **self._decided}
         moves = any(decided.get(key) != known.get(key) for key in {*decided, *self._decided})
         if self._must_move and not moves:
             raise ValueError(
@@ -106,7 +107,7 @@ class AttachedStores:
         for attached in self._stores.values():
             attached.check_not_ahead(new | self._unchecked, self._offset)
         self._before = {
-            name: self._offsets_of([attached]) for name, attached in self._stores.items()
+            name: self._offsets_of([attached], restored) for name, attached in self._stores.items()
         }
         for attached in self._stores.values():
             attached.commit(changelog_offsets)
@@ -218,18 +219,21 @@ class AttachedStores:
         offsets = (self._decided.get(partition), self._core.committed_offset(*partition))
         return max((offset for offset in offsets if offset is not None), default=None)
 
-    def _offsets_of(self, stores: Iterable[AttachedStore]) -> dict[TopicPartition, int]:
+    def _offsets_of(
+        self, stores: Iterable[AttachedStore], restored: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """Returns the offsets at which the last commit left these stores.
 
         A restore adds no partition to the record. But if it brought a transactional store to the
-        database's offset of such a partition, the store is there from then on.
+        database's offset of such a partition, which is in `restored`, the store is there from then
+        on.
         """
-        restored = {
+        of_stores = {
             partition: offset
-            for partition, offset in self._restored_offsets().items()
+            for partition, offset in restored.items()
             if any(attached.is_restored_to(partition, offset) for attached in stores)
         }
-        return {**restored, **self._decided}
+        return {**of_stores, **self._decided}
 
     def _last_commit(self, attached: AttachedStore) -> dict[TopicPartition, int]:
         """Returns the offsets of a store's last decided commit.
@@ -237,7 +241,9 @@ class AttachedStores:
         After a commit that failed, the store may answer with the offsets of that commit.
         """
         before = self._before.get(attached.store.name)
-        return self._offsets_of([attached]) if before is None else {**before, **self._decided}
+        if before is None:
+            return self._offsets_of([attached], self._restored_offsets())
+        return {**before, **self._decided}
 
     def _restored_offsets(self) -> dict[TopicPartition, int]:
         """Returns the database's offsets of partitions that the record does not have."""

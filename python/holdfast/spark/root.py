@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from holdfast._durable import sync_names
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 
 _SPARK_SCHEMES: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "az": "abfss"}
@@ -98,10 +99,10 @@ def _writable(folder: Path, argument: str) -> Path:
         missing = [above for above in (folder, *folder.parents) if not above.exists()]
         # A process that was killed here may have left the name of the last one unsynced.
         found = missing[-1].parent if missing else folder
-        _sync_names(found.parent)
+        _sync_if_possible(found.parent)
         for above in reversed(missing):
             above.mkdir(exist_ok=True)
-            _sync_names(above.parent)
+            _sync_if_possible(above.parent)
         probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:
@@ -112,17 +113,13 @@ def _writable(folder: Path, argument: str) -> Path:
     return folder
 
 
-def _sync_names(folder: Path) -> None:
+def _sync_if_possible(folder: Path) -> None:
     """Makes the names in a folder durable, if this user can read it and its disk can be synced.
 
     Another user has made what is in a folder that cannot be read.
     """
     try:
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+        sync_names(folder)
     except OSError as error:
         if error.errno not in (EACCES, EPERM, EINVAL, ENOSYS, ENOTSUP, EROFS):
             raise
