@@ -352,11 +352,8 @@ impl SparkCheckpoint {
         let mut numbered: Vec<(Epoch, bool, &String)> = files
             .iter()
             .filter_map(|file| {
-                let checksum = file
-                    .strip_prefix('.')
-                    .and_then(|file| file.strip_suffix(".crc"));
-                let number = checksum.unwrap_or(file).parse().ok()?;
-                Some((Epoch(number), checksum.is_some(), file))
+                let (checked, is_checksum) = checked_file(file);
+                Some((Epoch(checked.parse().ok()?), is_checksum, file))
             })
             .filter(|(number, ..)| *number >= first)
             .collect();
@@ -368,6 +365,14 @@ impl SparkCheckpoint {
             .map(|(.., file)| format!("{folder}/{file}"))
             .collect())
     }
+}
+
+/// The name of the file that a checksum of Spark's is of, and true; for other files their own name.
+pub fn checked_file(file: &str) -> (&str, bool) {
+    let checked = file
+        .strip_prefix('.')
+        .and_then(|file| file.strip_suffix(".crc"));
+    (checked.unwrap_or(file), checked.is_some())
 }
 
 fn commit_name(epoch: Epoch) -> String {

@@ -66,14 +66,19 @@ pub(crate) fn sample() -> Vec<Record<'static>> {
     ]
 }
 
-pub(crate) fn encode(records: &[Record<'_>]) -> Vec<u8> {
+/// A writer with these records.
+pub(crate) fn writer_of(records: &[Record<'_>]) -> RecordsWriter {
     let mut writer = RecordsWriter::new().expect("a writer");
     for record in records {
         writer
             .push(record.store, record.key, record.value, record.timestamp)
             .expect("pushes");
     }
-    let collected = writer
+    writer
+}
+
+pub(crate) fn encode(records: &[Record<'_>]) -> Vec<u8> {
+    let collected = writer_of(records)
         .finish(&BTreeMap::new(), IdleTimes::default(), Digest::ZERO)
         .expect("finishes");
     encode_head(

@@ -9,24 +9,18 @@ use holdfast_host::log::{
 };
 use holdfast_host::protocol::{Digest, IdleTimes};
 
-use crate::support::header;
+use crate::support::{header, writer_of};
 
 /// The records, stream times and output of an epoch.
 type EpochContent<'a> = (&'a [Record<'a>], &'a [(&'a str, i64)], &'a [u8]);
 
 /// The digest of an epoch.
 fn digest((records, times, output): EpochContent<'_>, idle: IdleTimes) -> Digest {
-    let mut writer = RecordsWriter::new().expect("a writer");
-    for record in records {
-        writer
-            .push(record.store, record.key, record.value, record.timestamp)
-            .expect("pushes");
-    }
     let times = times
         .iter()
         .map(|(store, time)| ((*store).to_owned(), *time))
         .collect();
-    writer
+    writer_of(records)
         .finish(&times, idle, Digest::of(output))
         .expect("finishes")
         .digest

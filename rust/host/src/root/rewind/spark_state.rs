@@ -5,6 +5,7 @@ use holdfast_core::Result;
 use crate::protocol::Epoch;
 use crate::root::names;
 use crate::root::objects::Objects;
+use crate::root::spark_checkpoint::checked_file;
 
 /// What Spark's state stores write for a version. Other files, such as `.sst`, belong to versions
 /// that name them.
@@ -23,9 +24,9 @@ pub fn state_since(objects: &Objects, epoch: Epoch) -> Result<Vec<String>> {
         .list_below(names::SPARK_STATE)?
         .into_iter()
         .filter_map(|name| {
-            let file = name.rsplit('/').next()?;
+            let (file, is_checksum) = checked_file(name.rsplit('/').next()?);
             let version = version(file).filter(|version| *version > epoch.0)?;
-            Some((version, file.ends_with(".crc"), name))
+            Some((version, is_checksum, name))
         })
         .collect();
     // The checksum first: Spark refuses a new file beside the checksum of an old one.
@@ -33,12 +34,9 @@ pub fn state_since(objects: &Objects, epoch: Epoch) -> Result<Vec<String>> {
     Ok(files.into_iter().map(|(.., name)| name).collect())
 }
 
-/// The version of a file or of its checksum: `7.delta`, `7_<id>.zip`, `.7.changelog.crc`.
+/// The version of a file: `7.delta`, `7_<id>.zip`.
 fn version(file: &str) -> Option<i64> {
-    let checksum = file
-        .strip_prefix('.')
-        .and_then(|file| file.strip_suffix(".crc"));
-    let (stem, kind) = checksum.unwrap_or(file).rsplit_once('.')?;
+    let (stem, kind) = file.rsplit_once('.')?;
     let number = stem.split_once('_').map_or(stem, |(number, _)| number);
     OF_A_VERSION
         .contains(&kind)
