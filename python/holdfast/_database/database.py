@@ -7,7 +7,7 @@ from html import escape
 from os import fspath
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast._durable import sync_names
+from holdfast._database.durable import sync_names
 from holdfast._offsets import TopicPartition, check_bits, offset_rows, topic_partition
 from holdfast._options import IsolationLevel, check_choice
 from holdfast._position import Position

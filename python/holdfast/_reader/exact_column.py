@@ -82,7 +82,8 @@ def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Arr
         values = list(values)
         if pa.types.is_temporal(kind):
             # pandas' NaT, which is a null, differs from itself.
-            values = [None if value != value else whole_offset(value) for value in values]  # noqa: PLR0124
+            values = [None if value != value else value for value in values]  # noqa: PLR0124
+            values = list(map(whole_offset, values))
         _refuse_inexact(values, kind)
     column = pa.array(values, type=kind)
     if pa.types.is_floating(kind):

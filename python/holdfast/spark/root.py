@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from holdfast._durable import sync_names
+from holdfast._database.durable import sync_names
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 
 _SPARK_SCHEMES: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "az": "abfss"}
