@@ -161,6 +161,27 @@ def test_after_a_failed_commit_the_store_is_at_the_commit_of_the_database(tmp_pa
         assert states(db) == (6, 6, 3)
 
 
+@pytest.mark.parametrize("call", ["rollback", "recover"])
+@pytest.mark.parametrize("offsets", [{LOG: 2, OTHER: None}, {}])
+def test_a_failed_commit_that_removed_offsets_is_the_last_one(tmp_path, call, offsets):
+    with opened(tmp_path / "db") as db:
+        db["totals"].add(1)
+        db["kv"].put(b"sum", b"1")
+        db.commit({LOG: 1, OTHER: 1})
+        db["totals"].add(2)
+        db["kv"].put(b"sum", b"3")
+        fail_next_commit(db, after=True)
+        with pytest.raises(OSError, match="full"):
+            db.commit(offsets)
+        mend(db)
+        getattr(db, call)(*([] if call == "rollback" else [{LOG: 2}]))
+        assert states(db) == (3, 3, offsets.get(LOG))
+        assert db.committed_offset(OTHER) is None
+        apply(db, 3)
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (6, 6, 3)
+
+
 def test_a_failed_commit_without_a_rollback_is_undone_by_the_next_open(tmp_path):
     db = opened(tmp_path / "db")
     apply(db, 1)

@@ -168,7 +168,11 @@ class AttachedStores:
         """
         if not self._stores:
             return
-        self._decided = self._read()
+        decided = self._read()
+        if decided != self._decided:
+            # The commit that failed was written: it may have removed partitions.
+            self._before.clear()
+        self._decided = decided
         raise_first(
             _each(
                 self._stores.values(),
