@@ -93,20 +93,5 @@ class StateBatchReader(DataSourceReader):
         """Returns reads of the keys that the options name, or of all rows."""
         if self._options.key is not None:
             keys = parse_keys(self._options.key, fields(self._table.schema, list(self._table.key)))
-            return RowReads(KeyReads(keys=keys if keys.num_rows < 2 else _distinct(keys)))
+            return RowReads(KeyReads(keys=keys))
         return self._rows(epoch).reads({})
-
-
-def _distinct(keys: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
-    def identity(row: dict[str, object]) -> str:
-        return repr([_one_zero(value) for value in row.values()])
-
-    rows = {identity(row): number for number, row in enumerate(keys.to_pylist())}
-    return keys.take(list(rows.values()))
-
-
-def _one_zero(value: object) -> object:
-    """Returns the value with 0.0 for each -0.0, also in a struct: they are one key."""
-    if isinstance(value, dict):
-        return {name: _one_zero(field) for name, field in value.items()}
-    return 0.0 if value == 0.0 else value

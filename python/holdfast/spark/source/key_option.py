@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def parse_keys(text: str, columns: "pyarrow.Schema") -> "pyarrow.RecordBatch":
-    """Returns the keys that the option names.
+    """Returns the keys that the option names, each once.
 
     Text that begins with a bracket, a brace or a quote is JSON; other text is the value of a key's
     only column. Each element of a JSON list is a key. A key of several columns is a list or an
@@ -20,17 +20,17 @@ def parse_keys(text: str, columns: "pyarrow.Schema") -> "pyarrow.RecordBatch":
 
     Raises `ValueError` for text that names no keys of these columns.
     """
-    keys: list[Any] = [text]
+    named: list[Any] = [text]
     if text.lstrip().startswith(("[", "{", '"')):
         try:
             found = json.loads(text, parse_float=JsonNumber)
         except ValueError as error:
             raise ValueError(f"option key is {text!r}, which is no JSON: {error}") from error
-        keys = found if isinstance(found, list) else [found]
-        if len(columns) > 1 and keys and not any(isinstance(key, list | dict) for key in keys):
-            keys = [keys]
+        named = found if isinstance(found, list) else [found]
+        if len(columns) > 1 and named and not any(isinstance(key, list | dict) for key in named):
+            named = [named]
     try:
-        rows = [keys_.key_values(columns, _key(columns, key), "keys") for key in keys]
+        rows = [keys_.key_values(columns, _key(columns, key), "keys") for key in named]
     except TypeError as error:
         raise ValueError(f"option key is {text!r}: {error}") from error
     if any(len(row) != len(columns) for row in rows):
@@ -39,7 +39,25 @@ def parse_keys(text: str, columns: "pyarrow.Schema") -> "pyarrow.RecordBatch":
         field.name: _column([row[index] for row in rows], field)
         for index, field in enumerate(columns)
     }
-    return keys_.many_keys(columns, given)
+    keys = keys_.many_keys(columns, given)
+    return keys if keys.num_rows < 2 else _distinct(keys)
+
+
+def _distinct(keys: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
+    def identity(row: dict[str, object]) -> str:
+        return repr([_one_zero(value) for value in row.values()])
+
+    rows = {identity(row): number for number, row in enumerate(keys.to_pylist())}
+    return keys.take(list(rows.values()))
+
+
+def _one_zero(value: object) -> object:
+    """Returns the value with 0.0 for each -0.0, also in structs and lists: they are one key."""
+    if isinstance(value, dict):
+        return {name: _one_zero(field) for name, field in value.items()}
+    if isinstance(value, list):
+        return [_one_zero(item) for item in value]
+    return 0.0 if value == 0.0 else value
 
 
 def _key(columns: "pyarrow.Schema", key: Any) -> Any:

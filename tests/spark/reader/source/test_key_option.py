@@ -26,3 +26,15 @@ def test_a_nested_key_that_the_option_does_not_name_exactly_is_refused(text):
 def test_a_number_that_its_column_cannot_hold_is_refused():
     with pytest.raises(ValueError, match="option key: column 'n'"):
         parse_keys(f"[{2**70}]", pa.schema([("n", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "key"),
+    [
+        ("[[0.0], [-0.0], [0.0]]", pa.list_(pa.float64()), [0.0]),
+        ('[{"f": -0.0}, {"f": 0.0}]', pa.struct([("f", pa.float64())]), {"f": 0.0}),
+        ('["a", "a"]', pa.string(), "a"),
+    ],
+)
+def test_keys_that_are_equal_are_one_key(text, kind, key):
+    assert parse_keys(text, pa.schema([("k", kind)]))["k"].to_pylist() == [key]
