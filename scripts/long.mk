@@ -13,7 +13,7 @@ FRESH ?=
 # The whole workspace: with other features cargo would compile RocksDB again.
 PROOF := cargo test --release --locked --workspace
 
-.PHONY: ci-full pyspark-versions crash crash-demo cluster survive soak schedules proof s3 oracles bench bench-spark bench-full
+.PHONY: ci-full pyspark-versions crash crash-demo cluster survive soak schedules mutants proof s3 oracles bench bench-spark bench-full
 
 crash-demo cluster survive pyspark-versions soak s3 oracles: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
@@ -46,6 +46,9 @@ crash: setup ## N=1000 kills of the stores; a stopped run resumes, SEED= repeats
 
 schedules: setup ## the publish protocol under shuttle, in SCHEDULES=2000 orders of the threads
 	@$(ENV) $(PROOF) --features holdfast-proof/shuttle --test schedules
+
+mutants: setup ## changes one expression at a time: do tests fail? Hours; a stopped run resumes; ARGS="--minutes 60"
+	@$(ENV) python scripts/mutants/run.py $(ARGS)
 
 survive: build ## what a query on Spark survives, a transaction of 1 GiB
 	@$(ENV) pytest -m survive --timeout 1200 tests $(ARGS)
