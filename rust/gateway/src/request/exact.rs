@@ -92,7 +92,8 @@ fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
             Err(not_such(
                 field,
                 &text,
-                "a float rounds it; give a number beyond 64 bits as a string with an exponent",
+                "a float does not hold it exactly; give a number beyond 64 bits as a string with \
+                 an exponent",
             ))
         }
         _ => Ok(value),
@@ -117,6 +118,12 @@ fn fits_float(kind: &DataType, value: &Value) -> bool {
         _ => {
             let text = value.as_str().unwrap_or_default();
             let digits = text.trim().trim_start_matches(['+', '-']);
+            // The Arrow parser reads a number beyond the range as infinity.
+            if digits.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+                && is_infinite(kind, text.trim())
+            {
+                return false;
+            }
             let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             match text.trim().parse() {
                 Err(_) if is_whole => return false,
@@ -133,6 +140,14 @@ fn fits_float(kind: &DataType, value: &Value) -> bool {
         .checked_shr(whole.trailing_zeros())
         .unwrap_or_default();
     u128::BITS - odd_part.leading_zeros() <= digits
+}
+
+/// Whether a text is infinity as a value of a float column.
+fn is_infinite(kind: &DataType, text: &str) -> bool {
+    match kind {
+        DataType::Float32 => text.parse().is_ok_and(f32::is_infinite),
+        _ => text.parse().is_ok_and(f64::is_infinite),
+    }
 }
 
 /// The problem of a text that a key column does not hold.
@@ -162,6 +177,8 @@ mod tests {
             "\"1e300\"",
             "\"-7\"",
             "1e15",
+            "\"-Infinity\"",
+            "\"inf\"",
         ] {
             assert!(takes(json), "{json}");
         }
@@ -173,8 +190,13 @@ mod tests {
             "\"9007199254740993\"",
             "\"340282366920938463463374607431768211457\"",
             "\"-340282366920938463463374607431768211457\"",
+            "\"1e309\"",
+            "\" -.1e310\"",
         ] {
             assert!(!takes(json), "{json}");
         }
+        let narrow = Field::new("f", DataType::Float32, true);
+        assert!(exact(&narrow, "1e38".into()).is_ok());
+        assert!(exact(&narrow, "1e39".into()).is_err());
     }
 }
