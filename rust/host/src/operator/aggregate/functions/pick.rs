@@ -14,6 +14,7 @@ use super::accumulator::{Access, Accumulator, column, unreadable};
 use crate::codec::float;
 use crate::codec::row::{EncodedRows, RowCodec};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
+use crate::operator::batch_size::ranges;
 use crate::operator::input::InputRows;
 
 /// Which value is picked.
@@ -77,6 +78,24 @@ impl Pick {
             .transpose()
     }
 
+    /// Encodes stored values with positive zeros; None for null.
+    ///
+    /// In parts: the offsets of a column of all values may be larger than 32 bits.
+    fn unsigned_of(&self, values: &LargeBinaryArray) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut unsigned = Vec::with_capacity(values.len());
+        let bytes = |row| usize::try_from(values.value_length(row)).unwrap_or(usize::MAX);
+        for rows in ranges(values.len(), bytes) {
+            let part = values.slice(rows.start, rows.len());
+            let decoded = self.codec.decode(part.iter())?.swap_remove(0);
+            let encoded = self.encode_unsigned(&decoded)?;
+            unsigned.extend((0..part.len()).map(|row| {
+                let rows = encoded.as_ref().filter(|_| part.is_valid(row))?;
+                Some(rows.get(row).to_vec())
+            }));
+        }
+        Ok(unsigned)
+    }
+
     fn is_by_time(&self) -> bool {
         matches!(self.which, PickFunction::First | PickFunction::Last)
     }
@@ -113,19 +132,14 @@ impl Accumulator for Pick {
         let (Some(there), Some(times), Some(values)) = columns else {
             return Err(unreadable("min, max, first, last"));
         };
-        let unsigned = if self.has_inner_floats {
-            let rows = values.iter();
-            let decoded = self.codec.decode(rows)?.swap_remove(0);
-            self.encode_unsigned(&decoded)?
+        let mut unsigned = if self.has_inner_floats {
+            self.unsigned_of(values)?
         } else {
-            None
+            vec![None; values.len()]
         };
-        let picked = |n: usize| Picked {
+        let mut picked = |n: usize| Picked {
             time: times.value(n),
-            unsigned: unsigned
-                .as_ref()
-                .filter(|_| values.is_valid(n))
-                .map(|rows| rows.get(n).to_vec()),
+            unsigned: unsigned[n].take(),
             value: values.is_valid(n).then(|| values.value(n).to_vec()),
         };
         self.picked = (0..there.len())
