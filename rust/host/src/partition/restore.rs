@@ -57,7 +57,7 @@ impl PartitionState {
         );
         let has_log = match applied {
             Some(applied) if applied >= request.epoch => return Ok(()),
-            Some(applied) => !self.root.log.files_in_force(applied)?.is_empty(),
+            Some(applied) => self.root.log.has_whole(applied)?,
             None => false,
         };
         if has_log && self.is_recent(applied, request)? {
@@ -171,8 +171,7 @@ impl PartitionState {
         };
         // Without a snapshot the log must be complete.
         let first = applied.unwrap_or(request.first_epoch);
-        let is_log_complete =
-            || -> Result<bool> { Ok(!self.root.log.files_in_force(first)?.is_empty()) };
+        let is_log_complete = || self.root.log.has_whole(first);
         let (mut candidates, mut reasons) = (list()?, String::new());
         while !candidates.is_empty() {
             for id in &candidates {

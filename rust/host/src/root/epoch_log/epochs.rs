@@ -112,6 +112,18 @@ impl EpochLog {
             .collect())
     }
 
+    /// Returns whether the log has an epoch that no host is about to remove.
+    ///
+    /// A host that was killed may have removed a part of such an epoch.
+    ///
+    /// # Errors
+    /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
+    pub fn has_whole(&self, epoch: Epoch) -> Result<bool> {
+        let rewinds = self.marks.read()?;
+        let mark = self.trims()?.find(epoch, rewinds.newest_of(epoch));
+        Ok(mark.is_none() && !self.files_after(epoch, &rewinds)?.is_empty())
+    }
+
     /// Returns the first epoch of the gapless range in the log that ends with `last`; none if the
     /// log does not have `last`.
     ///

@@ -383,4 +383,6 @@ fn marks_of_hosts_that_ended_are_removed_and_their_snapshots_are_not_counted() {
     // The mark of the epochs before 5 covers more than this host has removed.
     let trims = root.objects.list(names::TRIMS).expect("lists");
     assert_eq!(trims, [format!("{:020}.{RUN}", 5)]);
+    let whole = |epoch| root.log.has_whole(Epoch(epoch)).expect("lists");
+    assert_eq!([2, 4, 5].map(whole), [false, false, true]);
 }
