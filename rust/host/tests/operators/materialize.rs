@@ -119,6 +119,21 @@ fn keys(job: &Job, timestamped: bool) -> usize {
     keys
 }
 
+/// The times in a timestamped table, ascending.
+fn times(job: &Job) -> Vec<i64> {
+    let mut tx = job.databases[0].begin().unwrap();
+    let table = job.databases[0].timestamped_key_value("table").unwrap();
+    let mut times = Vec::new();
+    let mut scan = table.range(&mut tx, None, None, false).unwrap();
+    scan.for_each(&mut |_, row| {
+        times.push(row.timestamp.0);
+        true
+    })
+    .unwrap();
+    times.sort_unstable();
+    times
+}
+
 #[test]
 fn a_key_value_table_has_the_last_row_to_arrive() {
     let job = job(&json!({"form": "key_value"}));
@@ -286,6 +301,22 @@ proptest! {
         let given: Vec<Out> = rows.chunks(chunk).flat_map(|rows| job.epoch(rows, false).rows)
             .collect();
         prop_assert_eq!(sorted(given), sorted(out(&expected)));
-        prop_assert_eq!(keys(&job, true), newest.len());
+        let mut newest_times: Vec<i64> = newest.values().filter_map(|row| row.time).collect();
+        newest_times.sort_unstable();
+        prop_assert_eq!(times(&job), newest_times);
+    }
+
+    #[test]
+    fn a_key_value_table_ends_with_the_keys_whose_last_row_has_a_value(
+        rows in rows(Just(true), 0, 60), chunk in 1..20_usize,
+    ) {
+        let job = job(&json!({"form": "key_value"}));
+        let mut last = BTreeMap::new();
+        for rows in rows.chunks(chunk) {
+            let done = job.epoch(rows, false).rows;
+            prop_assert_eq!(done.len(), rows.len());
+            last.extend(done.iter().map(|row| (row[0], row[2])));
+        }
+        prop_assert_eq!(keys(&job, false), last.values().flatten().count());
     }
 }

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 
 use arrow_schema::Schema;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use holdfast_core::{
     Applied, Database, KeyValueStore, Op, Result, StoreSpec, Timestamp, TimestampedKeyValueStore,
     Transaction, VersionedStore,
@@ -95,26 +97,36 @@ impl Materialize {
     ) -> Result<()> {
         match table {
             TableStore::KeyValue(store) => {
-                for (place, _) in rows {
-                    store.put(tx, self.rows.key_with_nulls(*place), self.value(*place))?;
-                    accepted.push(*place);
+                let keys = BatchKeys::of(rows, |place| self.rows.key_with_nulls(place));
+                let mut last = vec![0; keys.distinct.len()];
+                for (row, key) in keys.of_rows.iter().enumerate() {
+                    last[*key] = row;
                 }
+                let last = keys.distinct.iter().zip(last);
+                store.put_batch(tx, last.map(|(key, row)| (*key, self.value(rows[row].0))))?;
+                accepted.extend(rows.iter().map(|(place, _)| *place));
             }
             TableStore::Timestamped(store) => {
-                for (place, time) in rows {
-                    let is_old = store.get(tx, self.rows.key_with_nulls(*place), |found| {
-                        found.is_some_and(|found| found.timestamp.0 > *time)
-                    })?;
-                    if !is_old {
-                        store.put(
-                            tx,
-                            self.rows.key_with_nulls(*place),
-                            self.value(*place),
-                            Timestamp(*time),
-                        )?;
-                        accepted.push(*place);
+                let keys = BatchKeys::of(rows, |place| self.rows.key_with_nulls(place));
+                let mut newest = vec![None; keys.distinct.len()];
+                store.get_batch(tx, &keys.distinct, |key, found| {
+                    newest[key] = found.map(|found| found.timestamp.0);
+                })?;
+                let mut last = vec![None; keys.distinct.len()];
+                for ((place, time), key) in rows.iter().zip(&keys.of_rows) {
+                    if newest[*key].is_some_and(|newest| newest > *time) {
+                        continue;
                     }
+                    let value = self.value(*place);
+                    // The time of a delete is not stored.
+                    newest[*key] = value.map(|_| *time);
+                    last[*key] = Some((value, Timestamp(*time)));
+                    accepted.push(*place);
                 }
+                let last = keys.distinct.iter().zip(last);
+                let puts =
+                    last.filter_map(|(key, row)| row.map(|(value, time)| (*key, value, time)));
+                store.put_batch(tx, puts)?;
             }
             TableStore::Versioned(store) => {
                 let put = |(place, time): &(RowPlace, i64)| Op::Put {
@@ -134,6 +146,29 @@ impl Materialize {
             }
         }
         Ok(())
+    }
+}
+
+/// The keys of a batch of rows, each once.
+struct BatchKeys<'a> {
+    /// In the order in which the rows have them.
+    distinct: Vec<&'a [u8]>,
+    /// The number of each row's key in `distinct`.
+    of_rows: Vec<usize>,
+}
+
+impl<'a> BatchKeys<'a> {
+    fn of(rows: &[(RowPlace, i64)], key: impl Fn(RowPlace) -> &'a [u8]) -> Self {
+        let mut numbers: HashMap<&[u8], usize, RandomState> = HashMap::default();
+        let mut distinct = Vec::new();
+        let number = |(place, _): &(RowPlace, i64)| {
+            *numbers.entry(key(*place)).or_insert_with_key(|key| {
+                distinct.push(*key);
+                distinct.len() - 1
+            })
+        };
+        let of_rows = rows.iter().map(number).collect();
+        Self { distinct, of_rows }
     }
 }
 
