@@ -7,8 +7,9 @@ use super::view_request::SnapshotPolicy;
 use crate::protocol::{Epoch, RunNumber};
 use crate::root::{KnownDigests, SnapshotId};
 
-/// Bytes of the log below which a snapshot costs more than it saves.
-const MIN_LOG_BYTES: u64 = 1 << 20;
+/// Bytes of the log below which a snapshot costs more than it saves: they are replayed within about a
+/// second. Where windows close, the state is small, and a quarter of it is written in each epoch.
+const MIN_LOG_BYTES: u64 = 32 << 20;
 
 /// The snapshots that this host took or found.
 #[derive(Default)]
@@ -121,7 +122,7 @@ mod tests {
     fn log_is_long_above_a_quarter_of_the_state() {
         assert!(!is_log_long(MIN_LOG_BYTES, 0));
         assert!(is_log_long(MIN_LOG_BYTES + 1, 0));
-        assert!(!is_log_long(25 << 20, 100 << 20));
-        assert!(is_log_long((25 << 20) + 1, 100 << 20));
+        assert!(!is_log_long(250 << 20, 1000 << 20));
+        assert!(is_log_long((250 << 20) + 1, 1000 << 20));
     }
 }
