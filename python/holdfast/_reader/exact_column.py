@@ -5,7 +5,7 @@ pyarrow converts some values to others without an error, and the row of another 
 
 import re
 from collections.abc import Iterable
-from datetime import datetime, time
+from datetime import date, datetime, time
 from decimal import Decimal
 from math import isinf
 from numbers import Real
@@ -28,6 +28,9 @@ def exact_column(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.A
     the column's name in errors.
     """
     pa = arrow()
+    if isinstance(values, str | bytes):
+        # A sequence of its letters.
+        raise TypeError(f"keys: column {name!r} is {values!r}; give a list of values")
     try:
         column = _arrow_array(values)
         if column is None:
@@ -49,8 +52,10 @@ def _arrow_array(values: Any) -> "pyarrow.Array | None":
     if hasattr(values, "__arrow_c_array__"):
         return pa.array(values)
     if hasattr(values, "iloc"):
-        # A pandas Series of dicts or lists.
-        if str(dtype) == "object" and any(isinstance(v, dict | list) for v in values):
+        # pyarrow takes Python's times without a zone as if they were in UTC.
+        if getattr(dtype, "kind", None) == "O" and any(
+            isinstance(value, dict | list | date) for value in values
+        ):
             return None
         found = pa.Array.from_pandas(values)
     elif hasattr(values, "__arrow_c_stream__"):
@@ -66,11 +71,17 @@ def _arrow_array(values: Any) -> "pyarrow.Array | None":
 def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Array":
     """Returns Python values, or a numpy array without times, as a column."""
     pa = arrow()
-    if getattr(getattr(values, "dtype", None), "kind", "O") != "O":
-        # pyarrow takes a numpy array of numbers as booleans, and the reverse.
-        is_boolean = values.dtype.kind == "b"
-        if is_boolean != pa.types.is_boolean(kind):
-            raise pa.ArrowInvalid(f"{values.dtype} is not {kind}")
+    given = getattr(getattr(values, "dtype", None), "kind", "O")
+    if given == "S":
+        raise pa.ArrowInvalid(
+            f"numpy's {values.dtype} has lost zeros at the end of values; give a list of bytes"
+        )
+    if given in "OU":
+        # pyarrow ends a text of a numpy array at its first zero.
+        values = _python_values(values)
+    # pyarrow takes a numpy array of numbers as booleans, and the reverse.
+    elif (given == "b") != pa.types.is_boolean(kind):
+        raise pa.ArrowInvalid(f"{values.dtype} is not {kind}")
     if pa.types.is_nested(kind):
         dump = dumper(kind, name)
         try:
@@ -78,8 +89,7 @@ def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Arr
         except (TypeError, SerializationError) as error:
             raise ValueError(f"keys: a key {error}") from error
     # pyarrow itself checks the numbers of a numpy array.
-    elif str(getattr(values, "dtype", "object")) == "object":
-        values = list(values)
+    elif isinstance(values, list):
         if pa.types.is_temporal(kind):
             # pandas' NaT, which is a null, differs from itself.
             values = [None if value != value else value for value in values]  # noqa: PLR0124
@@ -89,6 +99,13 @@ def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Arr
     if pa.types.is_floating(kind):
         _refuse_overflow(values, column)
     return column
+
+
+def _python_values(values: Any) -> list[Any]:
+    """Returns the values as a list, with None for each missing value of a pandas Series."""
+    if hasattr(values, "iloc"):
+        values = values.astype(object).where(values.notna(), None)
+    return list(values)
 
 
 def _cast(values: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":

@@ -220,6 +220,42 @@ def test_a_number_beyond_a_float_is_not_the_key_infinity(keys: Any):
         assert abs(many_keys(columns, infinite)["k"].to_pylist()[0]) == float("inf")
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()], ids=str)
+def test_a_numpy_array_of_text_has_whole_keys(kind: pa.DataType):
+    # A regression test: each key ended at its first zero.
+    columns = pa.schema([("k", kind)])
+    texts = ["EUR", "a\0b"]
+    expected = texts if kind == pa.string() else [text.encode() for text in texts]
+    for keys in (np.array(texts), np.array(texts, dtype=object), pd.Series(texts)):
+        assert many_keys(columns, keys)["k"].to_pylist() == expected
+    with pytest.raises(ValueError, match="lost zeros at the end"):
+        many_keys(columns, np.array([b"a\0b"]))
+
+
+def test_text_is_no_column_of_keys():
+    one = pa.schema([("k", pa.string())])
+    two = pa.schema([("a", pa.string()), ("b", pa.string())])
+    for columns, keys in [(one, "EUR"), (one, {"k": "EUR"}), (two, {"a": "EU", "b": "XY"})]:
+        with pytest.raises(TypeError, match="give a list of values"):
+            many_keys(columns, keys)
+
+
+@pytest.mark.parametrize("column", [pd.Series, pd.Categorical, pd.CategoricalIndex])
+def test_python_values_in_a_pandas_column_are_exact(column: Any):
+    zone = pa.schema([("t", pa.timestamp("us", "UTC"))])
+    aware, naive = datetime(2026, 3, 1, 9, tzinfo=UTC), datetime(2026, 3, 1, 9)
+    options = {"dtype": object} if column is pd.Series else {}
+    assert many_keys(zone, column([aware], **options))["t"].to_pylist() == [aware]
+    with pytest.raises(ValueError, match="has no time zone"):
+        many_keys(zone, column([naive], **options))
+    with pytest.raises(ValueError, match="is not exactly a date32"):
+        many_keys(pa.schema([("d", pa.date32())]), column([naive], **options))
+    numbers = pa.schema([("n", pa.int64())])
+    assert many_keys(numbers, column([2, 1], **options))["n"].to_pylist() == [2, 1]
+    missing = pd.Series([2, None, np.nan], dtype=object)
+    assert many_keys(numbers, missing)["n"].to_pylist() == [2, None, None]
+
+
 def test_slices_of_structs_in_structs_are_keys():
     inner = pa.struct([("n", pa.int32())])
     columns = pa.schema([("s", pa.struct([("in", inner)]))])
