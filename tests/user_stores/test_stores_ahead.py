@@ -12,6 +12,8 @@ from two_step_store import opened
 
 import holdfast as hf
 from holdfast import ProcessingGuarantee
+from holdfast._user_store import checkpoint_file
+from holdfast._user_store.attached import AttachedStore
 from processes import running
 
 AT_LEAST_ONCE = ProcessingGuarantee.AT_LEAST_ONCE
@@ -61,6 +63,40 @@ def test_a_store_ahead_after_its_first_commit_is_refused_under_exactly_once(tmp_
         assert db["kv"].get(b"sum") is None
     with opened(tmp_path / "db", OneStepStore(), guarantee=AT_LEAST_ONCE) as db:
         db.commit({LOG: 1})
+
+
+def test_an_interrupt_after_a_commit_writes_no_older_checkpoint_file(tmp_path, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    db = opened(tmp_path / "db", OneStepStore(manages_offsets=False))
+    db.commit({LOG: 1})
+    db["simple"].sum = 3
+    with monkeypatch.context() as patch:
+        patch.setattr(AttachedStore, "_move_offsets", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            db.commit({LOG: 2})
+    db.close()
+    # The store's files, which are at offset 2, are discarded.
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        assert (db["simple"].sum, db.store_offset("simple", LOG)) == (0, None)
+
+
+def test_an_open_that_is_interrupted_keeps_the_store(tmp_path, monkeypatch):
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        db["simple"].sum = 3
+        db.commit({LOG: 1})
+
+    def removed_and_interrupted(file: Path) -> None:
+        file.unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_file, "remove", removed_and_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            opened(tmp_path / "db", OneStepStore(manages_offsets=False))
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        assert (db["simple"].sum, db.store_offset("simple", LOG)) == (3, 1)
 
 
 def test_a_store_at_the_offset_of_its_restored_database_is_accepted(tmp_path):

@@ -108,6 +108,8 @@ class AttachedStore:
         Under exactly-once this deletes the checkpoint file: only a clean close writes it again.
         """
         if self._file is not None and self._exactly_once:
+            # If the removal fails or is interrupted, the close writes the file again.
+            self._has_begun = True
             checkpoint_file.remove(self._file)
         self._has_begun = True
 
@@ -124,9 +126,15 @@ class AttachedStore:
 
     def decided(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Records the offsets of a commit that the database has made."""
+        moved = None if self.store.manages_offsets else offsets
+        if moved is not None:
+            self._move_offsets(moved)
+        # Last: after an interrupt before this, the close writes no file with the old offsets.
         self._needs_rollback = self._is_ahead = False
-        if self.store.manages_offsets or offsets is None:
-            return
+        if moved is not None and not self._exactly_once:
+            self.write_offsets()
+
+    def _move_offsets(self, offsets: Mapping[tuple[str, int], int | None]) -> None:
         if not offsets:
             self._offsets.clear()
         for partition, offset in offsets.items():
@@ -134,8 +142,6 @@ class AttachedStore:
                 self._offsets.pop(TopicPartition(*partition), None)
             else:
                 self._offsets[TopicPartition(*partition)] = offset
-        if not self._exactly_once:
-            self.write_offsets()
 
     def begin_rollback(self) -> None:
         """Marks the store: it needs a rollback until `roll_back` has succeeded."""
