@@ -9,6 +9,9 @@ use crate::problem::Problem;
 /// How many decimal digits a float always retains.
 const FLOAT_DIGITS: u8 = 15;
 
+/// The longest text of a decimal, in bytes. The Arrow parser counts digits up to 255 only.
+const DECIMAL_BYTES: usize = 128;
+
 /// The least float that no integer of the JSON parser equals: 2^63.
 const BEYOND_64_BITS: f64 = 9_223_372_036_854_775_808.0;
 
@@ -61,6 +64,9 @@ fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
         }
         (DataType::Decimal128(_, scale), Value::String(_) | Value::Number(_)) => {
             let text = text_of(&value);
+            if text.len() > DECIMAL_BYTES {
+                return Err(not_such(field, &text, "too many digits"));
+            }
             let digits = text.split_once('.').map_or("", |(_, digits)| digits);
             let digits = digits.trim_end_matches('0').len();
             if text.contains(['e', 'E']) {
@@ -161,6 +167,14 @@ pub fn not_such(field: &Field, text: &str, why: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decimal_column_takes_no_text_whose_digits_the_parser_cannot_count() {
+        let field = Field::new("d", DataType::Decimal128(20, 0), true);
+        assert!(exact(&field, "123".into()).is_ok());
+        let long = format!("1{}", "0".repeat(256));
+        assert!(exact(&field, long.into()).is_err());
+    }
 
     #[test]
     fn a_float_column_takes_numbers_that_it_does_not_round() {
