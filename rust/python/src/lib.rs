@@ -76,7 +76,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        process::watch_forks(module)?;
+        holdfast_core::watch_forks()?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

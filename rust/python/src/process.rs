@@ -1,36 +1,14 @@
 //! Which process may use an object. Threads do not survive a fork, so a forked child may not use
 //! what its parent opened.
 
-use holdfast_core::{Error, ErrorKind, Result};
-use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use holdfast_core::{Error, ErrorKind, Result, forks};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The process that opened something.
+/// The process that opened something. The count of its forks identifies it without a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     pid: u32,
     forks: u32,
-}
-
-/// The number of forks between the process that imported the extension and this one. A count is
-/// used because the system call for the process id takes half as long as a whole put.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// Starts counting forks.
-pub fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    let arguments = PyDict::new(py);
-    arguments.set_item("after_in_child", wrap_pyfunction!(after_fork, module)?)?;
-    py.import("os")?
-        .call_method("register_at_fork", (), Some(&arguments))?;
-    Ok(())
-}
-
-#[pyfunction]
-fn after_fork() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The process whose threads RocksDB runs on: the first that called [`Process::of_engine`].
@@ -41,7 +19,7 @@ impl Process {
     pub fn current() -> Self {
         Self {
             pid: std::process::id(),
-            forks: FORKS.load(Ordering::Relaxed),
+            forks: forks(),
         }
     }
 
@@ -56,7 +34,7 @@ impl Process {
 
     /// Fails if the current process is another one.
     pub fn check(self) -> Result<()> {
-        if self.forks == FORKS.load(Ordering::Relaxed) {
+        if self.forks == forks() {
             return Ok(());
         }
         Err(Error::new(

@@ -5,7 +5,8 @@
 //! - The RocksDB crate's snapshots and iterators borrow the database. Those of Holdfast share its
 //!   ownership, so a transaction or a scan can be sent to another thread and outlive the call that
 //!   made it. `rocks_db.rs` explains why a close is safe.
-//! - A forked child gives up the directory locks of its parent (`directory_lock/file_lock.rs`).
+//! - Forks are counted, and a forked child gives up the directory locks of its parent (`forks.rs`,
+//!   `directory_lock/file_lock.rs`).
 //! - Column families and file systems come as raw pointers (`family.rs`, `options/environment.rs`).
 //!
 //! RocksDB's errors become `StoreCorrupted`, `StoreLocked` or `Io`, and `InvalidValue` for an
@@ -18,6 +19,7 @@ mod cursor;
 mod directory_lock;
 mod failure;
 mod family;
+mod forks;
 mod open;
 mod operations;
 mod options;
@@ -32,6 +34,7 @@ pub use cursor::Cursor;
 pub(crate) use directory_lock::{DirectoryLock, HOLDER};
 pub(crate) use failure::io_failure;
 pub use family::Family;
+pub use forks::{forks, watch_forks};
 pub(crate) use open::list_families;
 pub(crate) use operations::rewrite::Rewritten;
 pub(crate) use operations::sorted_files::SortedFiles;

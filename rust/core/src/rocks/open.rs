@@ -1,8 +1,9 @@
 //! Opening a RocksDB database, with the checks that RocksDB does not make.
 
 use super::directory_lock::DirectoryLock;
-use super::failure::failure;
+use super::failure::{failure, io_failure};
 use super::family::{Family, FamilyHandle};
+use super::forks::{forks, watch_forks};
 use super::options::{Environment, RocksOptions, family_options, path_in_memory, rocks_options};
 use super::raw_iterator::IteratorSlots;
 use super::recovery::commit_number::{self, CommitNumber};
@@ -51,6 +52,7 @@ impl RocksDb {
         options: &RocksOptions,
         lock: Option<DirectoryLock>,
     ) -> Result<Arc<Self>> {
+        watch_forks().map_err(|e| io_failure("watching for forks", path, &e))?;
         Failpoint::BeforeOpen.pass()?;
         let on_disk = !options.is_in_memory();
         let durable = if on_disk {
@@ -116,7 +118,7 @@ impl RocksDb {
             statistics,
             handles,
             path: path.to_owned(),
-            pid: std::process::id(),
+            forks: forks(),
             commits: CommitNumber::new(
                 last.number,
                 (on_disk && !options.temporary).then_some(path),

@@ -10,6 +10,7 @@
 use super::directory_lock::DirectoryLock;
 use super::failure::failure;
 use super::family::Family;
+use super::forks::forks;
 use super::options::{RocksOptions, rocks_options};
 use super::raw_iterator::IteratorSlots;
 use super::recovery::commit_number::CommitNumber;
@@ -33,7 +34,8 @@ pub struct RocksDb {
     pub(super) statistics: Statistics,
     pub(super) handles: Vec<(String, Family)>,
     pub(super) path: PathBuf,
-    pub(super) pid: u32,
+    /// The count of forks in the process that opened the database.
+    pub(super) forks: u32,
     pub(super) commits: CommitNumber,
     pub(super) options: RocksOptions,
 }
@@ -148,7 +150,7 @@ impl RocksDb {
 
     /// Whether this process opened the database; false in a forked child.
     pub(crate) fn in_owner_process(&self) -> bool {
-        std::process::id() == self.pid
+        forks() == self.forks
     }
 
     /// Deletes a closed temporary database. If files remain, the next open of the transaction's

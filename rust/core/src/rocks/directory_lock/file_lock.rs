@@ -5,9 +5,9 @@
 //! a child that outlives a killed parent would keep the file locked. So a forked child replaces its
 //! copies with descriptors of `/dev/null` before it runs any other code.
 
+use crate::rocks::forks::at_fork;
 use rustix::io::{DupFlags, dup3};
 use std::cell::RefCell;
-use std::ffi::c_int;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::mem::ManuallyDrop;
@@ -34,14 +34,6 @@ static DESCRIPTORS: Mutex<Descriptors> = Mutex::new(Descriptors {
 thread_local! {
     /// The locked descriptors in the thread that forks.
     static FORKING: RefCell<Option<Locked>> = const { RefCell::new(None) };
-}
-
-unsafe extern "C" {
-    fn pthread_atfork(
-        prepare: extern "C" fn(),
-        parent: extern "C" fn(),
-        child: extern "C" fn(),
-    ) -> c_int;
 }
 
 fn descriptors() -> Locked {
@@ -76,17 +68,17 @@ extern "C" fn after_fork_in_child() {
 
 impl Descriptors {
     /// Opens `/dev/null` and registers the functions above, once.
-    fn watch_forks(&mut self) -> io::Result<()> {
+    fn replace_at_forks(&mut self) -> io::Result<()> {
         if self.null.is_some() {
             return Ok(());
         }
         let null = File::open("/dev/null")?;
-        // SAFETY: the functions are never unloaded while they are registered: the C library removes
-        // them with the shared object that they are in.
-        match unsafe { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) } {
-            0 => self.null = Some(null),
-            error => return Err(io::Error::from_raw_os_error(error)),
-        }
+        at_fork(
+            Some(before_fork),
+            Some(after_fork_in_parent),
+            Some(after_fork_in_child),
+        )?;
+        self.null = Some(null);
         Ok(())
     }
 }
@@ -100,7 +92,7 @@ impl FileLock {
     /// Opens a file for reads and writes; creates it if it is missing.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut descriptors = descriptors();
-        descriptors.watch_forks()?;
+        descriptors.replace_at_forks()?;
         let file = File::options()
             .create(true)
             .truncate(false)
