@@ -6,12 +6,23 @@
 use log::{Level, Log, Metadata, Record};
 use pyo3::prelude::*;
 use pyo3_log::{Caching, Logger};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Once;
 
+/// What this thread's call has logged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// The thread is in no call.
+    None,
+    Silent,
+    Logged,
+}
+
 thread_local! {
-    /// The messages of this thread's call; `None` outside a call.
-    static OF_CALL: RefCell<Option<Vec<Message>>> = const { RefCell::new(None) };
+    /// Apart from the messages: nearly every call is silent, and this needs no destructor.
+    static CALL: Cell<Call> = const { Cell::new(Call::None) };
+    /// The messages of this thread's call.
+    static OF_CALL: RefCell<Vec<Message>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Message {
@@ -55,13 +66,15 @@ impl Log for CallLogger {
     }
 
     fn log(&self, record: &Record<'_>) {
-        let is_held = OF_CALL.with_borrow_mut(|messages| {
-            let held = messages.as_mut();
-            held.map(|held| held.push(Message::new(record))).is_some()
-        });
+        if CALL.get() != Call::None {
+            CALL.set(Call::Logged);
+            let message = Message::new(record);
+            OF_CALL.with_borrow_mut(|messages| messages.push(message));
+            return;
+        }
         // A message that Python does not log must not wait for the GIL. Threads of a gateway may
         // still log while the interpreter ends.
-        if !is_held && self.0.enabled(record.metadata()) {
+        if self.0.enabled(record.metadata()) {
             Python::try_attach(|_| self.0.log(record));
         }
     }
@@ -92,15 +105,14 @@ pub fn log_to_python(py: Python<'_>) -> PyResult<()> {
 ///
 /// `work` must not unwind.
 pub fn with_messages_after<T>(work: impl FnOnce() -> T) -> T {
-    let is_outermost = OF_CALL.with_borrow_mut(|messages| {
-        let is_outermost = messages.is_none();
-        messages.get_or_insert_default();
-        is_outermost
-    });
+    if CALL.get() != Call::None {
+        // The outer call passes the messages on.
+        return work();
+    }
+    CALL.set(Call::Silent);
     let done = work();
-    if is_outermost {
-        let messages = OF_CALL.take();
-        messages.iter().flatten().for_each(Message::log);
+    if CALL.replace(Call::None) == Call::Logged {
+        OF_CALL.take().iter().for_each(Message::log);
     }
     done
 }
