@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast import _core
 from holdfast._stores.base import StateStore, StoreReads
 from holdfast._stores.bounds import key_bounds, prefix_bounds
 from holdfast._stores.iterator import StoreIterator
@@ -12,7 +13,6 @@ from holdfast._stores.serdes import Serdes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast import _core
     from holdfast._options import IsolationLevel
     from holdfast._position import PositionBound
     from holdfast._stores.owner import StoreOwner
@@ -27,6 +27,23 @@ class ReadOnlyKeyValueStore(StoreReads[K, V, "_core.KeyValueStore"]):
 
     They raise what `StateStore` lists.
     """
+
+    def __init__(self, core: _core.KeyValueStore, serdes: Serdes[K, V]) -> None:
+        """Called by the store's `read_only`."""
+        super().__init__(core, serdes)
+        self._call_directly("get", ReadOnlyKeyValueStore.get)
+
+    def _call_directly(self, name: str, method: object) -> None:
+        """Replaces a method of a store of bytes by the extension's, which takes the same arguments.
+
+        In a call of `method` Python takes as long as the engine does for a put. A subclass keeps
+        its own method. A processor's store, whose `_core` is no object of the extension, has none.
+        """
+        is_ours = getattr(type(self), name) is method and isinstance(
+            self._core, _core.KeyValueStore
+        )
+        if is_ours and self._serdes.are_bytes:
+            setattr(self, name, getattr(self._core, name))
 
     def get(self, key: K) -> V | None:
         """Returns the key's value, None if it has none."""
@@ -90,6 +107,7 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         """Called by the owner."""
         StateStore.__init__(self, owner, builder)
         ReadOnlyKeyValueStore.__init__(self, core, Serdes(builder))
+        self._call_directly("put", KeyValueStore.put)
 
     def put(self, key: K, value: V | None) -> None:
         """Sets the key's value; None deletes the key."""

@@ -2,6 +2,7 @@
 
 use crate::arrow::column::{Column, check_entries};
 use crate::arrow::export::{ArrowArray, ArrowReader, batch_rows};
+use crate::stores::bytes_argument::{key_bytes, value_bytes};
 use crate::stores::row_iterator::{RowChunk, RowIterator, RowScan};
 use crate::stores::store_handle::StoreHandle;
 use crate::view::InputOffsets;
@@ -10,7 +11,11 @@ use holdfast_core::{KeyValueStore as Store, NO_TIMESTAMP, Result, Scan, Stamped,
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
+use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// The size up to which the value of a `get` is copied to the stack before it is copied to Python.
+const SHORT_VALUE: usize = 512;
 
 /// A key-value store in one view.
 #[pyclass(frozen, module = "holdfast._core")]
@@ -42,15 +47,32 @@ impl KeyValueStore {
         Ok(Self { handle })
     }
 
-    fn get<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    /// Returns the key's value, None if it has none.
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let key = key_bytes(key, self.handle.store().name())?;
+        // Python's bytes cannot be made without the GIL.
+        let mut value = SmallVec::<[u8; SHORT_VALUE]>::new();
         let found = self.handle.read(py, |store, tx| {
-            store.get(tx, key, |found| found.map(<[u8]>::to_vec))
+            store.get(tx, key, |found| {
+                found.map(|found| value.extend_from_slice(found))
+            })
         })?;
-        Ok(to_bytes(py, found))
+        Ok(found.map(|()| PyBytes::new(py, &value)))
     }
 
-    #[pyo3(signature = (key, value))]
-    fn put(&self, py: Python<'_>, key: &[u8], value: Option<&[u8]>) -> PyResult<()> {
+    /// Sets the key's value; None deletes the key.
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let name = self.handle.store().name();
+        let (key, value) = (key_bytes(key, name)?, value_bytes(value, name)?);
         self.handle.write(py, |store, tx| store.put(tx, key, value))
     }
 
