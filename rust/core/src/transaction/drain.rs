@@ -17,12 +17,9 @@ impl Transaction {
         rows: &mut MemoryTable,
         expired: &mut dyn FnMut(&[u8]) -> bool,
     ) {
-        rows.push(
-            self.buffers[table.number].take(),
-            table.family_id(),
-            table.suffix(),
-            expired,
-        );
+        if let Some(layer) = self.buffers[table.number].take() {
+            rows.push(layer, table.family_id(), table.suffix(), expired);
+        }
     }
 
     /// Moves the `latest` rows of the staged versions in the same way. Call it before the versions
@@ -35,7 +32,7 @@ impl Transaction {
     ) {
         let mut layer = self.latest_layer(versions, latest);
         layer.freeze();
-        rows.push(vec![Arc::new(layer)], latest.family_id(), 0, &mut |_| false);
+        rows.push(Arc::new(layer), latest.family_id(), 0, &mut |_| false);
     }
 
     /// Calls `f` with each key's last staged record, in key order, and with its encoding in a write

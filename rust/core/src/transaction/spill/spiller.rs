@@ -135,7 +135,7 @@ impl Spiller {
     pub(super) fn spill_table(
         &self,
         rocks: &Arc<RocksDb>,
-        buffer: &TableBuffer,
+        buffer: &mut TableBuffer,
         target: &SpillTarget,
         hidden: &mut HiddenKeys,
     ) -> Result<()> {

@@ -40,6 +40,11 @@ impl KeyIndex {
         }
     }
 
+    /// Bytes at a key's end that are not indexed.
+    pub(super) fn suffix(&self) -> usize {
+        self.suffix
+    }
+
     /// Indexes the records that were staged since the last call.
     pub(super) fn catch_up(&mut self, log: &RecordLog) {
         if self.indexed < log.len() {

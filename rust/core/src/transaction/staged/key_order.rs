@@ -38,7 +38,7 @@ impl OrderEntry {
 }
 
 /// The last record of each key of a layer, in key order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct KeyOrder {
     runs: Vec<Vec<OrderEntry>>,
     /// How many records of the log the runs cover.
@@ -67,7 +67,16 @@ impl KeyOrder {
     pub(super) fn freeze(&mut self, log: &RecordLog) {
         if self.ordered == 0 {
             self.late = Some(OnceLock::new());
-            return;
+        } else {
+            self.complete(log);
+        }
+    }
+
+    /// Orders all records, in one run.
+    pub(super) fn complete(&mut self, log: &RecordLog) {
+        if let Some(run) = self.late.take().and_then(OnceLock::into_inner) {
+            self.runs = vec![run];
+            self.ordered = log.len();
         }
         self.catch_up(log);
         while self.runs.len() > 1 {
@@ -86,21 +95,41 @@ impl KeyOrder {
         let (Some(newer), Some(older)) = (self.runs.pop(), self.runs.pop()) else {
             return;
         };
-        let mut merged = Vec::with_capacity(newer.len() + older.len());
-        let (mut a, mut b) = (newer.iter().peekable(), older.iter().peekable());
-        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
-            match x.compare(**y, log) {
-                Ordering::Less => merged.extend(a.next()),
-                Ordering::Greater => merged.extend(b.next()),
-                Ordering::Equal => {
-                    merged.extend(a.next());
-                    b.next();
-                }
-            }
+        self.runs.push(merged(log, &older, newer.iter().copied()));
+    }
+
+    /// The order of two frozen layers' records in one log. The newer layer's records begin at
+    /// number `first` there. If one of the layers has no order yet, the first ordered read sorts
+    /// all records.
+    pub(super) fn joined(older: &Self, newer: &Self, first: u32, log: &RecordLog) -> Self {
+        let newer_len = log.len() - first as usize;
+        if let Some(older) = older.whole(first as usize)
+            && let Some(newer) = newer.whole(newer_len)
+        {
+            let newer = newer.iter().map(|entry| OrderEntry {
+                record: first + entry.record,
+                ..*entry
+            });
+            return Self {
+                runs: vec![merged(log, older, newer)],
+                ordered: log.len(),
+                late: None,
+            };
         }
-        merged.extend(a);
-        merged.extend(b);
-        self.runs.push(merged);
+        Self {
+            late: Some(OnceLock::new()),
+            ..Self::default()
+        }
+    }
+
+    /// The one run of all records, if it exists already.
+    pub(super) fn whole(&self, records: usize) -> Option<&[OrderEntry]> {
+        match (&self.late, self.runs.as_slice()) {
+            (Some(late), _) => late.get().map(Vec::as_slice),
+            (None, [run]) if self.ordered == records => Some(run),
+            (None, _) if records == 0 => Some(&[]),
+            _ => None,
+        }
     }
 
     /// The first record whose key is at least `key`; if several runs have that key, the latest.
@@ -158,17 +187,34 @@ impl KeyOrder {
 
     /// The records in the order of a commit. The order is not remembered.
     pub(super) fn commit_order(&self, log: &RecordLog) -> Vec<u32> {
-        let late = self.late.as_ref().and_then(OnceLock::get);
-        let whole = if self.ordered == log.len() {
-            self.runs.as_slice()
-        } else {
-            &[]
-        };
-        match (late, whole) {
-            (Some(run), _) | (None, [run]) => run.iter().map(|entry| entry.record).collect(),
-            _ => sorted_past_shared_prefix(log),
+        match self.whole(log.len()) {
+            Some(run) => run.iter().map(|entry| entry.record).collect(),
+            None => sorted_past_shared_prefix(log),
         }
     }
+}
+
+/// Merges two runs; of equal keys the newer record remains.
+fn merged(
+    log: &RecordLog,
+    older: &[OrderEntry],
+    newer: impl ExactSizeIterator<Item = OrderEntry>,
+) -> Vec<OrderEntry> {
+    let mut merged = Vec::with_capacity(newer.len() + older.len());
+    let (mut a, mut b) = (newer.peekable(), older.iter().copied().peekable());
+    while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
+        match x.compare(*y, log) {
+            Ordering::Less => merged.extend(a.next()),
+            Ordering::Greater => merged.extend(b.next()),
+            Ordering::Equal => {
+                merged.extend(a.next());
+                b.next();
+            }
+        }
+    }
+    merged.extend(a);
+    merged.extend(b);
+    merged
 }
 
 fn position(log: &RecordLog, run: &[OrderEntry], key: &[u8]) -> usize {

@@ -12,6 +12,7 @@ pub(in crate::transaction) use super::key_index::hash;
 use super::key_order::{KeyOrder, OrderEntry};
 use super::record_log::RecordLog;
 use std::ops::Range;
+use std::sync::Arc;
 
 pub(in crate::transaction) struct Layer {
     log: RecordLog,
@@ -25,6 +26,27 @@ impl Layer {
             log: RecordLog::new(family),
             index: KeyIndex::new(suffix),
             order: KeyOrder::default(),
+        }
+    }
+
+    /// Joins two layers into a frozen one: the records of `older`, then those of `newer`. Readers
+    /// may share `older`.
+    ///
+    /// The bytes of the records are shared and not copied. The index is made by the first lookup.
+    /// The order is made by the first read that needs it, unless both layers have theirs.
+    pub(in crate::transaction) fn joined(older: Arc<Self>, newer: Self) -> Self {
+        let (mut log, older_order) = match Arc::try_unwrap(older) {
+            Ok(older) => (older.log, older.order),
+            Err(older) => (older.log.clone(), older.order.clone()),
+        };
+        let first = log.len() as u32;
+        log.append(newer.log);
+        let mut index = KeyIndex::new(newer.index.suffix());
+        index.freeze(&log);
+        Self {
+            order: KeyOrder::joined(&older_order, &newer.order, first, &log),
+            index,
+            log,
         }
     }
 
@@ -97,6 +119,7 @@ impl Layer {
     /// first read that needs it. So a reader takes its view under the writer's lock, but sorts
     /// after it has released the lock.
     pub(in crate::transaction) fn freeze(&mut self) {
+        self.log.freeze();
         self.order.freeze(&self.log);
         self.index.freeze(&self.log);
     }
@@ -122,6 +145,16 @@ impl Layer {
     /// Brings the order up to date, for `at_or_after` and `before`.
     pub(in crate::transaction) fn order(&mut self) {
         self.order.catch_up(&self.log);
+    }
+
+    /// Whether the order of all records exists already.
+    pub(in crate::transaction) fn is_ordered(&self) -> bool {
+        self.order.whole(self.log.len()).is_some()
+    }
+
+    /// Makes the order of all records.
+    pub(in crate::transaction) fn complete_order(&mut self) {
+        self.order.complete(&self.log);
     }
 
     /// Skips the sort: all records were pushed in ascending key order, each key once.

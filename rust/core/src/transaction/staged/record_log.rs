@@ -4,6 +4,7 @@ use super::arena::{Arena, Record};
 
 /// The records of a layer, in the order in which they were staged. A record's number is its
 /// position.
+#[derive(Clone)]
 pub(super) struct RecordLog {
     arena: Arena,
     records: Vec<Record>,
@@ -26,6 +27,19 @@ impl RecordLog {
         let record = self.arena.push(self.family, key, value, newest);
         self.deletes += usize::from(value.is_none());
         self.records.push(record);
+    }
+
+    /// Appends the records of a newer log. The bytes of the records are shared and not copied.
+    pub(super) fn append(&mut self, newer: Self) {
+        let moved = self.arena.append(newer.arena);
+        self.records
+            .extend(newer.records.iter().map(|record| record.moved(moved)));
+        self.deletes += newer.deletes;
+    }
+
+    /// Ends the pushes to this log.
+    pub(super) fn freeze(&mut self) {
+        self.arena.seal();
     }
 
     #[inline]

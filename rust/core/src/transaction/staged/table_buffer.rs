@@ -1,11 +1,14 @@
 //! The staged records of one table: frozen layers that readers share, and the active layer.
 
+#[cfg(test)]
+mod tests;
+
 use super::cleared::{Cleared, Interval};
 use super::layer::Layer;
 use super::layer_cursor::LayerCursor;
 use super::record::StagedRecord;
 use crate::table::Bounds;
-use crate::transaction::merge::{self, SortedRows};
+use crate::transaction::merge;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -154,41 +157,46 @@ impl TableBuffer {
     /// records staged so far.
     pub(in crate::transaction) fn freeze(&mut self) -> &[Arc<Layer>] {
         if !self.active.is_empty() {
-            let mut layer =
-                std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix));
-            // Layers of similar size are merged, so a reader sees few layers even if views are
+            let mut layer = self.take_active();
+            layer.freeze();
+            // Layers of similar size are joined, so a reader sees few layers even if views are
             // taken often.
             while let Some(last) = self.frozen.last()
                 && last.len() <= layer.len() * 2
                 && let Some(last) = self.frozen.pop()
             {
-                layer = Self::merged(&last, &layer, self.family, self.suffix);
+                layer = Layer::joined(last, layer);
             }
-            layer.freeze();
             self.frozen.push(Arc::new(layer));
         }
         &self.frozen
     }
 
-    /// Takes the layers out of the buffer, oldest first.
-    pub(in crate::transaction) fn take(&mut self) -> Vec<Arc<Layer>> {
-        self.freeze();
-        std::mem::take(&mut self.frozen)
+    fn take_active(&mut self) -> Layer {
+        std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix))
     }
 
-    fn merged(older: &Layer, newer: &Layer, family: u32, suffix: usize) -> Layer {
-        let mut layer = Layer::new(family, suffix);
-        for source in [older, newer] {
-            for n in 0..source.len() as u32 {
-                let value = source.value(n).map(|value| [value]);
-                layer.push(
-                    &[source.key(n)],
-                    value.as_ref().map(|v| v.as_slice()),
-                    source.newest(n),
-                );
+    /// Joins all layers into one: one sort costs less than a merge of many sorted layers.
+    fn join(&mut self) -> &Layer {
+        if self.frozen.len() > usize::from(self.active.is_empty()) {
+            let mut layer = self.take_active();
+            while let Some(last) = self.frozen.pop() {
+                if last.is_ordered() {
+                    // Its order is then part of the joined one.
+                    layer.complete_order();
+                }
+                layer = Layer::joined(last, layer);
             }
+            self.frozen.push(Arc::new(layer));
         }
-        layer
+        self.frozen.first().map_or(&self.active, Arc::as_ref)
+    }
+
+    /// Takes the staged records out of the buffer, as one frozen layer; `None` if there are none.
+    pub(in crate::transaction) fn take(&mut self) -> Option<Arc<Layer>> {
+        self.freeze();
+        self.join();
+        self.frozen.pop()
     }
 
     /// Calls `f` with each key's last staged record, in key order. In a versioned table, each key's
@@ -222,21 +230,12 @@ impl TableBuffer {
     /// Calls `f` with each key's last staged record, in key order, and with its encoding in a write
     /// batch.
     pub(in crate::transaction) fn in_order<E>(
-        &self,
+        &mut self,
         mut f: impl FnMut(StagedRecord<'_>, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let filled = self.layers().filter(|layer| !layer.is_empty());
-        let mut layers: Vec<OrderedLayer<'_>> = filled.map(OrderedLayer::new).collect();
-        if let [OrderedLayer { layer, order, .. }] = layers.as_slice() {
-            return order
-                .iter()
-                .try_for_each(|n| f(StagedRecord::new(layer, *n), layer.encoded(*n)));
-        }
-        merge::for_each_newest(&mut layers, |rows| {
-            rows.record().map_or(Ok(()), |n| {
-                f(StagedRecord::new(rows.layer, n), rows.layer.encoded(n))
-            })
-        })
+        let layer = self.join();
+        let mut order = layer.commit_order().into_iter();
+        order.try_for_each(|n| f(StagedRecord::new(layer, n), layer.encoded(n)))
     }
 
     /// Drops everything that is staged.
@@ -250,7 +249,7 @@ impl TableBuffer {
         mut f: impl FnMut(StagedRecord<'_>, &[u8]),
     ) {
         let cleared = std::mem::take(&mut self.cleared);
-        let drained = std::mem::replace(
+        let mut drained = std::mem::replace(
             self,
             Self {
                 cleared,
@@ -261,39 +260,5 @@ impl TableBuffer {
             f(staged, encoded);
             Ok::<(), Infallible>(())
         });
-    }
-}
-
-/// A layer in the order of a commit.
-struct OrderedLayer<'a> {
-    layer: &'a Layer,
-    order: Vec<u32>,
-    at: usize,
-}
-
-impl<'a> OrderedLayer<'a> {
-    fn new(layer: &'a Layer) -> Self {
-        Self {
-            layer,
-            order: layer.commit_order(),
-            at: 0,
-        }
-    }
-
-    fn record(&self) -> Option<u32> {
-        self.order.get(self.at).copied()
-    }
-}
-
-impl SortedRows for OrderedLayer<'_> {
-    #[inline]
-    fn key(&self) -> Option<&[u8]> {
-        self.record().map(|n| self.layer.key(n))
-    }
-
-    #[inline]
-    fn advance(&mut self, reverse: bool) {
-        debug_assert!(!reverse, "a commit is in ascending order");
-        self.at += 1;
     }
 }

@@ -58,15 +58,14 @@ impl MemoryTable {
     /// order, and drops the rows for which it returns true.
     pub(in crate::transaction) fn push(
         &mut self,
-        layers: Vec<Arc<Layer>>,
+        layer: Arc<Layer>,
         family: u32,
         suffix: usize,
         expired: &mut Expired<'_>,
     ) {
-        layers
-            .into_iter()
-            .filter(|layer| !layer.is_empty())
-            .for_each(|layer| self.add(layer));
+        if !layer.is_empty() {
+            self.add(layer);
+        }
         while let Some(from) = self.merge_from() {
             let merged = merged(
                 &self.layers[from..],
@@ -146,7 +145,7 @@ mod tests {
 
     type TestRows = Vec<(Vec<u8>, Vec<u8>)>;
 
-    fn layer_of(rows: &[(Vec<u8>, Option<u8>)]) -> Vec<Arc<Layer>> {
+    fn layer_of(rows: &[(Vec<u8>, Option<u8>)]) -> Arc<Layer> {
         let mut layer = Layer::new(0, 0);
         for (key, value) in rows {
             let value = value.map(|v| [v]);
@@ -161,7 +160,7 @@ mod tests {
             );
         }
         layer.freeze();
-        vec![Arc::new(layer)]
+        Arc::new(layer)
     }
 
     fn cursors(table: &MemoryTable) -> Vec<LayerCursor> {
