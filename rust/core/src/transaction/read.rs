@@ -139,6 +139,9 @@ impl Transaction {
         within_key: bool,
         f: impl FnOnce(&mut CursorRows<'_>) -> R,
     ) -> Result<R> {
+        if self.seekers.is_empty() {
+            self.seekers.resize_with(self.tables.len(), Default::default);
+        }
         let slot = &mut self.seekers[table.number][usize::from(within_key)];
         let cursor = match slot {
             Some(cursor) => cursor,

@@ -24,8 +24,8 @@ pub struct Transaction {
     pub(super) tables: Arc<[Table]>,
     pub(super) buffers: Vec<TableBuffer>,
     pub(crate) stores: Vec<StoreState>,
-    /// Two cursors for each versioned table. Seeks reuse them: a seek with a new cursor costs twice
-    /// as much.
+    /// Two cursors for each table; empty before the first seek. Seeks reuse them: a seek with a new
+    /// cursor costs twice as much.
     pub(super) seekers: Vec<[Option<TableCursor>; 2]>,
     /// A buffer for the sort order of a batch read.
     pub(super) read_order: Vec<(u64, u32)>,
@@ -53,7 +53,7 @@ impl Transaction {
         Self {
             buffers,
             stores,
-            seekers: tables.iter().map(|_| [None, None]).collect(),
+            seekers: Vec::new(),
             read_order: Vec::new(),
             observed: Position::default(),
             poison: None,
@@ -82,7 +82,7 @@ impl Transaction {
     /// Replaces the base and closes the cursors over the old one.
     pub(super) fn set_base(&mut self, base: Arc<Base>) {
         self.base = base;
-        self.seekers.fill_with(|| [None, None]);
+        self.seekers.clear();
     }
 
     /// Records that a write failed half-way: the transaction can only be rolled back.
@@ -133,7 +133,7 @@ impl Transaction {
             tables: Arc::clone(&self.tables),
             buffers: self.buffers.iter_mut().map(TableBuffer::reader).collect(),
             stores: self.stores.clone(),
-            seekers: self.tables.iter().map(|_| [None, None]).collect(),
+            seekers: Vec::new(),
             read_order: Vec::new(),
             observed: self.observed.clone(),
             poison: None,
