@@ -46,9 +46,13 @@ impl Transaction {
         stores: Vec<StoreState>,
         spiller: Option<Arc<Spiller>>,
     ) -> Self {
+        let memory_limit = MemoryLimit::new(spiller);
         let buffers = tables
             .iter()
-            .map(|table| TableBuffer::new(table.family_id(), table.suffix()))
+            .map(|table| {
+                let spare = memory_limit.spare.clone();
+                TableBuffer::new(table.family_id(), table.suffix(), spare)
+            })
             .collect();
         Self {
             buffers,
@@ -57,7 +61,7 @@ impl Transaction {
             read_order: Vec::new(),
             observed: Position::default(),
             poison: None,
-            memory_limit: MemoryLimit::new(spiller),
+            memory_limit,
             staged_bytes: 0,
             base,
             tables,

@@ -1,5 +1,6 @@
 //! The records of a layer, in the order in which they were staged.
 
+use super::arena::spare_chunks::SpareChunks;
 use super::arena::{Arena, Record};
 use super::prefetch::prefetch;
 
@@ -14,9 +15,9 @@ pub(super) struct RecordLog {
 }
 
 impl RecordLog {
-    pub(super) fn new(family: u32) -> Self {
+    pub(super) fn new(family: u32, spare: Option<SpareChunks>) -> Self {
         Self {
-            arena: Arena::default(),
+            arena: Arena::new(spare),
             records: Vec::new(),
             deletes: 0,
             family,
@@ -36,6 +37,11 @@ impl RecordLog {
         self.records
             .extend(newer.records.iter().map(|record| record.moved(moved)));
         self.deletes += newer.deletes;
+    }
+
+    /// Drops the records, and keeps their memory.
+    pub(super) fn recycle(self, spare: &SpareChunks) {
+        self.arena.recycle(spare);
     }
 
     /// Ends the pushes to this log.
