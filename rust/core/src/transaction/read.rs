@@ -1,7 +1,7 @@
 //! Reads of a transaction: staged records first, then spilled and committed rows.
 
 use super::scan::Scan;
-use super::sort_prefix::sort_prefix;
+use super::sort_prefix::{sort_by_prefix, sort_prefix};
 use super::staged::latest_rows::LatestRows;
 use super::staged::layer::Layer;
 use super::staged::record::StagedRecord;
@@ -68,10 +68,11 @@ impl Transaction {
                 None => order.push((sort_prefix(key), n as u32)),
             }
         }
-        order.sort_unstable_by(|a, b| {
+        let by_key = |a: &(u64, u32), b: &(u64, u32)| {
             a.0.cmp(&b.0)
                 .then_with(|| keys[a.1 as usize].cmp(keys[b.1 as usize]))
-        });
+        };
+        sort_by_prefix(order, |entry| entry.0, by_key);
         // A key that is requested several times is read once.
         let mut sorted: Vec<&[u8]> = Vec::with_capacity(order.len());
         for (n, (prefix, asker)) in order.iter().enumerate() {

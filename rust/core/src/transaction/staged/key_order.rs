@@ -5,7 +5,7 @@
 //! merged a logarithmic number of times.
 
 use super::record_log::RecordLog;
-use crate::transaction::sort_prefix::sort_prefix;
+use crate::transaction::sort_prefix::{last_of_each_key, sort_by_prefix, sort_prefix};
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
@@ -189,7 +189,7 @@ impl KeyOrder {
     pub(super) fn commit_order(&self, log: &RecordLog) -> Vec<u32> {
         match self.whole(log.len()) {
             Some(run) => run.iter().map(|entry| entry.record).collect(),
-            None => sorted_past_shared_prefix(log),
+            None => last_of_each_key(log.len(), |n| log.key(n)),
         }
     }
 }
@@ -235,22 +235,13 @@ fn sorted(log: &RecordLog, from: usize) -> Vec<OrderEntry> {
     run
 }
 
-/// Sorts all records by a prefix that begins after the bytes that all keys share: keys like
-/// `customer-000017` differ late.
-fn sorted_past_shared_prefix(log: &RecordLog) -> Vec<u32> {
-    let shared = log.shared_prefix();
-    let mut run: Vec<OrderEntry> = (0..log.len() as u32)
-        .map(|record| OrderEntry {
-            prefix: sort_prefix(&log.key(record)[shared..]),
-            record,
-        })
-        .collect();
-    sort(log, &mut run);
-    run.into_iter().map(|entry| entry.record).collect()
-}
-
 /// Sorts by key; of equal keys the later record remains.
 fn sort(log: &RecordLog, run: &mut Vec<OrderEntry>) {
-    run.sort_unstable_by(|a, b| a.compare(*b, log).then(b.record.cmp(&a.record)));
-    run.dedup_by(|b, a| a.compare(*b, log).is_eq());
+    let by_key = |a: &OrderEntry, b: &OrderEntry| a.compare(*b, log);
+    sort_by_prefix(
+        run,
+        |entry| entry.prefix,
+        |a, b| by_key(a, b).then(b.record.cmp(&a.record)),
+    );
+    run.dedup_by(|b, a| by_key(a, b).is_eq());
 }

@@ -110,23 +110,4 @@ impl RecordLog {
     pub(super) fn prefetch_bytes(&self, n: u32) {
         prefetch(self.encoded(n));
     }
-
-    /// How many leading bytes all keys share.
-    pub(super) fn shared_prefix(&self) -> usize {
-        let Some(first) = self.records.first() else {
-            return 0;
-        };
-        let first = self.arena.key(*first);
-        let mut shared = first.len();
-        for record in &self.records {
-            let key = self.arena.key(*record);
-            let same = key
-                .iter()
-                .zip(&first[..shared])
-                .take_while(|(a, b)| a == b)
-                .count();
-            shared = shared.min(same);
-        }
-        shared
-    }
 }
