@@ -11,7 +11,7 @@ use super::version::{PutResult, Version, VersionRow};
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::time::Timestamp;
-use crate::transaction::{Transaction, sort_prefix};
+use crate::transaction::{Transaction, sort_by_prefix, sort_prefix};
 
 /// How many rows are processed at once. The transaction may spill between the parts of a batch.
 const ROWS: usize = 16_384;
@@ -295,12 +295,12 @@ impl VersionedStore {
             Op::Put { timestamp, .. } => timestamp,
             Op::Get { as_of, .. } => as_of,
         };
-        order.sort_unstable_by(|a, b| {
+        let by_key_and_time = |a: &(u64, u32), b: &(u64, u32)| {
             let (m, n) = (a.1 as usize, b.1 as usize);
-            a.0.cmp(&b.0)
-                .then_with(|| parts.get(m).cmp(parts.get(n)))
-                .then_with(|| time(n).cmp(&time(m)))
-        });
+            let by_key = a.0.cmp(&b.0).then_with(|| parts.get(m).cmp(parts.get(n)));
+            by_key.then_with(|| time(n).cmp(&time(m)))
+        };
+        sort_by_prefix(&mut order, |entry| entry.0, by_key_and_time);
         let mut stored = vec![FoundVersion::default(); ops.len()];
         self.read_latest(tx, &order, &needs, parts, rows, &mut stored)?;
         let is_too_much = |rows: &[u8]| ops.len() > 1 && rows.len() > STORED_BYTES;
