@@ -45,6 +45,33 @@ fn too_large_keys_and_values_are_refused_and_not_staged() {
 }
 
 #[test]
+fn failed_batch_of_puts_names_its_row_and_counts_those_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let huge = vec![0; (1 << 30) + 1];
+    let mut tx = db.begin().unwrap();
+    let store = db.key_value("kv").unwrap();
+    let rows = [("a", "1"), ("b", "2")].map(|(key, value)| (key, value.as_bytes()));
+    let rows = rows
+        .into_iter()
+        .chain([("c", huge.as_slice()), ("d", b"4")]);
+    let rows = rows.map(|(key, value)| (key.as_bytes(), Some(value)));
+    let error = store.put_batch(&mut tx, rows).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    assert!(error.to_string().contains("[store: kv, key: c]"), "{error}");
+    let mut found = Vec::new();
+    for key in [b"a", b"b", b"c", b"d"] {
+        found.push(store.get(&mut tx, key, |value| value.is_some()).unwrap());
+    }
+    assert_eq!(found, [true, true, false, false]);
+    let records = db
+        .metrics()
+        .unwrap()
+        .of_store("kv", "put-batch-records-total");
+    assert_eq!(records, Some(FigureValue::Whole(2)));
+}
+
+#[test]
 fn partly_failed_batch_is_not_committed() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());

@@ -152,11 +152,11 @@ impl KeyValueStore {
         rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     ) -> Result<()> {
         let mut call = self.counts.call(operation);
-        for (n, (key, value)) in rows.into_iter().enumerate() {
-            self.stage(tx, key, value)?;
-            call.records(n + 1);
-        }
-        Ok(())
+        let mut taken = 0;
+        let rows = rows.into_iter().inspect(|_| taken += 1);
+        let staged = tx.stage_rows(self.table, rows);
+        call.records(taken - usize::from(staged.is_err()));
+        staged.map_err(|e| e.store(&self.name))
     }
 
     /// Reads many keys and calls `f` once for each, in no particular order.

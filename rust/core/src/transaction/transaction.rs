@@ -217,6 +217,40 @@ impl Transaction {
         Ok(())
     }
 
+    /// Stages puts and (for `None`) deletes, in order, and spills between them if necessary.
+    ///
+    /// # Errors
+    /// As `stage` and `make_room`; the error names the key of the first row that is not staged.
+    pub(crate) fn stage_rows<'a>(
+        &mut self,
+        table: Table,
+        rows: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Result<()> {
+        let mut rows = rows.into_iter();
+        let mut next = rows.next();
+        while let Some((key, _)) = next {
+            self.make_room().map_err(|e| e.key(key))?;
+            // The buffer is looked up once for all rows before the next measurement.
+            let buffer = &mut self.buffers[table.number];
+            while let Some((key, value)) = next {
+                check_size(key.len().max(value.map_or(0, <[u8]>::len))).map_err(|e| e.key(key))?;
+                self.staged_bytes += Self::record_bytes(key, value) as u64;
+                buffer.push(&[key], value.as_ref().map(std::slice::from_ref), false);
+                next = rows.next();
+                if self.staged_bytes >= self.memory_limit.measure_at {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an upper bound, in bytes, of the memory of a staged record.
+    #[inline]
+    pub(crate) fn record_bytes(key: &[u8], value: Option<&[u8]>) -> usize {
+        key.len() + value.map_or(0, <[u8]>::len) + Layer::RECORD_BYTES
+    }
+
     /// Adds an encoded record to a batch.
     pub(crate) fn push_encoded(batch: &mut Batch, record: &[u8]) {
         batch.push_encoded(record);

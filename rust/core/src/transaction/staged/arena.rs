@@ -66,6 +66,7 @@ impl Arena {
         }
     }
 
+    #[inline]
     pub(super) fn push(
         &mut self,
         family: u32,
