@@ -15,12 +15,35 @@ pub(crate) const DELETE: u8 = 0x04;
 const PUT: u8 = 0x05;
 const DELETE_RANGE: u8 = 0x0e;
 
-fn push_varint(out: &mut Vec<u8>, mut n: u32) {
+/// The most bytes of a number.
+const VARINT: usize = 5;
+
+/// Writes a number at `at`, and returns where it ends.
+#[inline]
+fn put_varint(out: &mut [u8], mut at: usize, mut n: u32) -> usize {
     while n >= 0x80 {
-        out.push((n as u8) | 0x80);
+        out[at] = (n as u8) | 0x80;
         n >>= 7;
+        at += 1;
     }
-    out.push(n as u8);
+    out[at] = n as u8;
+    at + 1
+}
+
+/// Appends the first `len` bytes of an array. A copy of the whole array is a few instructions,
+/// while a copy of `len` bytes is a call.
+#[inline]
+fn push_first<const N: usize>(out: &mut Vec<u8>, bytes: [u8; N], len: usize) {
+    let start = out.len();
+    out.extend_from_slice(&bytes);
+    out.truncate(start + len);
+}
+
+#[inline]
+fn push_varint(out: &mut Vec<u8>, n: u32) {
+    let mut bytes = [0; VARINT];
+    let len = put_varint(&mut bytes, 0, n);
+    push_first(out, bytes, len);
 }
 
 /// Returns the number at the start of `bytes` and its length in bytes.
@@ -43,11 +66,12 @@ pub(crate) fn push_record(
     key: &[&[u8]],
     value: Option<&[&[u8]]>,
 ) -> usize {
-    let start = out.len();
-    out.push(if value.is_some() { PUT } else { DELETE });
-    push_varint(out, family);
-    push_varint(out, key.iter().map(|part| part.len()).sum::<usize>() as u32);
-    let key_start = out.len() - start;
+    let key_len = key.iter().map(|part| part.len()).sum::<usize>();
+    let mut header = [0; 1 + 2 * VARINT];
+    header[0] = if value.is_some() { PUT } else { DELETE };
+    let key_len_start = put_varint(&mut header, 1, family);
+    let key_start = put_varint(&mut header, key_len_start, key_len as u32);
+    push_first(out, header, key_start);
     for part in key {
         out.extend_from_slice(part);
     }
@@ -169,6 +193,31 @@ mod tests {
             let mut bytes = Vec::new();
             push_varint(&mut bytes, n);
             assert_eq!(read_varint(&bytes), (n, bytes.len()));
+        }
+    }
+
+    #[test]
+    fn records_have_the_documented_bytes() {
+        let mut out = vec![9];
+        let key_start = push_record(&mut out, 300, &[b"ab", b"c"], Some(&[b"de", b"f"]));
+        assert_eq!(out, b"\x09\x05\xac\x02\x03abc\x03def");
+        assert_eq!(key_start, 4);
+        out.clear();
+        assert_eq!(push_record(&mut out, 1, &[], None), 3);
+        assert_eq!(out, b"\x04\x01\x00");
+    }
+
+    /// An arena gives a record this room, and must not move it.
+    #[test]
+    fn record_takes_at_most_16_bytes_beside_key_and_value() {
+        for family in [0, u32::MAX] {
+            for len in [0, 1, 127, 128, 70_000] {
+                let bytes = vec![7; len];
+                let mut out = Vec::with_capacity(2 * len + 16);
+                let room = out.capacity();
+                push_record(&mut out, family, &[&bytes], Some(&[&bytes]));
+                assert_eq!(out.capacity(), room, "{family} {len}");
+            }
         }
     }
 
