@@ -104,6 +104,11 @@ impl Batch {
         }
     }
 
+    /// Makes room for this many more bytes.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve_exact(bytes);
+    }
+
     /// Returns a batch of the bytes that [`Batch::finish`] returned.
     pub(crate) fn from_finished(mut bytes: Vec<u8>) -> Self {
         bytes.resize(bytes.len().max(HEADER), 0);

@@ -29,7 +29,7 @@ pub use crate::rocks::Batch;
 pub(crate) use key_chunk::KeyChunk;
 pub use record_size::{LARGEST, check_size};
 pub use scan::{Scan, Step};
-pub(crate) use sort_prefix::{sort_by_prefix, sort_prefix};
+pub(crate) use sort_prefix::{last_of_each_key, sort_by_prefix, sort_prefix};
 pub(crate) use spill::spiller::{SpillTarget, Spiller};
 pub(crate) use staged::latest_rows::{LatestRows, TOMBSTONE};
 pub(crate) use store_state::StoreState;

@@ -51,7 +51,7 @@ impl Database {
         // it.
         self.finish(&mut writer)?;
         let _published = self.publish_writer(&mut writer);
-        self.commit_locked(&mut writer, tx, &commit, None)?;
+        self.commit_locked(&mut writer, tx, &commit)?;
         if commit.offsets.moves() {
             self.stores.note_offsets();
         }
@@ -60,12 +60,23 @@ impl Database {
         Ok(())
     }
 
-    /// Commits a transaction; the caller holds the writer's lock. The offsets are those of `store`
-    /// (the store that is being restored), or of all stores.
+    /// Commits a transaction; the caller holds the writer's lock.
     pub(in crate::database) fn commit_locked(
         &self,
         writer: &mut Writer,
+        tx: Transaction,
+        commit: &Commit,
+    ) -> Result<()> {
+        self.commit_rows(writer, tx, Batch::with_capacity(0), commit, None)
+    }
+
+    /// As `commit_locked`, with the rows that `batch` has beside those of the transaction. The
+    /// offsets are those of `store` (the store that is being restored), or of all stores.
+    pub(in crate::database) fn commit_rows(
+        &self,
+        writer: &mut Writer,
         mut tx: Transaction,
+        mut batch: Batch,
         commit: &Commit,
         store: Option<&str>,
     ) -> Result<()> {
@@ -79,7 +90,7 @@ impl Database {
             tx.spill()?;
         }
         let spilled = tx.base().spilled().cloned();
-        let mut batch = Batch::with_capacity(tx.uncommitted_bytes());
+        batch.reserve(tx.uncommitted_bytes());
         let mut memory = last.base.memory().to_vec();
         let in_memory = self.push_rows(&mut tx, |_| true, &mut batch, &mut memory);
         self.push_stream_times(&tx, |_| true, &mut batch);

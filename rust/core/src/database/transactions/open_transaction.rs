@@ -80,7 +80,7 @@ impl Database {
         };
         _spilled = tx.base().spilled().cloned();
         writer.poison("it ended with a panic");
-        let committed = self.commit_locked(&mut writer, tx, commit, None);
+        let committed = self.commit_locked(&mut writer, tx, commit);
         match &committed {
             Ok(()) => {
                 if commit.offsets.moves() {

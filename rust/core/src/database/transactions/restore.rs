@@ -2,9 +2,13 @@
 
 use crate::database::commit::Commit;
 use crate::database::database::Database;
+use crate::database::stores::Store;
 use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::Operation;
 use crate::position::Position;
+use crate::store::key_value::KeyValueStore;
 use crate::store::versioned::VersionRow;
+use crate::transaction::{Batch, LARGEST, Place, Transaction, check_size, last_of_each_key};
 
 impl Database {
     /// Applies changelog records of one store and commits them with their offsets, and with the
@@ -52,8 +56,51 @@ impl Database {
         for (tp, offset) in position.offsets() {
             tx.observe(tp.clone(), offset)?;
         }
-        self.entry(store)?.restore(&mut tx, rows)?;
+        let entry = self.entry(store)?;
+        let batch = match &entry.store {
+            Store::KeyValue(store) => key_value_batch(store, &tx, rows)?,
+            _ => None,
+        };
+        if batch.is_none() {
+            entry.restore(&mut tx, rows)?;
+        }
         writer.forget_if_empty();
-        self.commit_locked(&mut writer, tx, commit, Some(store))
+        let batch = batch.unwrap_or_else(|| Batch::with_capacity(0));
+        self.commit_rows(&mut writer, tx, batch, commit, Some(store))
     }
+}
+
+/// Returns the rows of a key-value store as the commit of a transaction writes them: the last row
+/// of each key, in key order. No read needs them in the transaction, so they are not staged.
+///
+/// Returns `None` if they have to be staged: if the store is in memory, or if they would spill.
+fn key_value_batch(
+    store: &KeyValueStore,
+    tx: &Transaction,
+    rows: &[VersionRow<'_>],
+) -> Result<Option<Batch>> {
+    let Place::Files(family) = store.table.place else {
+        return Ok(None);
+    };
+    let sizes = rows
+        .iter()
+        .map(|row| Transaction::record_bytes(row.key, row.value));
+    let bytes = sizes.sum();
+    if !tx.fits(bytes) {
+        return Ok(None);
+    }
+    let mut call = store.counts.call(Operation::Restore);
+    if bytes > LARGEST {
+        for row in rows {
+            check_size(row.key.len().max(row.value.map_or(0, <[u8]>::len)))
+                .map_err(|e| e.store(&store.name).key(row.key))?;
+        }
+    }
+    call.records(rows.len());
+    let mut batch = Batch::with_capacity(bytes);
+    for n in last_of_each_key(rows.len(), |n| rows[n as usize].key) {
+        let row = &rows[n as usize];
+        batch.push(family.id, row.key, row.value);
+    }
+    Ok(Some(batch))
 }

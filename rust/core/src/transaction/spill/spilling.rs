@@ -37,6 +37,15 @@ impl Transaction {
         self.staged_bytes >= self.memory_limit.measure_at && self.memory_limit.spiller.is_some()
     }
 
+    /// Whether the transaction can have this many bytes of staged records without a spill.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        let limit = self.memory_limit.bytes.unwrap_or(usize::MAX);
+        match &self.memory_limit.spiller {
+            Some(spiller) => bytes < limit.min(spiller.limit()),
+            None => true,
+        }
+    }
+
     #[cold]
     fn measure(&mut self) -> Result<()> {
         let Some(spiller) = self.memory_limit.spiller.clone() else {
