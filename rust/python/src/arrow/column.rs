@@ -73,6 +73,11 @@ impl<'a> Column<'a> {
         &self.chunks
     }
 
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Fails unless the other columns have as many rows as this one.
     pub fn same_rows<'b>(&self, others: impl IntoIterator<Item = &'b Column<'b>>) -> Result<()> {
         let Some(other) = others.into_iter().find(|other| other.rows != self.rows) else {

@@ -260,16 +260,14 @@ impl Database {
             check_restore(open.db(), store, timestamps.is_some())?;
             keys.same_rows([&values].into_iter().chain(&timestamps))?;
             let (key_bytes, value_bytes) = (keys.bytes()?, values.bytes()?);
-            let (keys, values) = (key_bytes.keys()?, value_bytes.slices());
+            let columns = key_bytes.non_null()?.zip(value_bytes.iter());
             let times = timestamps.as_ref().map(Column::times).transpose()?;
-            let time = |row: usize| times.as_ref().map_or(Timestamp(0), |times| times[row]);
-            let rows: Vec<VersionRow<'_>> = (0..keys.len())
-                .map(|row| VersionRow {
-                    key: keys[row],
-                    value: values[row],
-                    timestamp: time(row),
-                })
-                .collect();
+            let mut rows = Vec::with_capacity(keys.rows());
+            rows.extend(columns.enumerate().map(|(row, (key, value))| VersionRow {
+                key,
+                value,
+                timestamp: times.as_ref().map_or(Timestamp(0), |times| times[row]),
+            }));
             let position = from_python(position).collect();
             open.db().restore(store, &rows, &commit, &position)
         })
