@@ -1,7 +1,7 @@
 //! Databases: refused writes and commits, locks, and the messages of errors.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use holdfast_core::column::{key_value_batch, key_value_schema};
+use holdfast_core::column::{LastBatch, bytes_column, key_value_batch, key_value_schema};
 use holdfast_core::{
     Commit, Database, DatabaseOptions, ErrorKind, FigureValue, OffsetChange, Op, StoreKind,
     StoreSpec, Timestamp,
@@ -173,11 +173,49 @@ fn batch_of_a_scan_has_a_row_at_least() {
         store.put(&mut tx, key, Some(b"v")).unwrap();
     }
     let mut scan = store.range(&mut tx, None, None, false).unwrap();
-    let mut rows = Vec::new();
-    while let Some(batch) = key_value_batch(&mut scan, 0, &key_value_schema()).unwrap() {
+    let (mut rows, mut last) = (Vec::new(), LastBatch::default());
+    while let Some(batch) = key_value_batch(&mut scan, 0, &key_value_schema(), &mut last).unwrap() {
         rows.push(batch.num_rows());
     }
     assert_eq!(rows, [1, 1]);
+}
+
+#[test]
+fn batches_of_a_scan_have_its_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let store = db.key_value("kv").unwrap();
+    let mut tx = db.begin().unwrap();
+    // The first batches have long values, the later ones short values, and the last one few rows.
+    let written: Vec<_> = (0..5_100u32)
+        .map(|n| {
+            (
+                n.to_be_bytes(),
+                vec![n as u8; if n < 2_500 { 100 } else { n as usize % 7 }],
+            )
+        })
+        .collect();
+    for (key, value) in &written {
+        store.put(&mut tx, key, Some(value)).unwrap();
+    }
+    let mut scan = store.range(&mut tx, None, None, false).unwrap();
+    let (mut read, mut last) = (Vec::new(), LastBatch::default());
+    while let Some(batch) =
+        key_value_batch(&mut scan, 1_000, &key_value_schema(), &mut last).unwrap()
+    {
+        let [keys, values] = [0, 1].map(|n| bytes_column(batch.column(n), "column").unwrap());
+        for row in 0..batch.num_rows() {
+            read.push((
+                keys.get(row).unwrap().to_vec(),
+                values.get(row).unwrap().to_vec(),
+            ));
+        }
+    }
+    let written: Vec<_> = written
+        .into_iter()
+        .map(|(key, value)| (key.to_vec(), value))
+        .collect();
+    assert!(read == written, "{} of {} rows", read.len(), written.len());
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod scan;
 mod version;
 mod windowed;
 
-pub use batch::batch;
+pub use batch::{LastBatch, batch};
 pub use bytes::{BytesColumn, bytes_column};
 pub use places::Places;
 pub use scan::{key_value_batch, key_value_schema, stamped_batch, stamped_schema};

@@ -1,11 +1,11 @@
 //! Record batches of a scan of a key-value store: keys, values and, if the store has them,
 //! timestamps.
 
-use crate::column::batch::{BATCH_BYTES, batch};
+use crate::column::batch::{BATCH_BYTES, LastBatch, batch};
 use crate::error::Result;
 use crate::store::timestamped::StampedScan;
 use crate::transaction::{Scan, Step};
-use arrow_array::builder::{BinaryBuilder, Int64Builder};
+use arrow_array::builder::Int64Builder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
@@ -19,13 +19,14 @@ pub fn key_value_schema() -> SchemaRef {
 }
 
 /// Returns the next rows of a scan: at most `rows` but at least one, and none after the row that
-/// brings their bytes to 64 MiB. Returns `None` at the end.
+/// brings their bytes to 64 MiB. Returns `None` at the end. `last` is of the same scan, or new.
 pub fn key_value_batch(
     scan: &mut Scan,
     rows: usize,
     schema: &SchemaRef,
+    last: &mut LastBatch,
 ) -> Result<Option<RecordBatch>> {
-    let (mut keys, mut values) = (BinaryBuilder::new(), BinaryBuilder::new());
+    let [mut keys, mut values] = last.columns();
     let (mut count, mut size) = (0, 0);
     scan.for_each(&mut |key, value| {
         keys.append_value(key);
@@ -41,6 +42,7 @@ pub fn key_value_batch(
     if count == 0 {
         return Ok(None);
     }
+    last.note(&keys, &values);
     let columns: Vec<ArrayRef> = vec![Arc::new(keys.finish()), Arc::new(values.finish())];
     batch(Arc::clone(schema), columns).map(Some)
 }
@@ -55,17 +57,15 @@ pub fn stamped_schema() -> SchemaRef {
 }
 
 /// Returns the next rows of a scan: at most `rows` but at least one, and none after the row that
-/// brings their bytes to 64 MiB. Returns `None` at the end.
+/// brings their bytes to 64 MiB. Returns `None` at the end. `last` is of the same scan, or new.
 pub fn stamped_batch(
     scan: &mut StampedScan,
     rows: usize,
     schema: &SchemaRef,
+    last: &mut LastBatch,
 ) -> Result<Option<RecordBatch>> {
-    let (mut keys, mut values, mut timestamps) = (
-        BinaryBuilder::new(),
-        BinaryBuilder::new(),
-        Int64Builder::new(),
-    );
+    let [mut keys, mut values] = last.columns();
+    let mut timestamps = Int64Builder::with_capacity(last.rows);
     let (mut count, mut size) = (0, 0);
     scan.for_each(&mut |key, found| {
         keys.append_value(key);
@@ -78,6 +78,7 @@ pub fn stamped_batch(
     if count == 0 {
         return Ok(None);
     }
+    last.note(&keys, &values);
     let columns: Vec<ArrayRef> = vec![
         Arc::new(keys.finish()),
         Arc::new(values.finish()),

@@ -1,6 +1,6 @@
 //! Versions as Arrow columns: `[key,] value, timestamp, valid_to`.
 
-use crate::column::batch::{BATCH_BYTES, batch, check_size};
+use crate::column::batch::{BATCH_BYTES, LastBatch, batch, check_size};
 use crate::error::Result;
 use crate::store::versioned::{Version, VersionScan};
 use crate::time::Timestamp;
@@ -43,11 +43,13 @@ impl VersionColumns {
         }
     }
 
-    /// Returns columns for the rows of a scan.
-    fn with_keys() -> Self {
+    /// Returns columns for the next batch of a scan.
+    fn with_keys(last: &LastBatch) -> Self {
+        let [keys, values] = last.columns();
         Self {
-            keys: Some(BinaryBuilder::new()),
-            ..Self::without_keys(0)
+            keys: Some(keys),
+            values,
+            ..Self::without_keys(last.rows)
         }
     }
 
@@ -121,7 +123,7 @@ impl VersionColumns {
 }
 
 /// Returns the next rows of a scan: at most `rows` but at least one, and none after the row that
-/// brings their bytes to 64 MiB. Returns `None` at the end.
+/// brings their bytes to 64 MiB. Returns `None` at the end. `last` is of the same scan, or new.
 ///
 /// # Errors
 /// `InvalidValue` for 2 GiB or more of keys and values.
@@ -129,8 +131,9 @@ pub fn version_batch(
     scan: &mut VersionScan,
     rows: usize,
     schema: &SchemaRef,
+    last: &mut LastBatch,
 ) -> Result<Option<RecordBatch>> {
-    let mut columns = VersionColumns::with_keys();
+    let mut columns = VersionColumns::with_keys(last);
     let mut count = 0;
     scan.for_each(&mut |key, version| {
         columns.append(Some(key), Some(version));
@@ -138,10 +141,12 @@ pub fn version_batch(
         count < rows && columns.bytes < BATCH_BYTES
     })?;
     if count == 0 {
-        Ok(None)
-    } else {
-        columns.finish(schema).map(Some)
+        return Ok(None);
     }
+    if let Some(keys) = &columns.keys {
+        last.note(keys, &columns.values);
+    }
+    columns.finish(schema).map(Some)
 }
 
 #[cfg(test)]
@@ -157,7 +162,7 @@ mod tests {
             timestamp: Timestamp(1),
             valid_to: None,
         };
-        let mut columns = VersionColumns::with_keys();
+        let mut columns = VersionColumns::with_keys(&LastBatch::default());
         columns.append(Some(b"key"), Some(version));
         assert_eq!(columns.values.len(), 1);
         // As after almost 2 GiB of rows.

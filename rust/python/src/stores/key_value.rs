@@ -6,7 +6,7 @@ use crate::stores::bytes_argument::{key_bytes, value_bytes};
 use crate::stores::row_iterator::{RowChunk, RowIterator, RowScan};
 use crate::stores::store_handle::StoreHandle;
 use crate::view::InputOffsets;
-use holdfast_core::column::{Places, key_value_batch, key_value_schema};
+use holdfast_core::column::{LastBatch, Places, key_value_batch, key_value_schema};
 use holdfast_core::{KeyValueStore as Store, NO_TIMESTAMP, Result, Scan, Stamped, Step};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -212,9 +212,9 @@ impl KeyValueStore {
         let mut scan = self
             .handle
             .read(py, |store, tx| store.range(tx, start, end, reverse))?;
-        let schema = key_value_schema();
+        let (schema, mut last) = (key_value_schema(), LastBatch::default());
         Ok(ArrowReader::from_fn(Arc::clone(&schema), move || {
-            key_value_batch(&mut scan, rows, &schema)
+            key_value_batch(&mut scan, rows, &schema, &mut last)
         }))
     }
 }

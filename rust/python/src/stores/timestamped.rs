@@ -5,7 +5,7 @@ use crate::arrow::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::stores::row_iterator::{RowChunk, RowIterator, RowScan};
 use crate::stores::store_handle::StoreHandle;
 use crate::view::InputOffsets;
-use holdfast_core::column::{Places, stamped_batch, stamped_schema};
+use holdfast_core::column::{LastBatch, Places, stamped_batch, stamped_schema};
 use holdfast_core::{Result, Stamped, StampedScan, Timestamp, TimestampedKeyValueStore as Store};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -215,9 +215,9 @@ impl TimestampedKeyValueStore {
         let mut scan = self
             .handle
             .read(py, |store, tx| store.range(tx, start, end, reverse))?;
-        let schema = stamped_schema();
+        let (schema, mut last) = (stamped_schema(), LastBatch::default());
         Ok(ArrowReader::from_fn(Arc::clone(&schema), move || {
-            stamped_batch(&mut scan, rows, &schema)
+            stamped_batch(&mut scan, rows, &schema, &mut last)
         }))
     }
 }

@@ -10,7 +10,7 @@ use crate::stores::store_handle::StoreHandle;
 use crate::view::InputOffsets;
 use arrow_array::builder::BooleanBuilder;
 use arrow_schema::{DataType, Field};
-use holdfast_core::column::{VersionColumns, version_batch, version_schema};
+use holdfast_core::column::{LastBatch, VersionColumns, version_batch, version_schema};
 use holdfast_core::{
     Applied, Op, Result, Timestamp, Transaction, Version, VersionRow, VersionScan,
     VersionedStore as Store,
@@ -68,9 +68,9 @@ impl VersionedKeyValueStore {
     ) -> PyResult<ArrowReader> {
         let rows = self::batch_rows(py, batch_rows)?;
         let mut scan = self.handle.read_batch(py, open)?;
-        let schema = version_schema(true);
+        let (schema, mut last) = (version_schema(true), LastBatch::default());
         Ok(ArrowReader::from_fn(Arc::clone(&schema), move || {
-            version_batch(&mut scan, rows, &schema)
+            version_batch(&mut scan, rows, &schema, &mut last)
         }))
     }
 }

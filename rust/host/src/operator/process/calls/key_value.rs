@@ -1,7 +1,7 @@
 //! Calls of a key-value store: `put(keys, values)`, `get(keys)`, `get_ahead(keys)`, `delete(keys)`,
 //! `delete_range(start, end)`, `range(start, end, reverse)`, `prefix(start, end)`, `entries()`.
 
-use holdfast_core::column::{Places, key_value_batch, key_value_schema};
+use holdfast_core::column::{LastBatch, Places, key_value_batch, key_value_schema};
 use holdfast_core::{KeyValueStore, Result, Scan, Transaction};
 
 use super::arguments::CallArguments;
@@ -63,7 +63,8 @@ pub fn call(
 }
 
 fn pages(mut scan: Scan) -> Reply {
+    let mut last = LastBatch::default();
     Reply::Pages(Pages::new(key_value_schema(), move |rows| {
-        key_value_batch(&mut scan, rows, &key_value_schema())
+        key_value_batch(&mut scan, rows, &key_value_schema(), &mut last)
     }))
 }

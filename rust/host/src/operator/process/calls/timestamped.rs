@@ -1,7 +1,7 @@
 //! Calls of a timestamped key-value store: those of a key-value store, with
 //! `put(keys, values, timestamps)`.
 
-use holdfast_core::column::{Places, stamped_batch, stamped_schema};
+use holdfast_core::column::{LastBatch, Places, stamped_batch, stamped_schema};
 use holdfast_core::{NO_TIMESTAMP, Result, StampedScan, TimestampedKeyValueStore, Transaction};
 
 use super::arguments::CallArguments;
@@ -64,7 +64,8 @@ pub fn call(
 }
 
 fn pages(mut scan: StampedScan) -> Reply {
+    let mut last = LastBatch::default();
     Reply::Pages(Pages::new(stamped_schema(), move |rows| {
-        stamped_batch(&mut scan, rows, &stamped_schema())
+        stamped_batch(&mut scan, rows, &stamped_schema(), &mut last)
     }))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::builder::BooleanBuilder;
 use arrow_schema::{DataType, Field};
-use holdfast_core::column::{VersionColumns, version_batch, version_schema};
+use holdfast_core::column::{LastBatch, VersionColumns, version_batch, version_schema};
 use holdfast_core::{Applied, Op, Result, Transaction, VersionScan, VersionedStore};
 
 use super::arguments::CallArguments;
@@ -102,7 +102,8 @@ fn apply(store: &VersionedStore, tx: &mut Transaction, given: &CallArguments<'_>
 }
 
 fn pages(mut scan: VersionScan) -> Reply {
+    let mut last = LastBatch::default();
     Reply::Pages(Pages::new(version_schema(true), move |rows| {
-        version_batch(&mut scan, rows, &version_schema(true))
+        version_batch(&mut scan, rows, &version_schema(true), &mut last)
     }))
 }
