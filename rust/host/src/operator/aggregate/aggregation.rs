@@ -20,7 +20,9 @@ use super::window_spec::Window;
 use super::windows::{TimeProgress, WindowClock, open_windows};
 use crate::codec::row::RowCodec;
 use crate::operator::execution::Operator;
-use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides};
+use crate::operator::input::{
+    InputBatch, InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides,
+};
 use crate::operator::outcome::Outcome;
 use crate::operator::spec::OperatorSpec;
 use crate::operator::worker::Worker;
@@ -68,10 +70,10 @@ impl Aggregation {
         })
     }
 
-    /// Returns the order in which the rows are processed. They are sorted if they have times, or if
-    /// the result depends on their order.
+    /// Returns the order in which the rows are processed. They are sorted if the windows are made
+    /// from rows in the order of time, or if the result depends on the order of the rows.
     fn order(&self) -> RowOrder {
-        let is_ordered = self.spec.timed
+        let is_ordered = matches!(self.spec.window, Some(Window::Session { .. }))
             || self
                 .accumulators
                 .iter()
@@ -93,12 +95,11 @@ impl Aggregation {
         } else {
             self.rows.keys_and_times(order, &mut self.counts)?
         };
-        let inputs = &self.rows.inputs;
-        let last = places
-            .last()
-            .filter(|_| self.spec.timed)
-            .and_then(|place| inputs[place.input()].time(place.row()));
-        Ok((places, before.max(last)))
+        let inputs = self.rows.inputs.iter().filter(|_| self.spec.timed);
+        Ok((
+            places,
+            before.max(inputs.filter_map(InputBatch::last_time).max()),
+        ))
     }
 
     /// Loads the stored states into the functions, and merges groups.
@@ -169,13 +170,20 @@ impl Aggregation {
     }
 }
 
-/// Returns the groups that have new rows.
-fn touched_groups(assigned: &[Assigned], count: usize) -> Vec<usize> {
-    let mut is_touched = vec![false; count];
+/// Returns the groups that have new rows, by start.
+///
+/// The order of the rows is not that of their times if no function needs it. If a group were stored
+/// after a much later one, the retention of the store could refuse it.
+fn touched_groups(assigned: &[Assigned], groups: &Groups) -> Vec<usize> {
+    let mut is_touched = vec![false; groups.count()];
     assigned
         .iter()
         .for_each(|row| is_touched[row.group as usize] = true);
-    (0..count).filter(|group| is_touched[*group]).collect()
+    let mut touched: Vec<usize> = (0..groups.count())
+        .filter(|group| is_touched[*group])
+        .collect();
+    touched.sort_by_key(|group| groups.start(*group));
+    touched
 }
 
 /// Returns the codec of a group's state.
@@ -263,7 +271,7 @@ impl Operator for Aggregation {
         }
         let mut groups = Groups::default();
         let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;
-        let touched = touched_groups(&assigned, groups.count());
+        let touched = touched_groups(&assigned, &groups);
         if has_items {
             windows.expire(group_time, &groups, tx, &mut |expired, tx| {
                 let mut access = Access {

@@ -135,6 +135,11 @@ impl InputBatch {
         self.times.is_valid(row).then(|| self.times.value(row))
     }
 
+    /// The greatest time of the rows.
+    pub fn last_time(&self) -> Option<i64> {
+        self.times.iter().flatten().max()
+    }
+
     /// The encoded `order_by` columns of a row. Rows of the same side and time are compared by
     /// these bytes first, then by their content.
     #[inline]

@@ -44,8 +44,8 @@ impl RowPlace {
 /// Which rows are processed, and in which order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowOrder {
-    /// All rows, for operators whose result does not depend on the order: as they arrived, or in
-    /// order if they have spilled.
+    /// All rows, if the result does not depend on the order: as they arrived, or in order if they
+    /// have spilled.
     Any,
     /// All rows in order, those without a time first.
     All,

@@ -20,6 +20,10 @@ const FUNCTIONS: [&str; 9] = [
     "collect_set",
 ];
 
+/// The average's place in a row of the result. It is the only function that needs the rows in
+/// order.
+pub const AVERAGE: usize = 4;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Hopping,

@@ -73,6 +73,21 @@ fn closed_windows_are_deleted_with_their_items() {
     }
 }
 
+/// Rows that are not sorted: a group whose rows come after those of a much later group is stored
+/// all the same. [`Job::epoch`] checks that the other order of the rows stores the same.
+#[test]
+fn order_of_arrival_does_not_decide_which_groups_are_stored() {
+    for kind in [Kind::Hopping, Kind::Sliding] {
+        let mut request = Settings::new(kind, "update", 3).request();
+        request["aggregates"] = json!([{"name": "rows", "function": "count"}]);
+        let job = Job::new(&request, 1, 1);
+        let done = job.epoch(&[row(1, 1_000, 1), row(1, 0, 2), row(2, 500, 3)], true);
+        assert_eq!(done.counts.late, 0, "{kind:?}");
+        let store = job.databases[0].window("groups").unwrap();
+        assert_eq!(store.dropped_records(), 0, "{kind:?}");
+    }
+}
+
 /// Readers find closed windows until their retention ends, with all their values.
 #[test]
 fn items_remain_as_long_as_their_windows() {

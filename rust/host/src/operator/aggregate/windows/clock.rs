@@ -67,11 +67,12 @@ struct RetainedGroups {
 
 /// The stream time before and after an epoch, and the windows that each of them closes.
 ///
-/// Rows of one epoch are processed by time, so no row makes another row of its epoch late. The
-/// windows that were closed before the epoch come from the stored progress; the windows that are
-/// closed after the epoch follow from its stream time. The grace may therefore change between two
-/// epochs. A closed window stays closed. If windows are emitted when they close, an open window
-/// stays open until an epoch closes it; otherwise a shorter grace may close it between two epochs.
+/// Rows are late by the stream time before their epoch, so no row makes another row of its epoch
+/// late. The windows that were closed before the epoch come from the stored progress; the windows
+/// that are closed after the epoch follow from its stream time. The grace may therefore change
+/// between two epochs. A closed window stays closed. If windows are emitted when they close, an
+/// open window stays open until an epoch closes it; otherwise a shorter grace may close it between
+/// two epochs.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowClock {
     before: Option<i64>,
