@@ -119,7 +119,9 @@ fn ordered(
         }
     }
     // Times are mostly distinct: rows are sorted by numbers first, and only ties by their content.
-    rows.sort_unstable();
+    // No two numbers are equal. The sort is a stable one because it merges the sorted runs in which
+    // a shuffle often delivers rows.
+    rows.sort();
     for ties in rows.chunk_by_mut(|a, b| a.0 == b.0 && a.1.is_left() == b.1.is_left()) {
         if ties.len() > 1 {
             ties.sort_unstable_by(|(_, a), (_, b)| {
