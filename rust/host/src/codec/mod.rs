@@ -7,3 +7,4 @@ pub mod float;
 pub mod ipc;
 pub mod key;
 pub mod row;
+pub mod row_hash;

@@ -5,6 +5,9 @@
 
 use std::ops::Range;
 
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+
 /// The maximum number of rows in a batch.
 pub const BATCH_ROWS: usize = 10_000;
 
@@ -33,6 +36,17 @@ impl BatchSize {
         self.rows += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         true
+    }
+}
+
+/// Returns about how many bytes the value of a column in a row has.
+pub fn value_bytes(column: &ArrayRef, row: usize) -> usize {
+    match column.data_type() {
+        DataType::Boolean => 1,
+        other => other.primitive_width().unwrap_or_else(|| {
+            let value = column.slice(row, 1).to_data();
+            value.get_slice_memory_size().unwrap_or(0)
+        }),
     }
 }
 

@@ -191,30 +191,33 @@ fn aggregation_results_are_cut_by_bytes() {
 #[test]
 fn parts_of_spilled_rows_are_cut_by_bytes() {
     let spec: RowsSpec = serde_json::from_value(json!({"keys": ["k"], "left": ["x"]})).unwrap();
-    let mut rows_of = InputRows::new(InputLayout::new("test", &spec, &schema(1)).unwrap());
-    let folder = tempfile::tempdir().unwrap();
-    let intake = Intake {
-        partition: None,
-        memory: Budget::new(0),
-        folder: folder.path().to_owned(),
-        cancellation: Cancellation::default(),
-    };
-    let (all, mut counts) = (rows(1, true, LARGE), Counts::default());
-    for first in (0..ROWS).step_by(2) {
-        rows_of
-            .push(all.slice(first, 2), &intake, &mut counts)
-            .unwrap();
+    let layout = || InputLayout::new("test", &spec, &schema(1)).unwrap();
+    for layout in [layout(), layout().without_content()] {
+        let mut rows_of = InputRows::new(layout);
+        let folder = tempfile::tempdir().unwrap();
+        let intake = Intake {
+            partition: None,
+            memory: Budget::new(0),
+            folder: folder.path().to_owned(),
+            cancellation: Cancellation::default(),
+        };
+        let (all, mut counts) = (rows(1, true, LARGE), Counts::default());
+        for first in (0..ROWS).step_by(2) {
+            rows_of
+                .push(all.slice(first, 2), &intake, &mut counts)
+                .unwrap();
+        }
+        let mut parts = Vec::new();
+        while let Some(places) = rows_of.next_part(RowOrder::All, &mut counts).unwrap() {
+            assert!(
+                bytes(&rows_of.inputs[0].batch) <= MOST,
+                "{}",
+                bytes(&rows_of.inputs[0].batch)
+            );
+            parts.push(places.len());
+        }
+        assert_eq!(parts, [7, 3]);
     }
-    let mut parts = Vec::new();
-    while let Some(places) = rows_of.next_part(RowOrder::All, &mut counts).unwrap() {
-        assert!(
-            bytes(&rows_of.inputs[0].batch) <= MOST,
-            "{}",
-            bytes(&rows_of.inputs[0].batch)
-        );
-        parts.push(places.len());
-    }
-    assert_eq!(parts, [7, 3]);
 }
 
 #[test]

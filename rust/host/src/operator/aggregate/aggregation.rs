@@ -62,6 +62,11 @@ impl Aggregation {
             .collect::<Result<_>>()?;
         // The state types of the user's functions are not known yet: the worker sends them.
         codec(&accumulators)?;
+        let layout = if need_order(&accumulators) {
+            layout
+        } else {
+            layout.without_content()
+        };
         Ok(Self {
             spec: spec.clone(),
             rows: InputRows::new(layout),
@@ -74,10 +79,7 @@ impl Aggregation {
     /// from rows in the order of time, or if the result depends on the order of the rows.
     fn order(&self) -> RowOrder {
         let is_ordered = matches!(self.spec.window, Some(Window::Session { .. }))
-            || self
-                .accumulators
-                .iter()
-                .any(|accumulator| accumulator.needs_order());
+            || need_order(&self.accumulators);
         if is_ordered {
             RowOrder::Matchable
         } else {
@@ -168,6 +170,13 @@ impl Aggregation {
         let mut accumulators = self.accumulators.iter();
         accumulators.try_for_each(|accumulator| accumulator.delete_items(group, access))
     }
+}
+
+/// Whether the result of a function depends on the order of the rows.
+fn need_order(accumulators: &[Box<dyn Accumulator>]) -> bool {
+    accumulators
+        .iter()
+        .any(|accumulator| accumulator.needs_order())
 }
 
 /// Returns the groups that have new rows, by start.

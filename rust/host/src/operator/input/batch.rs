@@ -11,6 +11,7 @@ use super::columns::{DELETED, PID, SIDE, TIME};
 use super::layout::InputLayout;
 use crate::codec::key::Keys;
 use crate::codec::row::EncodedRows;
+use crate::operator::batch_size::value_bytes;
 
 /// A batch of input rows.
 pub struct InputBatch {
@@ -18,10 +19,10 @@ pub struct InputBatch {
     pub batch: RecordBatch,
     /// The rows' keys.
     pub keys: Keys,
-    /// The rows' content without `pid`.
-    pub content: EncodedRows,
-    /// The content's hashes.
+    /// The content's hashes; none if the layout is without content.
     pub hashes: Vec<u128>,
+    /// The rows' content without `pid`.
+    content: Option<EncodedRows>,
     order_left: EncodedRows,
     order_right: EncodedRows,
     sides: BooleanArray,
@@ -48,12 +49,14 @@ impl InputBatch {
             ));
         }
         let columns = batch.columns();
-        let content = layout.content.encode(&batch)?;
+        let content = layout.content.as_ref().map(|of| of.encode(&batch));
+        let content = content.transpose()?;
         Ok(Self {
             keys: layout.key_codec.encode(&columns[layout.keys.clone()])?,
-            hashes: (0..batch.num_rows())
-                .map(|row| xxh3_128(content.get(row)))
-                .collect(),
+            hashes: content.as_ref().map_or_else(Vec::new, |content| {
+                let rows = 0..batch.num_rows();
+                rows.map(|row| xxh3_128(content.get(row))).collect()
+            }),
             content,
             order_left: layout.order.left.encode(&batch)?,
             order_right: layout.order.right.encode(&batch)?,
@@ -79,7 +82,7 @@ impl InputBatch {
         let none = EncodedRows::default;
         Ok(Self {
             batch,
-            content: none(),
+            content: None,
             hashes: Vec::new(),
             order_left: none(),
             order_right: none(),
@@ -94,27 +97,35 @@ impl InputBatch {
 
     /// Returns about how much memory the batch takes, in bytes.
     pub fn bytes(&self) -> usize {
+        let encoded = [self.keys.rows(), &self.order_left, &self.order_right];
         let columns: usize = self
             .batch
             .columns()
             .iter()
             .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
             .sum();
-        let encoded = [
-            &self.content,
-            self.keys.rows(),
-            &self.order_left,
-            &self.order_right,
-        ];
         columns
             + encoded.iter().map(|rows| rows.bytes()).sum::<usize>()
+            + self.content.as_ref().map_or(0, EncodedRows::bytes)
             + self.hashes.len() * size_of::<u128>()
     }
 
     /// Returns about how many bytes a row's columns have.
     #[inline]
     pub fn row_bytes(&self, row: usize) -> usize {
-        self.content.get(row).len()
+        match &self.content {
+            Some(content) => content.get(row).len(),
+            None => {
+                let columns = self.batch.columns().iter();
+                columns.map(|column| value_bytes(column, row)).sum()
+            }
+        }
+    }
+
+    /// A row's content; empty if the layout is without content.
+    pub(super) fn content(&self, row: usize) -> &[u8] {
+        let content = self.content.as_ref();
+        content.map_or(&[], |content| content.get(row))
     }
 
     /// Whether a row is a left row.

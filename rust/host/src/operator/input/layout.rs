@@ -57,8 +57,8 @@ pub struct InputLayout {
     pub left_codec: PayloadCodec,
     /// The codec of the right payload.
     pub right_codec: PayloadCodec,
-    /// All columns of a row but `pid`, for ties and digests.
-    pub(super) content: ContentColumns,
+    /// All columns of a row but `pid`, for ties and digests; none for [`Self::without_content`].
+    pub(super) content: Option<ContentColumns>,
     /// The columns that order rows of equal times.
     pub(super) order: OrderColumns,
     fields: Vec<Field>,
@@ -118,7 +118,7 @@ impl InputLayout {
             key_codec: KeyCodec::new(&fields[keys.clone()])?,
             left_codec: PayloadCodec::new(&fields[left.clone()])?,
             right_codec: PayloadCodec::new(&fields[right.clone()])?,
-            content: ContentColumns::new(spec, schema)?,
+            content: Some(ContentColumns::new(spec, schema)?),
             time: (!spec.times.is_empty()).then(|| {
                 Column::from(&schema.field(TIME).clone().with_name(spec.times.join(", ")))
             }),
@@ -128,6 +128,16 @@ impl InputLayout {
             right,
             fields,
         })
+    }
+
+    /// Returns the layout for an operator whose result does not depend on the order of rows with
+    /// equal times. The content of its rows is not encoded, so they have no content hashes.
+    #[must_use]
+    pub fn without_content(self) -> Self {
+        Self {
+            content: None,
+            ..self
+        }
     }
 
     /// The time's type.

@@ -95,11 +95,12 @@ pub(super) fn compare(
         .then_with(|| compare_ties((a, row_a), (b, row_b)))
 }
 
-/// Compares two rows of one side and time.
+/// Compares two rows of one side and time. Without content, rows may compare as equal that are not:
+/// the result does not depend on their order.
 fn compare_ties((a, row_a): (&InputBatch, usize), (b, row_b): (&InputBatch, usize)) -> Ordering {
     a.order(row_a)
         .cmp(b.order(row_b))
-        .then_with(|| a.content.get(row_a).cmp(b.content.get(row_b)))
+        .then_with(|| a.content(row_a).cmp(b.content(row_b)))
 }
 
 fn ordered(

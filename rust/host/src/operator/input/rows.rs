@@ -175,7 +175,7 @@ impl InputRows {
         let bytes = self.take(batch, intake.partition)?;
         if let Some(input) = self.inputs.last() {
             counts.input_rows += input.num_rows() as u64;
-            self.fingerprint.add(input);
+            self.fingerprint.add(&self.layout, input)?;
         }
         let (share, _) = self
             .memory

@@ -13,7 +13,7 @@ use super::accumulator::{Access, Accumulator, unreadable};
 use super::user_worker::ask;
 use crate::net::OTHER_VERSION;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
-use crate::operator::batch_size::{BatchSize, ranges};
+use crate::operator::batch_size::{BatchSize, ranges, value_bytes};
 use crate::operator::input::{InputLayout, InputRows, RowPlace};
 use crate::operator::output::{MatchedRight, OutputColumn, OutputColumns};
 
@@ -86,20 +86,8 @@ impl UserFunction {
 
     /// Returns about how many bytes a state has.
     fn state_bytes(&self, (batch, row): (usize, usize)) -> usize {
-        let sliced = |column: &ArrayRef| {
-            column
-                .slice(row, 1)
-                .to_data()
-                .get_slice_memory_size()
-                .unwrap_or(0)
-        };
-        let bytes = |column: &ArrayRef| {
-            column
-                .data_type()
-                .primitive_width()
-                .unwrap_or_else(|| sliced(column))
-        };
-        self.batches[batch].iter().map(bytes).sum()
+        let columns = self.batches[batch].iter();
+        columns.map(|column| value_bytes(column, row)).sum()
     }
 
     fn batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
