@@ -1,81 +1,58 @@
 //! The groups of an epoch. Each group is a key with a window's start. Groups are numbered in the
 //! order in which they are first seen.
 
-use std::hash::BuildHasher;
-use std::ops::Range;
-
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-
+use super::numbering::{KeyNumbers, PairNumbers};
 use crate::operator::input::RowPlace;
 
 /// Groups by number. A group is its key's bytes and its window's start (0 without windows; with
 /// sliding windows, the time of a pane).
 #[derive(Default)]
 pub struct Groups {
-    bytes: Vec<u8>,
-    groups: Vec<(Range<usize>, i64)>,
-    table: HashTable<u32>,
-    hasher: RandomState,
+    keys: KeyNumbers,
+    groups: PairNumbers,
 }
 
 impl Groups {
     /// The number of groups.
     pub fn count(&self) -> usize {
-        self.groups.len()
+        self.groups.count()
     }
 
     /// A group's key.
     #[inline]
     pub fn key(&self, group: usize) -> &[u8] {
-        &self.bytes[self.groups[group].0.clone()]
+        self.keys.key(self.groups.pair(group).0)
     }
 
     /// The start of a group's window.
     #[inline]
     pub fn start(&self, group: usize) -> i64 {
-        self.groups[group].1
+        self.groups.pair(group).1
     }
 
     /// Returns whether a group is known.
     pub fn has(&self, key: &[u8], start: i64) -> bool {
-        let is_it = |n: &u32| {
-            let group = *n as usize;
-            (self.key(group), self.start(group)) == (key, start)
-        };
-        let hash = self.hasher.hash_one((key, start));
-        self.table.find(hash, is_it).is_some()
+        let key = self.keys.find(key);
+        key.is_some_and(|key| self.groups.find(key, start).is_some())
     }
 
     /// Returns the number of a group; a new group gets the next number.
     #[inline]
     pub fn enter(&mut self, key: &[u8], start: i64) -> u32 {
-        let Self {
-            bytes,
-            groups,
-            table,
-            hasher,
-        } = self;
-        let of = |n: &u32| {
-            let (range, start) = &groups[*n as usize];
-            (&bytes[range.clone()], *start)
-        };
-        match table.entry(
-            hasher.hash_one((key, start)),
-            |n| of(n) == (key, start),
-            |n| hasher.hash_one(of(n)),
-        ) {
-            Entry::Occupied(slot) => *slot.get(),
-            Entry::Vacant(slot) => {
-                let number = groups.len() as u32;
-                slot.insert(number);
-                let from = bytes.len();
-                bytes.extend_from_slice(key);
-                groups.push((from..bytes.len(), start));
-                number
-            }
-        }
+        let key = self.enter_key(key);
+        self.enter_start(key, start)
+    }
+
+    /// Returns the number of a key, for [`Self::enter_start`]. The key need not have a group.
+    #[inline]
+    pub fn enter_key(&mut self, key: &[u8]) -> u32 {
+        self.keys.enter(key)
+    }
+
+    /// Like [`Self::enter`], for a key that has a number.
+    #[inline]
+    pub fn enter_start(&mut self, key: u32, start: i64) -> u32 {
+        self.groups.enter(key, start)
     }
 }
 
@@ -118,5 +95,16 @@ mod tests {
         .to_vec();
         assert_eq!(numbers, [0, 1, 0, 2, 3]);
         assert_eq!((groups.key(2), groups.start(2)), (b"b".as_slice(), -5));
+        assert!(groups.has(b"b", 0) && groups.has(b"b", -5));
+        assert!(!groups.has(b"a", -5) && !groups.has(b"c", 0));
+    }
+
+    #[test]
+    fn a_key_without_a_group_is_no_group() {
+        let mut groups = Groups::default();
+        let keys = [b"a", b"b", b"c"].map(|key| groups.enter_key(key));
+        assert_eq!((groups.enter_start(keys[2], 7), groups.count()), (0, 1));
+        assert!(!groups.has(b"a", 0) && !groups.has(b"b", 7) && groups.has(b"c", 7));
+        assert_eq!((groups.enter(b"b", 7), groups.key(1)), (1, b"b".as_slice()));
     }
 }

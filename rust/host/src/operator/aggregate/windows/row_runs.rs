@@ -1,6 +1,6 @@
 //! Runs of an epoch's rows: rows of one key without a pause longer than the gap.
 
-use crate::operator::aggregate::groups::Groups;
+use crate::operator::aggregate::numbering::KeyNumbers;
 use crate::operator::input::RowPlace;
 
 /// Rows of one key and one epoch that are in one session.
@@ -22,13 +22,13 @@ pub struct RowRun {
 pub fn row_runs<'a>(
     timed: impl Iterator<Item = (RowPlace, &'a [u8], i64)>,
     gap: i64,
-    keys: &mut Groups,
+    keys: &mut KeyNumbers,
 ) -> (Vec<RowRun>, Vec<(RowPlace, i64, usize)>) {
     let (mut runs, mut rows) = (Vec::<RowRun>::new(), Vec::new());
     // The last run of each key so far. Rows come in the order of their times.
     let mut open: Vec<usize> = Vec::new();
     for (place, key, time) in timed {
-        let key = keys.enter(key, 0);
+        let key = keys.enter(key);
         let is_new_key = key as usize == open.len();
         let run = match open.get(key as usize) {
             Some(run) if time <= runs[*run].last.saturating_add(gap) => *run,

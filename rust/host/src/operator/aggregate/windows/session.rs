@@ -20,6 +20,7 @@ use super::window_store::timed;
 use super::windowing::{OfGroups, Windows};
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
+use crate::operator::aggregate::numbering::KeyNumbers;
 use crate::operator::aggregate::window_spec::Emit;
 use crate::operator::input::{InputRows, RowPlace};
 use crate::protocol::Counts;
@@ -87,9 +88,9 @@ impl SessionWindows {
         &mut self,
         tx: &mut Transaction,
         runs: &[RowRun],
-        keys: &Groups,
+        keys: &KeyNumbers,
     ) -> Result<Vec<PlacedPart>> {
-        let names: Vec<&[u8]> = runs.iter().map(|run| keys.key(run.key as usize)).collect();
+        let names: Vec<&[u8]> = runs.iter().map(|run| keys.key(run.key)).collect();
         let end = |run: &RowRun| Timestamp(run.first.saturating_sub(self.gap));
         let ends: Vec<Timestamp> = runs.iter().map(end).collect();
         let start = |run: &RowRun| Timestamp(self.end(run.last));
@@ -119,7 +120,7 @@ impl SessionWindows {
         &mut self,
         parts: Vec<PlacedPart>,
         runs: &mut [RowRun],
-        keys: &Groups,
+        keys: &KeyNumbers,
         groups: &mut Groups,
         counts: &mut Counts,
     ) {
@@ -134,7 +135,7 @@ impl SessionWindows {
             .all(|(.., part)| matches!(part, SessionPart::Rows(_)));
         let is_late = is_new && self.clock.was_closed(self.after(last));
         let closed = self.closed.remove(&(*key, *first));
-        let key = keys.key(*key as usize);
+        let key = keys.key(*key);
         let group = (!is_late).then(|| self.group(groups, key, *first, last));
         // Items are stored by key and start, so those of the closed session must be deleted.
         if let (Some(group), Some(closed)) = (group, closed) {
@@ -188,7 +189,7 @@ impl Windows for SessionWindows {
         groups: &mut Groups,
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>> {
-        let mut keys = Groups::default();
+        let mut keys = KeyNumbers::default();
         let rows = timed(input, places, &mut counts.dropped);
         let (mut runs, rows) = row_runs(rows, self.gap, &mut keys);
         let mut parts = self.touched(tx, &runs, &keys)?;

@@ -1,0 +1,86 @@
+//! Keys by number.
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::RandomState;
+
+use super::number_table::NumberTable;
+
+/// Keys by number.
+#[derive(Default)]
+pub struct KeyNumbers {
+    /// The bytes of all keys, end to end.
+    bytes: Vec<u8>,
+    /// By key: where its bytes end.
+    ends: Vec<usize>,
+    table: NumberTable,
+    hasher: RandomState,
+}
+
+impl KeyNumbers {
+    /// A key's bytes.
+    #[inline]
+    pub fn key(&self, number: u32) -> &[u8] {
+        key(&self.bytes, &self.ends, number)
+    }
+
+    /// Returns the number of a key; none if the key has none.
+    pub fn find(&self, wanted: &[u8]) -> Option<u32> {
+        let hash = self.hasher.hash_one(wanted);
+        self.table.find(hash, |number| self.key(number) == wanted)
+    }
+
+    /// Returns the number of a key; a new key gets the next number.
+    #[inline]
+    pub fn enter(&mut self, wanted: &[u8]) -> u32 {
+        let Self {
+            bytes,
+            ends,
+            table,
+            hasher,
+        } = self;
+        let next = ends.len() as u32;
+        let number = table.find_or_add(hasher.hash_one(wanted), next, |number| {
+            key(bytes, ends, number) == wanted
+        });
+        if number == next {
+            bytes.extend_from_slice(wanted);
+            ends.push(bytes.len());
+        }
+        number
+    }
+}
+
+fn key<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
+    let number = number as usize;
+    let start = number.checked_sub(1).map_or(0, |before| ends[before]);
+    &bytes[start..ends[number]]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn keys_are_numbered_in_the_order_in_which_they_are_first_seen(
+            keys in prop::collection::vec(prop::collection::vec(0..3_u8, 0..5), 0..400),
+        ) {
+            let (mut numbers, mut model) = (KeyNumbers::default(), Vec::<&[u8]>::new());
+            for key in &keys {
+                let known = model.iter().position(|known| known == key);
+                prop_assert_eq!(numbers.find(key), known.map(|number| number as u32));
+                let number = known.unwrap_or_else(|| {
+                    model.push(key);
+                    model.len() - 1
+                });
+                prop_assert_eq!(numbers.enter(key), number as u32);
+            }
+            for (number, key) in model.into_iter().enumerate() {
+                prop_assert_eq!(numbers.key(number as u32), key);
+            }
+        }
+    }
+}
