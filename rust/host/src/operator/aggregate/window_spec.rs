@@ -76,6 +76,20 @@ impl HoppingWindow {
             .rev()
             .filter_map(move |n| time.checked_sub(into + n * self.slide))
     }
+
+    /// Returns the first moment of the pane that holds `time`. All moments of a pane are in the
+    /// same windows. A pane that would begin before `i64::MIN` begins there.
+    pub fn pane(self, time: i64) -> i64 {
+        let into = time.rem_euclid(self.slide);
+        // A window ends between two starts if its length is no multiple of the slide.
+        let end = self.length % self.slide;
+        time.saturating_sub(if into < end { into } else { into - end })
+    }
+
+    /// Whether no two windows overlap, so that each moment is in one window.
+    pub fn is_tumbling(self) -> bool {
+        self.slide == self.length
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +122,21 @@ mod tests {
             let all: Vec<i64> = (-300..300).map(|n| n * slide)
                 .filter(|start| (*start..start + length).contains(&time)).collect();
             prop_assert_eq!(found, all);
+        }
+
+        #[test]
+        fn moments_are_in_one_pane_if_they_are_in_the_same_windows(length in 1i64..50,
+            part in 1i64..50, first in prop::sample::select(vec![i64::MIN, -99, i64::MAX - 99])) {
+            let window = HoppingWindow { length, slide: part.min(length) };
+            let windows = |time| window.starts(time).collect::<Vec<_>>();
+            for time in first..first + 99 {
+                let is_one_pane = window.pane(time) == window.pane(time + 1);
+                prop_assert!(window.pane(time) <= time);
+                // Windows that would start before all times are left out.
+                if is_one_pane || first > i64::MIN {
+                    prop_assert_eq!(windows(time) == windows(time + 1), is_one_pane);
+                }
+            }
         }
     }
 }

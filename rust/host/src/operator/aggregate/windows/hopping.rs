@@ -9,6 +9,7 @@ use super::window_store::timed;
 use super::windowing::{OfGroups, Windows};
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, Groups};
+use crate::operator::aggregate::numbering::PairNumbers;
 use crate::operator::aggregate::window_spec::{Emit, HoppingWindow};
 use crate::operator::input::{InputRows, RowPlace};
 use crate::protocol::Counts;
@@ -38,6 +39,37 @@ impl HoppingWindows {
     fn end(&self, groups: &Groups, group: usize) -> i64 {
         groups.start(group).saturating_add(self.window.length)
     }
+
+    /// The starts of the windows that hold `time` and that were not closed before the epoch.
+    fn open_starts(&self, time: i64) -> impl Iterator<Item = i64> {
+        let (clock, length) = (self.clock, self.window.length);
+        let starts = self.window.starts(time);
+        starts.filter(move |start| !clock.was_closed(start.saturating_add(length)))
+    }
+}
+
+/// The groups of overlapping windows, by key and pane. All rows of a key in a pane are in the same
+/// windows, so the groups are found once.
+#[derive(Default)]
+struct PaneGroups {
+    panes: PairNumbers,
+    /// By pane: where its groups end.
+    ends: Vec<usize>,
+    /// The groups of all panes, end to end.
+    groups: Vec<u32>,
+}
+
+impl PaneGroups {
+    /// Returns the groups of a key and pane. `find` adds those of a new pane.
+    fn get(&mut self, key: u32, pane: i64, find: impl FnOnce(&mut Vec<u32>)) -> &[u32] {
+        let pane = self.panes.enter(key, pane) as usize;
+        if pane == self.ends.len() {
+            find(&mut self.groups);
+            self.ends.push(self.groups.len());
+        }
+        let start = pane.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.groups[start..self.ends[pane]]
+    }
 }
 
 impl Windows for HoppingWindows {
@@ -50,16 +82,25 @@ impl Windows for HoppingWindows {
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>> {
         let mut assigned = Vec::with_capacity(places.len());
+        let mut panes = PaneGroups::default();
         for (place, key, time) in timed(input, places, &mut counts.dropped) {
             let before = assigned.len();
-            for start in self.window.starts(time) {
-                if !self
-                    .clock
-                    .was_closed(start.saturating_add(self.window.length))
-                {
-                    let group = groups.enter(key, start);
-                    assigned.push(Assigned { group, place, time });
-                }
+            let key = groups.enter_key(key);
+            let open = self.open_starts(time);
+            if self.window.is_tumbling() {
+                assigned.extend(open.map(|start| {
+                    let group = groups.enter_start(key, start);
+                    Assigned { group, place, time }
+                }));
+            } else {
+                let of_pane = panes.get(key, self.window.pane(time), |found| {
+                    found.extend(open.map(|start| groups.enter_start(key, start)));
+                });
+                assigned.extend(of_pane.iter().map(|group| Assigned {
+                    group: *group,
+                    place,
+                    time,
+                }));
             }
             counts.late += u64::from(assigned.len() == before);
         }
