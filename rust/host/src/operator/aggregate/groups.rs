@@ -63,8 +63,6 @@ pub struct Assigned {
     pub group: u32,
     /// Where the row is.
     pub place: RowPlace,
-    /// The row's time; the least time if the row has none.
-    pub time: i64,
 }
 
 /// Stored groups that are merged into one.

@@ -197,7 +197,7 @@ impl Accumulator for Items {
         let nulls: Vec<_> = column(input, self.column)
             .map(|values| values.logical_nulls())
             .collect();
-        let mut added = Vec::with_capacity(rows.len());
+        let (times, mut added) = (&input.inputs, Vec::with_capacity(rows.len()));
         for row in rows {
             let (input, n, group) = (row.place.input(), row.place.row(), row.group as usize);
             if nulls[input].as_ref().is_some_and(|nulls| nulls.is_null(n)) {
@@ -206,7 +206,7 @@ impl Accumulator for Items {
             let mut key = self.prefix(group, access);
             if self.kind == ItemsFunction::List {
                 let order = if self.timed {
-                    row.time
+                    times[input].time(n).unwrap_or(i64::MIN)
                 } else {
                     self.counts[group]
                 };

@@ -170,6 +170,11 @@ impl Accumulator for Pick {
             if is_left_out {
                 continue;
             }
+            let time = if by_time {
+                inputs[input].time(n).unwrap_or(i64::MIN)
+            } else {
+                0
+            };
             let value = (!is_null).then(|| encoded[input].get(n));
             let unsigned = unsigned[input].as_ref().filter(|_| !is_null);
             let unsigned = unsigned.map(|rows| rows.get(n));
@@ -178,7 +183,7 @@ impl Accumulator for Pick {
                 None => true,
                 Some(old) => {
                     let (new, old) = (
-                        (if by_time { row.time } else { 0 }, unsigned, value),
+                        (time, unsigned, value),
                         (old.time, old.unsigned.as_deref(), old.value.as_deref()),
                     );
                     match self.which {
@@ -192,7 +197,7 @@ impl Accumulator for Pick {
             };
             if better {
                 *slot = Some(Picked {
-                    time: if by_time { row.time } else { 0 },
+                    time,
                     unsigned: unsigned.map(<[u8]>::to_vec),
                     value: value.map(<[u8]>::to_vec),
                 });

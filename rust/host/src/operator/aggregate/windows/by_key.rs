@@ -40,11 +40,7 @@ impl Windows for ByKey {
                 continue;
             }
             let group = groups.enter(input.key_with_nulls(place), 0);
-            assigned.push(Assigned {
-                group,
-                place,
-                time: time.unwrap_or(i64::MIN),
-            });
+            assigned.push(Assigned { group, place });
         }
         Ok(assigned)
     }

@@ -90,7 +90,7 @@ impl Windows for HoppingWindows {
             if self.window.is_tumbling() {
                 assigned.extend(open.map(|start| {
                     let group = groups.enter_start(key, start);
-                    Assigned { group, place, time }
+                    Assigned { group, place }
                 }));
             } else {
                 let of_pane = panes.get(key, self.window.pane(time), |found| {
@@ -99,7 +99,6 @@ impl Windows for HoppingWindows {
                 assigned.extend(of_pane.iter().map(|group| Assigned {
                     group: *group,
                     place,
-                    time,
                 }));
             }
             counts.late += u64::from(assigned.len() == before);

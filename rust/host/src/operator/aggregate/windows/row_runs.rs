@@ -18,12 +18,12 @@ pub struct RowRun {
 }
 
 /// Cuts rows into runs at pauses longer than the gap, and numbers their keys. Returns the runs, and
-/// each row with its time and the number of its run.
+/// each row with the number of its run.
 pub fn row_runs<'a>(
     timed: impl Iterator<Item = (RowPlace, &'a [u8], i64)>,
     gap: i64,
     keys: &mut KeyNumbers,
-) -> (Vec<RowRun>, Vec<(RowPlace, i64, usize)>) {
+) -> (Vec<RowRun>, Vec<(RowPlace, usize)>) {
     let (mut runs, mut rows) = (Vec::<RowRun>::new(), Vec::new());
     // The last run of each key so far. Rows come in the order of their times.
     let mut open: Vec<usize> = Vec::new();
@@ -50,7 +50,7 @@ pub fn row_runs<'a>(
         } else {
             open[key as usize] = run
         }
-        rows.push((place, time, run));
+        rows.push((place, run));
     }
     (runs, rows)
 }

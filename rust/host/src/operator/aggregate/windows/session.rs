@@ -212,12 +212,9 @@ impl Windows for SessionWindows {
             session.push(part);
         }
         self.add(session, &mut runs, &keys, groups, counts);
-        let assigned = rows.into_iter().filter_map(|(place, time, run)| {
-            Some(Assigned {
-                group: runs[run].group?,
-                place,
-                time,
-            })
+        let assigned = rows.into_iter().filter_map(|(place, run)| {
+            let group = runs[run].group?;
+            Some(Assigned { group, place })
         });
         Ok(assigned.collect())
     }

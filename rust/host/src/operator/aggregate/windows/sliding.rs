@@ -109,7 +109,6 @@ impl Windows for SlidingWindows {
             assigned.push(Assigned {
                 group: groups.enter(key, time),
                 place,
-                time,
             });
         }
         self.touched = groups.count();
