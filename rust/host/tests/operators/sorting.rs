@@ -170,7 +170,8 @@ fn aggregations_sort_spilled_rows() {
     }
 }
 
-/// Functions that do not depend on the order: rows in memory are not sorted for them.
+/// Functions that do not depend on the order: rows in memory are not sorted for them, except for
+/// sessions, and no rows are compared by their content.
 #[test]
 fn unordered_aggregations_read_spilled_rows() {
     let functions = [
@@ -180,14 +181,33 @@ fn unordered_aggregations_read_spilled_rows() {
         "max",
         "count_distinct",
         "collect_set",
+        "first",
+        "last",
+        "collect_list",
     ];
-    let aggregates: Vec<Value> = functions
-        .iter()
-        .map(|name| json!({"name": name, "function": name, "column": 0}))
-        .collect();
-    check(
-        &json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates,
-            "timed": false}),
-        1,
-    );
+    // Without times, the last three depend on the order.
+    let request = |functions: &[&str], settings: &Value| {
+        let aggregates: Vec<Value> = functions
+            .iter()
+            .map(|name| json!({"name": name, "function": name, "column": 0}))
+            .collect();
+        let mut request =
+            json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates});
+        let settings = settings.as_object().unwrap().clone();
+        request.as_object_mut().unwrap().extend(settings);
+        request
+    };
+    check(&request(&functions[..6], &json!({"timed": false})), 1);
+    for settings in [
+        json!({"timed": true, "grace": 400}),
+        json!({"timed": true, "grace": 300,
+            "window": {"kind": "hopping", "length": 200, "slide": 70}, "emit": "close"}),
+        json!({"timed": true, "grace": 300,
+            "window": {"kind": "hopping", "length": 200, "slide": 200}}),
+        json!({"timed": true, "grace": 300, "window": {"kind": "session", "gap": 2},
+            "emit": "close"}),
+        json!({"timed": true, "grace": 100, "window": {"kind": "sliding", "length": 2}}),
+    ] {
+        check(&request(&functions, &settings), 1);
+    }
 }
