@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -379,6 +380,63 @@ def test_a_column_is_no_aggregator(spark):
     frame = spark.createDataFrame([("a", 1)], "k string, x long")
     with pytest.raises(ValueError, match="give 'count' or a pair"):
         hfs.aggregate(frame, by="k", aggs={"n": F.sum("x")}, state=hfs.State.scratch())
+
+
+def test_functions_take_expressions(spark):
+    rows = [("a", 1, 2.0), ("a", None, 3.0), ("a", 4, None), ("b", 5, 6.0)]
+    frame = spark.createDataFrame(rows, "k string, x long, `y.z` double")
+    x, y = F.col("x"), frame["`y.z`"]
+    aggs = {
+        "product": ("sum", x * y),
+        "same": ("sum", x * y),
+        "large": ("count", F.when(x > 3, 1)),
+        "least": ("min", F.struct(y, x)),
+        "texts": ("collect_set", F.concat("k", x.cast("string"))),
+        "x": ("max", "x"),
+        "plain": ("sum", (x + 0).alias("x")),
+    }
+    got = hfs.aggregate(frame, by="k", aggs=aggs, state=hfs.State.scratch(partitions=2))
+    spark_columns = [
+        getattr(F, function)(column).alias(n) for n, (function, column) in aggs.items()
+    ]
+    expected = frame.groupBy("k").agg(*spark_columns)
+    assert [(f.name, f.dataType) for f in got.schema] == [
+        (f.name, f.dataType) for f in expected.schema
+    ]
+
+    def plain(found: Any) -> list[Any]:
+        return sorted((*row[:5], sorted(row[5]), *row[6:]) for row in found.collect())
+
+    assert plain(got) == plain(expected)
+
+
+def test_an_expression_of_a_stream_is_computed_in_each_micro_batch(rows: Stream):
+    drawn = rows_of(3, 60)
+    _cut(rows, drawn, 3)
+    even = F.when(F.col("x") % 2 == 0, F.col("x"))
+    frame = _sums(rows, on="t", aggs={"n": "count", "even": ("sum", even)})
+    expected: dict[Any, tuple[int, int | None]] = {}
+    for key, _, x, _ in drawn:
+        n, total = expected.get(key, (0, None))
+        expected[key] = (n + 1, total if x is None or x % 2 else (total or 0) + x)
+    last = {key: tuple(row) for _, found in sorted(rows.run(frame).items()) for key, *row in found}
+    assert last == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (lambda: F.col("z"), r"aggs\['n'\]: the frame cannot compute"),
+        (lambda: F.col("k"), r"aggs\['n'\]: sum needs numbers, and column 'k' is string"),
+        (lambda: F.sum("x"), r"aggs\['n'\]: sum cannot take column 'sum\(x\)'"),
+        (lambda: F.explode(F.array("x")), r"aggs\['n'\]: sum cannot take column 'col'"),
+        (lambda: F.col("*"), r"aggs\['n'\]: .* is 2 columns: give one"),
+    ],
+)
+def test_a_wrong_expression_is_named(spark, column: Callable[[], Any], words: str):
+    frame = spark.createDataFrame([("a", 1)], "k string, x long")
+    with pytest.raises(ValueError, match=words):
+        hfs.aggregate(frame, by="k", aggs={"n": ("sum", column())}, state=hfs.State.scratch())
 
 
 def test_two_scratch_operators_need_no_names(spark):

@@ -43,7 +43,8 @@ def aggregate(
     - `"count"`, which counts rows,
     - `(function, column)`: Spark SQL's `count`, `sum`, `min`, `max`, `avg`, `first`, `last`,
       `count_distinct`, `collect_list` or `collect_set` of a column, with Spark's result type and
-      treatment of nulls,
+      treatment of nulls. A column is a name, or an expression over the frame's columns:
+      `("sum", F.col("price") * F.col("amount"))`,
     - an `Aggregator`, which is user code.
 
     `on` is the rows' time. It decides `first` and `last` (at equal times, the least and the
@@ -87,7 +88,7 @@ def aggregate(
         task = _aggregator_task(columns)
     return run_operator(
         "aggregate",
-        OneInput(given.using(keys=given.keys, time=given.time, payload=columns.payload)),
+        OneInput(columns.frame.using(keys=given.keys, time=given.time, payload=columns.payload)),
         state=state,
         name=name,
         materialized=materialized,

@@ -1,6 +1,7 @@
 """The columns that an aggregation reads, and those that it computes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.errors import AnalysisException
@@ -38,6 +39,8 @@ class AggregateColumns:
                 f"aggs={aggs!r}: give a dict of the result's columns, such as {{'orders': 'count'}}"
             )
         self._frame: Final = frame
+        self._expressions: Final[dict[str, Column]] = {}
+        """The payload columns that are not the frame's, by name."""
         self.payload: Final[list[sql.StructField]] = []
         self.results: Final[list[sql.StructField]] = []
         self.request: Final[list[dict[str, Any]]] = []
@@ -57,43 +60,73 @@ class AggregateColumns:
             if _is_aggregator(what):
                 self._add_aggregator(DeclaredAggregator(result, what))
             else:
-                self._add(result, *_parsed(result, what))
+                self._add(_parsed(result, what))
+
+    @property
+    def frame(self) -> InputFrame:
+        """The frame, with the columns of the expressions in `aggs`."""
+        return self._frame.adding(self._expressions)
 
     @property
     def arrays(self) -> list[str]:
         """The names of results that are arrays of collected values, which contain no nulls."""
         return [made["name"] for made in self.request if made["function"] in _COLLECTING]
 
-    def _add(self, result: str, function: str, column: str | None) -> None:
-        index = None
-        if column is not None:
-            field = self._frame.find(column, f"aggs[{result!r}]")
-            if field not in self.payload:
-                self.payload.append(field)
-            index = self.payload.index(field)
-        self.request.append({"name": result, "function": function, "column": index})
-        self.results.append(sql.StructField(result, self._type(result, function, index)))
+    def _add(self, entry: "_Entry") -> None:
+        field = None if entry.value is None else self._field(entry.value, entry.argument)
+        made: dict[str, Any] = {"name": entry.result, "function": entry.function}
+        made["column"] = None if field is None else self._index(field)
+        self.request.append(made)
+        self.results.append(sql.StructField(entry.result, self._type(entry, field)))
+
+    def _index(self, field: sql.StructField) -> int:
+        """Returns the position of a field in the payload, to which it is added if it is new."""
+        if field not in self.payload:
+            self.payload.append(field)
+        return self.payload.index(field)
+
+    def _field(self, what: str | Column, argument: str) -> sql.StructField:
+        """Returns the field of a column of the frame, or of an expression."""
+        if isinstance(what, str):
+            return self._frame.find(what, argument)
+        try:
+            found = self._frame.df.select(what).schema.fields
+        except AnalysisException as error:
+            raise ValueError(f"{argument}: the frame cannot compute {what}: {error}") from error
+        if len(found) != 1:
+            raise ValueError(f"{argument}: {what} is {len(found)} columns: give one")
+        # Messages of the state host name an expression as Spark does.
+        name = found[0].name
+        taken = {self._frame.fold(field.name) for field in self._frame.fields}
+        while self._frame.fold(name) in taken or name in self._expressions:
+            name += "_"
+        self._expressions[name] = what
+        return sql.StructField(name, found[0].dataType)
+
+    def _column(self, field: sql.StructField) -> Column:
+        expression = self._expressions.get(field.name)
+        return self._frame.column(field) if expression is None else expression
 
     def _add_aggregator(self, declared: DeclaredAggregator) -> None:
         self.user_functions[len(self.request)] = declared
         self.request.append({"name": declared.name, "function": "own", "declared": declared.types})
         self.results.append(sql.StructField(declared.name, declared.result_type))
 
-    def _type(self, result: str, function: str, index: int | None) -> sql.DataType:
+    def _type(self, entry: "_Entry", field: sql.StructField | None) -> sql.DataType:
         """The type of the result in Spark SQL."""
-        if index is None:
+        if field is None:
             return sql.LongType()
-        field = self.payload[index]
+        argument, function = entry.argument, entry.function
         if function in ("sum", "avg") and not isinstance(
             field.dataType, (sql.NumericType, sql.DayTimeIntervalType)
         ):
             raise ValueError(
-                f"aggs[{result!r}]: {function} needs numbers, and column {field.name!r} is "
+                f"{argument}: {function} needs numbers, and column {field.name!r} is "
                 f"{field.dataType.simpleString()}"
             )
         if function in _COMPARING and schema.contains(field.dataType, schema.is_collated):
             raise ValueError(
-                f"aggs[{result!r}]: {function} compares strings by their bytes, and column "
+                f"{argument}: {function} compares strings by their bytes, and column "
                 f"{field.name!r} is {field.dataType.simpleString()}: use "
                 f"collate({field.name}, 'UTF8_BINARY'), or lower() of that"
             )
@@ -101,29 +134,41 @@ class AggregateColumns:
             field.dataType, _is_map
         ):
             raise ValueError(
-                f"aggs[{result!r}]: {function} cannot take column {field.name!r}: equal maps may "
+                f"{argument}: {function} cannot take column {field.name!r}: equal maps may "
                 "list their entries in another order; use its sorted map_entries"
             )
-        call = getattr(F, function)(self._frame.column(field))
+        call = getattr(F, function)(self._column(field))
         try:
             return self._frame.df.select(call.alias("result")).schema["result"].dataType
         except AnalysisException as error:
             raise ValueError(
-                f"aggs[{result!r}]: {function} cannot take column {field.name!r}: {error}"
+                f"{argument}: {function} cannot take column {field.name!r}: {error}"
             ) from error
 
 
-def _parsed(result: str, what: Any) -> tuple[str, str | None]:
-    if isinstance(what, str) and what == "count":
-        return "count", None
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of `aggs` with a function of the state host."""
+
+    result: str
+    function: str
+    value: str | Column | None = None
+    """What the function reads: a column's name, an expression, or whole rows."""
+
+    @property
+    def argument(self) -> str:
+        """The entry's name in errors."""
+        return f"aggs[{self.result!r}]"
+
+
+def _parsed(result: str, what: Any) -> _Entry:
     # Types are checked first: a Column compared with a string is a Column without truth value.
-    if (
-        isinstance(what, tuple)
-        and len(what) == 2
-        and all(isinstance(part, str) for part in what)
-        and what[0] in _FUNCTIONS
-    ):
-        return what
+    if isinstance(what, str) and what == "count":
+        return _Entry(result, "count")
+    if isinstance(what, tuple) and what and isinstance(what[0], str) and what[0] in _FUNCTIONS:
+        function, *columns = what
+        if len(columns) == 1 and isinstance(columns[0], (str, Column)):
+            return _Entry(result, function, columns[0])
     functions = ", ".join(_FUNCTIONS)
     raise ValueError(
         f"aggs[{result!r}]={what!r}: give 'count' or a pair of a function and a column, or an "

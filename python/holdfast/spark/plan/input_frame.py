@@ -1,6 +1,6 @@
 """A frame of the user, with the use of each column."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +36,7 @@ class InputFrame:
                 f"{'df' if name == 'given' else name} is a {given}: give a DataFrame of Spark"
             )
         self.name: Final = name
-        self.df: Final = df
+        self.df = df
         self.fields: Final = [field for field in df.schema.fields if field.name != HEARTBEAT]
         self.has_heartbeats: Final = len(self.fields) < len(df.schema.fields)
         self._folds_case: Final = not is_true(
@@ -68,6 +68,15 @@ class InputFrame:
         used.keys, used.time, used.payload = list(keys), time, list(payload)
         used.order = list(order)
         return used
+
+    def adding(self, columns: "Mapping[str, Column]") -> "InputFrame":
+        """Returns the frame with more columns; `fields` are still those of the user's frame."""
+        if not columns:
+            return self
+        added = copy(self)
+        new = [column.alias(name) for name, column in columns.items()]
+        added.df = self.df.select("*", *new)
+        return added
 
     def fold(self, column: str) -> str:
         """Returns the name in the form in which Spark compares names."""
