@@ -347,6 +347,13 @@ def test_a_decimal_sum_is_the_same_in_every_order(spark, order: tuple[int, ...],
             r"compares strings by their bytes, and column 'c' is string collate UTF8_LCASE",
         ),
         ({"aggs": {"n": ("collect_set", "s")}}, "compares strings by their bytes"),
+        ({"aggs": {"n": ("max_by", "x")}}, r"\('max_by', value, order\)"),
+        ({"aggs": {"n": ("max_by", [], "x")}}, "a list of columns"),
+        ({"aggs": {"n": ("max_by", ["x", "z"], "x")}}, "no column 'z'"),
+        ({"aggs": {"n": ("min_by", "x", "z")}}, "no column 'z'"),
+        ({"aggs": {"n": ("min_by", "x", "c")}}, "min_by compares strings by their bytes"),
+        ({"aggs": {"n": ("max_by", "x", "m")}}, "max_by cannot take column 'x' and 'm'"),
+        ({"aggs": {"n": ("sum", "x", "x")}}, "give 'count' or a pair"),
         ({"by": "z"}, "no column 'z'"),
         ({"by": []}, "by is empty"),
         ({"name": ""}, "name=''"),
@@ -370,6 +377,7 @@ def test_wrong_arguments_are_named(spark, options: dict[str, Any], words: str):
     frame = frame.withColumn("c", F.collate("k", "UTF8_LCASE")).withColumn(
         "s", F.array(F.struct("c"))
     )
+    frame = frame.withColumn("m", F.create_map("k", "x"))
     with pytest.raises(ValueError, match=words):
         hfs.aggregate(
             frame, **{"by": "k", "aggs": {"n": "count"}, "state": hfs.State.scratch(), **options}
@@ -421,6 +429,91 @@ def test_an_expression_of_a_stream_is_computed_in_each_micro_batch(rows: Stream)
         expected[key] = (n + 1, total if x is None or x % 2 else (total or 0) + x)
     last = {key: tuple(row) for _, found in sorted(rows.run(frame).items()) for key, *row in found}
     assert last == expected
+
+
+RANKED = {
+    "most": ("max_by", "x", "y"),
+    "least": ("min_by", "x", "y"),
+    "newest": ("max_by", ["t", "x"], "t"),
+    "largest": ("max_by", ["y", "x"], "x"),
+}
+
+
+def _ranked(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """The results of `RANKED` by their definition: nulls are less than all values."""
+
+    def place(value: Any) -> Any:
+        return (value is not None, value or 0)
+
+    valued = [row for row in rows if row[2] is not None]
+    newest = max(rows, key=lambda row: (row[1], place(row[2])))
+    largest = max(valued, key=lambda row: (row[2], row[3]), default=None)
+    return {
+        "most": max(rows, key=lambda row: (row[3], place(row[2])))[2],
+        "least": min(rows, key=lambda row: (row[3], place(row[2])))[2],
+        "newest": (newest[1], newest[2]),
+        "largest": None if largest is None else (largest[3], largest[2]),
+    }
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_values_of_the_greatest_and_least_orders(rows: Stream, parts: int):
+    drawn = [(key, time, x, round(y, 1)) for key, time, x, y in rows_of(parts, 120, late=20)]
+    _cut(rows, drawn, parts)
+    last: dict[Any, dict[str, Any]] = {}
+    for _, found in sorted(rows.run(_sums(rows, on="t", aggs=RANKED)).items()):
+        for key, most, least, newest, largest in found:
+            last[key] = {
+                "most": most,
+                "least": least,
+                "newest": (seconds(newest["t"]), newest["x"]),
+                "largest": None if largest is None else tuple(largest),
+            }
+    groups: dict[Any, list[tuple[Any, ...]]] = {}
+    for row in drawn:
+        groups.setdefault(row[0], []).append(row)
+    assert last == {key: _ranked(members) for key, members in groups.items()}
+
+
+def test_ranked_values_have_sparks_types_and_values(spark):
+    schema = sql.StructType(
+        [
+            sql.StructField("k", sql.IntegerType()),
+            sql.StructField("order", sql.DoubleType()),
+            *(sql.StructField(name, data_type) for name, data_type, _ in TYPES),
+        ]
+    )
+    # Orders are distinct: Spark does not define the value of equal ones.
+    orders = [[2.5, float("nan")], [None, -1.0], [None, None], [0.5, 0.25]]
+    rows = [
+        (k, order, *(values[(k + n) % 3] for _, _, values in TYPES))
+        for k, of_group in enumerate(orders)
+        for n, order in enumerate(of_group)
+    ]
+    frame = spark.createDataFrame(rows, schema)
+    ours: dict[str, Any] = {}
+    for function in ["max_by", "min_by"]:
+        for name, _, _ in TYPES:
+            ours[f"{function}_{name}"] = (function, name, "order")
+            ours[f"of_{function}_{name}"] = (function, "order", name)
+        ours[f"{function}_row"] = (function, [name for name, _, _ in TYPES], "order")
+        ours[f"{function}_some"] = (
+            function,
+            F.struct("k", "text"),
+            F.when(F.col("order") > 0, F.col("order")),
+        )
+
+    def expected(name: str) -> Any:
+        function, value, order = ours[name]
+        value = F.struct(*value) if isinstance(value, list) else value
+        return getattr(F, function)(value, order).alias(name)
+
+    got = hfs.aggregate(frame, by="k", aggs=ours, state=hfs.State.scratch(partitions=2))
+    of_spark = frame.groupBy("k").agg(*map(expected, ours))
+    assert [(f.name, f.dataType) for f in got.schema] == [
+        (f.name, f.dataType) for f in of_spark.schema
+    ]
+    assert sorted(map(repr, got.collect())) == sorted(map(repr, of_spark.collect()))
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ LAYOUT = pa.schema(
         ("t", pa.timestamp("us")),
         ("k0", pa.string()),
         ("l0", pa.int64()),
+        ("l1", pa.int64()),
     ]
 )
 FUNCTIONS = (
@@ -46,7 +47,10 @@ FUNCTIONS = (
     "count_distinct",
     "collect_list",
     "collect_set",
+    "max_by",
+    "min_by",
 )
+RANKED = ("max_by", "min_by")
 WINDOWS = [
     hfs.window("10 seconds"),
     hfs.window("10 seconds", "4 seconds"),
@@ -92,6 +96,11 @@ def _partition(key: str | None, partitions: int) -> int:
     )
 
 
+def _order(number: int | None) -> int | None:
+    """The order of a row: several numbers have the same one."""
+    return None if number is None else number * number
+
+
 def _batches(rows: list[Row], partitions: int) -> list[list[pa.RecordBatch]]:
     """The rows of each partition, in reverse order."""
     found = []
@@ -104,6 +113,7 @@ def _batches(rows: list[Row], partitions: int) -> list[list[pa.RecordBatch]]:
             "t": [EPOCH + timedelta(seconds=time) for _, time, _ in ours],
             "k0": [key for key, *_ in ours],
             "l0": [number for *_, number in ours],
+            "l1": [_order(number) for *_, number in ours],
         }
         found.append([pa.RecordBatch.from_pydict(columns, schema=LAYOUT)])
     return found
@@ -127,11 +137,14 @@ def _known(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 def _of_polars(rows: list[Row], window: Any) -> list[tuple[Any, ...]]:
     """The expected result by polars: sliding windows use rolling, other windows group_by."""
     frame = pl.DataFrame(
-        [(key, EPOCH + timedelta(seconds=time), number) for key, time, number in rows],
-        schema={"k": pl.String, "t": pl.Datetime("us"), "x": pl.Int64},
+        [
+            (key, EPOCH + timedelta(seconds=time), number, _order(number))
+            for key, time, number in rows
+        ],
+        schema={"k": pl.String, "t": pl.Datetime("us"), "x": pl.Int64, "o": pl.Int64},
         orient="row",
     ).sort("k", "t", "x")
-    x = pl.col("x")
+    x, order = pl.col("x"), pl.col("o")
     values = {
         "rows": pl.len(),
         "count": x.count(),
@@ -144,6 +157,8 @@ def _of_polars(rows: list[Row], window: Any) -> list[tuple[Any, ...]]:
         "count_distinct": x.drop_nulls().n_unique(),
         "collect_list": x.drop_nulls(),
         "collect_set": x.drop_nulls().unique().sort(),
+        "max_by": x.filter(order == order.max()).max(),
+        "min_by": x.filter(order == order.min()).min(),
     }
     columns = [value.alias(name) for name, value in values.items()]
     length = pl.duration(microseconds=window.length)
@@ -187,13 +202,16 @@ def _of_polars(rows: list[Row], window: Any) -> list[tuple[Any, ...]]:
 def _operator(window: Any, emit: str) -> dict[str, Any]:
     aggregates = [
         {"name": "rows", "function": "count"},
-        *({"name": f, "function": f, "column": 0} for f in FUNCTIONS),
+        *(
+            {"name": f, "function": f, "column": 0, **({"order": 1} if f in RANKED else {})}
+            for f in FUNCTIONS
+        ),
     ]
     return {
         "name": "sums",
         "kind": "aggregate",
         "keys": ["k"],
-        "left": ["x"],
+        "left": ["x", "o"],
         "aggregates": aggregates,
         "window": window.request,
         "timed": True,

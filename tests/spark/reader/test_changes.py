@@ -178,6 +178,7 @@ AGGS = {
     "least": ("min", "x"),
     "mean": ("avg", "x"),
     "different": ("count_distinct", "x"),
+    "newest": ("max_by", "x", "t"),
 }
 WINDOWS = {
     "none": {},

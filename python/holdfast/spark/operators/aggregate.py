@@ -45,6 +45,10 @@ def aggregate(
       `count_distinct`, `collect_list` or `collect_set` of a column, with Spark's result type and
       treatment of nulls. A column is a name, or an expression over the frame's columns:
       `("sum", F.col("price") * F.col("amount"))`,
+    - `("max_by", value, order)` or `("min_by", value, order)`: the value of the row with the
+      greatest or the least order; of equal orders, the greatest or the least value. Rows without
+      an order are ignored. `value` and `order` are columns; `value` may be a list of columns,
+      which are returned as a struct,
     - an `Aggregator`, which is user code.
 
     `on` is the rows' time. It decides `first` and `last` (at equal times, the least and the

@@ -1,6 +1,6 @@
 """The columns that an aggregation reads, and those that it computes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,9 +24,12 @@ _FUNCTIONS: Final = (
     "count_distinct",
     "collect_list",
     "collect_set",
+    "max_by",
+    "min_by",
 )
+_RANKED: Final = ("max_by", "min_by")
 _COLLECTING: Final = ("collect_list", "collect_set")
-_COMPARING: Final = ("min", "max", "count_distinct", "collect_set")
+_COMPARING: Final = ("min", "max", "count_distinct", "collect_set", *_RANKED)
 
 
 class AggregateColumns:
@@ -76,8 +79,11 @@ class AggregateColumns:
         field = None if entry.value is None else self._field(entry.value, entry.argument)
         made: dict[str, Any] = {"name": entry.result, "function": entry.function}
         made["column"] = None if field is None else self._index(field)
+        order = None if entry.order is None else self._field(entry.order, entry.argument)
+        if order is not None:
+            made["order"] = self._index(order)
         self.request.append(made)
-        self.results.append(sql.StructField(entry.result, self._type(entry, field)))
+        self.results.append(sql.StructField(entry.result, self._type(entry, field, order)))
 
     def _index(self, field: sql.StructField) -> int:
         """Returns the position of a field in the payload, to which it is added if it is new."""
@@ -85,10 +91,13 @@ class AggregateColumns:
             self.payload.append(field)
         return self.payload.index(field)
 
-    def _field(self, what: str | Column, argument: str) -> sql.StructField:
-        """Returns the field of a column of the frame, or of an expression."""
+    def _field(self, what: str | Column | Sequence[str], argument: str) -> sql.StructField:
+        """Returns the field of a column of the frame, of an expression, or of a struct."""
         if isinstance(what, str):
             return self._frame.find(what, argument)
+        if not isinstance(what, Column):
+            fields = [self._frame.find(name, argument) for name in what]
+            what = F.struct(*(self._frame.column(field) for field in fields))
         try:
             found = self._frame.df.select(what).schema.fields
         except AnalysisException as error:
@@ -112,7 +121,9 @@ class AggregateColumns:
         self.request.append({"name": declared.name, "function": "own", "declared": declared.types})
         self.results.append(sql.StructField(declared.name, declared.result_type))
 
-    def _type(self, entry: "_Entry", field: sql.StructField | None) -> sql.DataType:
+    def _type(
+        self, entry: "_Entry", field: sql.StructField | None, order: sql.StructField | None
+    ) -> sql.DataType:
         """The type of the result in Spark SQL."""
         if field is None:
             return sql.LongType()
@@ -124,11 +135,12 @@ class AggregateColumns:
                 f"{argument}: {function} needs numbers, and column {field.name!r} is "
                 f"{field.dataType.simpleString()}"
             )
-        if function in _COMPARING and schema.contains(field.dataType, schema.is_collated):
+        compared = field if order is None else order
+        if function in _COMPARING and schema.contains(compared.dataType, schema.is_collated):
             raise ValueError(
                 f"{argument}: {function} compares strings by their bytes, and column "
-                f"{field.name!r} is {field.dataType.simpleString()}: use "
-                f"collate({field.name}, 'UTF8_BINARY'), or lower() of that"
+                f"{compared.name!r} is {compared.dataType.simpleString()}: use "
+                f"collate({compared.name}, 'UTF8_BINARY'), or lower() of that"
             )
         if function in ("count_distinct", "collect_set") and schema.contains(
             field.dataType, _is_map
@@ -137,12 +149,14 @@ class AggregateColumns:
                 f"{argument}: {function} cannot take column {field.name!r}: equal maps may "
                 "list their entries in another order; use its sorted map_entries"
             )
-        call = getattr(F, function)(self._column(field))
+        columns = [field] if order is None else [field, order]
+        call = getattr(F, function)(*map(self._column, columns))
         try:
             return self._frame.df.select(call.alias("result")).schema["result"].dataType
         except AnalysisException as error:
+            names = " and ".join(repr(column.name) for column in columns)
             raise ValueError(
-                f"{argument}: {function} cannot take column {field.name!r}: {error}"
+                f"{argument}: {function} cannot take column {names}: {error}"
             ) from error
 
 
@@ -152,8 +166,10 @@ class _Entry:
 
     result: str
     function: str
-    value: str | Column | None = None
-    """What the function reads: a column's name, an expression, or whole rows."""
+    value: str | Column | Sequence[str] | None = None
+    """What the function reads: a column, an expression, columns as a struct, or whole rows."""
+    order: str | Column | None = None
+    """What selects a row, for `max_by` and `min_by`."""
 
     @property
     def argument(self) -> str:
@@ -167,13 +183,26 @@ def _parsed(result: str, what: Any) -> _Entry:
         return _Entry(result, "count")
     if isinstance(what, tuple) and what and isinstance(what[0], str) and what[0] in _FUNCTIONS:
         function, *columns = what
-        if len(columns) == 1 and isinstance(columns[0], (str, Column)):
+        if function in _RANKED:
+            if len(columns) == 2 and _is_value(columns[0]) and _is_column(columns[1]):
+                return _Entry(result, function, columns[0], columns[1])
+        elif len(columns) == 1 and _is_column(columns[0]):
             return _Entry(result, function, columns[0])
     functions = ", ".join(_FUNCTIONS)
     raise ValueError(
-        f"aggs[{result!r}]={what!r}: give 'count' or a pair of a function and a column, or an "
-        f"Aggregator; functions: {functions}"
+        f"aggs[{result!r}]={what!r}: give 'count' or a pair of a function and a column, such as "
+        "('sum', 'x'), or ('max_by', value, order), in which the value may be a list of columns, "
+        f"or an Aggregator; functions: {functions}"
     )
+
+
+def _is_column(what: Any) -> bool:
+    return isinstance(what, (str, Column))
+
+
+def _is_value(what: Any) -> bool:
+    is_list = isinstance(what, (list, tuple)) and bool(what)
+    return _is_column(what) or (is_list and all(isinstance(name, str) for name in what))
 
 
 def _is_map(data_type: sql.DataType) -> bool:

@@ -56,10 +56,34 @@ impl Column {
 const MAX_DEPTH: usize = 64;
 
 fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
-    // Brackets in quoted names do not count. Quotes and escapes are read as Arrow's parser reads
-    // them.
-    let (mut depth, mut deepest, mut quote, mut is_escaped) = (0_usize, 0, None, false);
-    for byte in text.bytes() {
+    let deepest = unquoted(text).map(|(_, _, depth)| depth).max().unwrap_or(0);
+    if deepest > MAX_DEPTH {
+        return Err(ArrowError::ParseError(format!(
+            "it is nested {deepest} levels deep, and at most {MAX_DEPTH} can be read"
+        )));
+    }
+    text.parse()
+}
+
+/// Splits a list of types at its commas, which are outside of brackets and quotes.
+pub fn split_types(text: &str) -> Vec<&str> {
+    let (mut types, mut start) = (Vec::new(), 0);
+    for (place, byte, depth) in unquoted(text) {
+        if (byte, depth) == (b',', 0) {
+            types.push(text[start..place].trim());
+            start = place + 1;
+        }
+    }
+    types.push(text[start..].trim());
+    types
+}
+
+/// Returns the bytes of a type's text outside of quoted names, each with its place and with the
+/// number of brackets that are open after it.
+fn unquoted(text: &str) -> impl Iterator<Item = (usize, u8, usize)> {
+    // Quotes and escapes are read as Arrow's parser reads them.
+    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
+    text.bytes().enumerate().filter_map(move |(place, byte)| {
         match (quote, byte) {
             (Some(_), b'\\') => is_escaped = true,
             (Some(open), _) if byte == open && is_escaped => is_escaped = false,
@@ -69,14 +93,8 @@ fn parse(text: &str) -> std::result::Result<DataType, ArrowError> {
             (None, b')') => depth = depth.saturating_sub(1),
             _ => {}
         }
-        deepest = deepest.max(depth);
-    }
-    if deepest > MAX_DEPTH {
-        return Err(ArrowError::ParseError(format!(
-            "it is nested {deepest} levels deep, and at most {MAX_DEPTH} can be read"
-        )));
-    }
-    text.parse()
+        quote.is_none().then_some((place, byte, depth))
+    })
 }
 
 /// Returns a type in the text form that the root stores.
@@ -117,6 +135,8 @@ fn nullable(data_type: &DataType) -> DataType {
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::TimeUnit;
+
     use super::*;
 
     #[test]
@@ -149,5 +169,25 @@ mod tests {
             .map(|n| Field::new(format!("({n}\\\""), DataType::Int64, true))
             .collect();
         assert!(parse(&DataType::Struct(wide.into()).to_string()).is_ok());
+    }
+
+    #[test]
+    fn list_of_types_is_split_outside_of_brackets_and_quotes() {
+        let of_two = DataType::Struct(
+            [("a, (b\"", DataType::Int64), ("c", DataType::Utf8)]
+                .map(|(name, data_type)| Field::new(name, data_type, true))
+                .into_iter()
+                .collect(),
+        );
+        let types = [
+            of_two,
+            DataType::Decimal128(10, 2),
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        ];
+        let names = types.each_ref().map(type_name);
+        let text = names.join(", ");
+        assert_eq!(split_types(&text), names);
+        let read = split_types(&text).into_iter().map(|text| parse(text).ok());
+        assert_eq!(read.collect::<Vec<_>>(), types.map(Some));
     }
 }

@@ -176,8 +176,11 @@ fn input_rows_that_go_out_are_cut_by_bytes() {
 #[test]
 fn aggregation_results_are_cut_by_bytes() {
     let rows = rows(1, true, LARGE);
-    for function in ["last", "max", "collect_list", "collect_set"] {
-        let aggregates = json!([{"name": "a", "function": function, "column": 0}]);
+    for function in ["last", "max", "collect_list", "collect_set", "max_by"] {
+        let mut aggregates = json!([{"name": "a", "function": function, "column": 0}]);
+        if function == "max_by" {
+            aggregates[0]["order"] = json!(0);
+        }
         let request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"],
             "aggregates": aggregates, "timed": true, "grace": 400});
         assert_eq!(

@@ -132,6 +132,16 @@ fn tables_sort_spilled_rows() {
     }
 }
 
+/// These functions, and those that also read an order.
+fn aggregates(functions: &[&str]) -> Vec<Value> {
+    let of_a_column = functions
+        .iter()
+        .map(|name| json!({"name": name, "function": name, "column": 0}));
+    let ranked = ["max_by", "min_by"]
+        .map(|name| json!({"name": name, "function": name, "column": 0, "order": 0}));
+    of_a_column.chain(ranked).collect()
+}
+
 #[test]
 fn aggregations_sort_spilled_rows() {
     let functions = [
@@ -146,10 +156,7 @@ fn aggregations_sort_spilled_rows() {
         "collect_list",
         "collect_set",
     ];
-    let aggregates: Vec<Value> = functions
-        .iter()
-        .map(|name| json!({"name": name, "function": name, "column": 0}))
-        .collect();
+    let aggregates = aggregates(&functions);
     for settings in [
         json!({"timed": true, "grace": 400}),
         json!({"timed": false}),
@@ -187,10 +194,7 @@ fn unordered_aggregations_read_spilled_rows() {
     ];
     // Without times, the last three depend on the order.
     let request = |functions: &[&str], settings: &Value| {
-        let aggregates: Vec<Value> = functions
-            .iter()
-            .map(|name| json!({"name": name, "function": name, "column": 0}))
-            .collect();
+        let aggregates = aggregates(functions);
         let mut request =
             json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "aggregates": aggregates});
         let settings = settings.as_object().unwrap().clone();

@@ -297,9 +297,10 @@ fn aggregations_on_damaged_state_never_panic() {
         "count_distinct",
         "collect_set",
     ];
-    let aggregates = functions
-        .map(|name| format!(r#"{{"name": "{name}", "function": "{name}", "column": 0}}"#))
-        .join(", ");
+    let of_a_column =
+        functions.map(|name| format!(r#"{{"name": "{name}", "function": "{name}", "column": 0}}"#));
+    let max_by = r#"{"name": "max_by", "function": "max_by", "column": 0, "order": 0}"#;
+    let aggregates = format!("{}, {max_by}", of_a_column.join(", "));
     for (name, settings) in [
         ("by_key", r#""emit": "update""#),
         (

@@ -41,6 +41,7 @@ def test_groups_have_the_results_of_their_functions(stream: Stream, connect: Con
             "mean": ("avg", "x"),
             "different": ("count_distinct", "x"),
             "all": ("collect_set", "x"),
+            "newest": ("max_by", ["k", "x"], "t"),
         },
         state=stream.state(),
         name="groups",
@@ -50,7 +51,8 @@ def test_groups_have_the_results_of_their_functions(stream: Stream, connect: Con
     found = table.get_batch(list(emitted)).to_pylist()
 
     def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(tuple(value) if isinstance(value, list) else value for value in row)
+        structs = (tuple(value.values()) if isinstance(value, dict) else value for value in row)
+        return tuple(tuple(value) if isinstance(value, list) else value for value in structs)
 
     shown = {plain(tuple(row.values())) for row in found}
     expected = {plain(row) for row in emitted.values()}

@@ -14,8 +14,9 @@ use serde_json::Value;
 use super::functions::{Access, Accumulator, accumulator, check_state_size, user_worker};
 use super::groups::{Assigned, GroupMerge, Groups};
 use super::item_sweep::sweep_items;
+use super::recorded_function::RecordedFunction;
 use super::result_output::ResultOutput;
-use super::spec::{AggregateFunction, AggregateSpec, GROUPS, ITEMS, PROGRESS, STREAM_TIME};
+use super::spec::{AggregateSpec, GROUPS, ITEMS, PROGRESS, STREAM_TIME};
 use super::window_spec::Window;
 use super::windows::{TimeProgress, WindowClock, open_windows};
 use crate::codec::row::RowCodec;
@@ -28,7 +29,7 @@ use crate::operator::spec::OperatorSpec;
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 use crate::protocol::Epoch;
-use crate::root::{Column, OperatorMeta, type_name};
+use crate::root::OperatorMeta;
 
 /// One session of an aggregation.
 pub struct Aggregation {
@@ -209,26 +210,8 @@ fn codec(accumulators: &[Box<dyn Accumulator>]) -> Result<RowCodec> {
 impl Operator for Aggregation {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
         let layout = &self.rows.layout;
-        let value = self.spec.aggregates.iter().map(|aggregate| {
-            let of = match (&aggregate.declared, aggregate.column) {
-                (Some(declared), _) => declared.clone(),
-                (None, Some(column)) => {
-                    type_name(layout.field(layout.left.start + column).data_type())
-                }
-                (None, None) => "*".to_owned(),
-            };
-            // Averages of intervals were stored as floats in an earlier format.
-            let exact =
-                if aggregate.function == AggregateFunction::Avg && of.starts_with("Duration") {
-                    "exact "
-                } else {
-                    ""
-                };
-            Column {
-                name: aggregate.name.clone(),
-                data_type: format!("{exact}{}({of})", aggregate.function.name()),
-            }
-        });
+        let aggregates = self.spec.aggregates.iter();
+        let value = aggregates.map(|aggregate| RecordedFunction::write(aggregate, layout));
         let windows = self.spec.window.map_or_else(Vec::new, Window::settings);
         let mut settings = BTreeMap::from([("timed".to_owned(), Value::from(self.spec.timed))]);
         settings.extend(

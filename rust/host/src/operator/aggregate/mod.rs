@@ -4,13 +4,15 @@
 //! · `groups.rs` the groups of an epoch (`numbering/` numbers for keys and groups) · `windows/`
 //! which groups a row is in, and which of them make a row of the result · `functions/` the state of
 //! each function · `item_sweep.rs` deletes items of closed windows · `result_output.rs` sends the
-//! rows of the result to the worker · `stored_groups.rs` the groups as readers see them.
+//! rows of the result to the worker · `recorded_function.rs` the functions as the root records them
+//! · `stored_groups.rs` the groups as readers see them.
 
 mod aggregation;
 mod functions;
 mod groups;
 mod item_sweep;
 mod numbering;
+mod recorded_function;
 mod result_output;
 mod spec;
 mod stored_groups;

@@ -62,9 +62,50 @@ pub struct AggregateColumn {
     /// functions).
     #[serde(default)]
     pub column: Option<usize>,
+    /// The payload column whose greatest or least value selects a row (`max_by`, `min_by`).
+    #[serde(default)]
+    pub order: Option<usize>,
     /// The state and result types of the user's function, which the root records.
     #[serde(default)]
     pub declared: Option<String>,
+}
+
+impl AggregateColumn {
+    /// The payload columns that the function reads.
+    pub fn columns(&self) -> impl Iterator<Item = usize> {
+        self.column.into_iter().chain(self.order)
+    }
+
+    /// Checks the columns of the function against the number of payload columns.
+    ///
+    /// # Errors
+    /// `InvalidValue` names the column.
+    fn check(&self, payload: usize) -> Result<()> {
+        let name = &self.name;
+        let wrong = |what: String| {
+            let text = format!("aggregate: result column {name:?} {what}");
+            Err(Error::new(ErrorKind::InvalidValue, text))
+        };
+        if let Some(column) = self.columns().find(|column| *column >= payload) {
+            return wrong(format!(
+                "is computed from input column {column}, which does not exist"
+            ));
+        }
+        let function = self.function;
+        let takes_rows = matches!(function, AggregateFunction::Count | AggregateFunction::User);
+        match (self.column, self.order) {
+            (None, None) if takes_rows => Ok(()),
+            (None, _) => wrong("needs an input column".to_owned()),
+            (Some(_), order) if order.is_some() == function.is_ranked() => Ok(()),
+            (Some(_), None) => wrong(format!(
+                "needs an order, because it is a {}",
+                function.name()
+            )),
+            (Some(_), Some(_)) => {
+                wrong(format!("has an order, and {} takes none", function.name()))
+            }
+        }
+    }
 }
 
 /// The functions. The built-in ones have Spark SQL's meaning: all but `count` of rows, `first` and
@@ -83,6 +124,8 @@ pub enum AggregateFunction {
     CountDistinct,
     CollectList,
     CollectSet,
+    MaxBy,
+    MinBy,
     /// A function of the user, which runs in the worker.
     #[serde(rename = "own")]
     User,
@@ -90,7 +133,7 @@ pub enum AggregateFunction {
 
 impl AggregateFunction {
     /// All functions except the user's.
-    pub const BUILT_IN: [Self; 10] = [
+    pub const BUILT_IN: [Self; 12] = [
         Self::Count,
         Self::Sum,
         Self::Min,
@@ -101,6 +144,8 @@ impl AggregateFunction {
         Self::CountDistinct,
         Self::CollectList,
         Self::CollectSet,
+        Self::MaxBy,
+        Self::MinBy,
     ];
 
     /// The function's name in Spark.
@@ -116,8 +161,15 @@ impl AggregateFunction {
             Self::CountDistinct => "count_distinct",
             Self::CollectList => "collect_list",
             Self::CollectSet => "collect_set",
+            Self::MaxBy => "max_by",
+            Self::MinBy => "min_by",
             Self::User => "aggregator",
         }
+    }
+
+    /// Whether the function reads an order beside its column.
+    pub fn is_ranked(self) -> bool {
+        matches!(self, Self::MaxBy | Self::MinBy)
     }
 }
 
@@ -172,28 +224,8 @@ impl AggregateSpec {
         if self.window.is_some() && !self.timed {
             return wrong("windows need a time column".to_owned());
         }
-        match self
-            .aggregates
-            .iter()
-            .find(|aggregate| match aggregate.column {
-                Some(column) => column >= self.rows.left.len(),
-                None => !matches!(
-                    aggregate.function,
-                    AggregateFunction::Count | AggregateFunction::User
-                ),
-            }) {
-            Some(aggregate) => {
-                let name = &aggregate.name;
-                wrong(match aggregate.column {
-                    Some(column) => format!(
-                        "result column {name:?} is computed from input column {column}, which does \
-                         not exist"
-                    ),
-                    None => format!("result column {name:?} needs an input column"),
-                })
-            }
-            None => Ok(()),
-        }
+        let mut aggregates = self.aggregates.iter();
+        aggregates.try_for_each(|aggregate| aggregate.check(self.rows.left.len()))
     }
 
     /// How far behind its stream time the store of the groups retains them, in microseconds.

@@ -12,12 +12,12 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::functions::{Access, Accumulator, accumulator, result_type};
 use super::groups::Groups;
+use super::recorded_function::RecordedFunction;
 use super::spec::{
     AggregateColumn, AggregateFunction, AggregateSpec, ITEMS, PROGRESS, STREAM_TIME,
 };
 use super::window_spec::Emit;
 use super::windows::TimeProgress;
-use crate::codec::column::Column;
 use crate::codec::row::RowCodec;
 use crate::operator::input::{InputLayout, RowsSpec};
 use crate::root::OperatorMeta;
@@ -67,16 +67,18 @@ impl StoredGroups {
         let mut aggregates = Vec::new();
         let mut arguments = Vec::new();
         for column in &meta.value {
-            let Some((function, argument)) = parse(column)? else {
+            let Some(recorded) = RecordedFunction::read(column)? else {
                 return Ok(None);
             };
+            let mut columns = arguments.len()..arguments.len() + recorded.arguments.len();
             aggregates.push(AggregateColumn {
                 name: column.name.clone(),
-                function,
-                column: argument.as_ref().map(|_| arguments.len()),
+                function: recorded.function,
+                column: columns.next(),
+                order: columns.next(),
                 declared: None,
             });
-            arguments.extend(argument);
+            arguments.extend(recorded.arguments);
         }
         let name = |n: usize| format!("argument {n}");
         let spec = AggregateSpec {
@@ -250,43 +252,4 @@ fn load(accumulators: &mut [Box<dyn Accumulator>], states: &[Option<&[u8]>]) -> 
         let state: Vec<ArrayRef> = columns.by_ref().take(count).collect();
         accumulator.load(&state)
     })
-}
-
-/// A function and the type of its argument. A function that takes the row has no such type.
-type ParsedFunction = (AggregateFunction, Option<DataType>);
-
-/// Parses a recorded column, such as `max(Int64)`; none for a function of the user.
-fn parse(column: &Column) -> Result<Option<ParsedFunction>> {
-    let unreadable = || {
-        let text = format!(
-            "the root's column {:?} has a function that cannot be read ({})",
-            column.name, column.data_type
-        );
-        Error::new(ErrorKind::Restore, text)
-    };
-    let text = column
-        .data_type
-        .strip_prefix("exact ")
-        .unwrap_or(&column.data_type);
-    let (name, argument) = text
-        .strip_suffix(')')
-        .and_then(|text| text.split_once('('))
-        .ok_or_else(unreadable)?;
-    let function = AggregateFunction::BUILT_IN
-        .into_iter()
-        .find(|function| function.name() == name);
-    let Some(function) = function else {
-        return Ok(None);
-    };
-    if argument == "*" {
-        return Ok(Some((function, None)));
-    }
-    let argument = Column {
-        name: column.name.clone(),
-        data_type: argument.to_owned(),
-    };
-    Ok(Some((
-        function,
-        Some(argument.field()?.data_type().clone()),
-    )))
 }

@@ -4,5 +4,6 @@ mod drawn;
 mod examples;
 mod grace;
 mod model;
+mod ranked;
 mod state;
 mod sums;

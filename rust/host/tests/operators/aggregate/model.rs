@@ -106,7 +106,7 @@ fn answer(key: Option<u8>, start: i64, end: i64, members: &[Row]) -> Out {
 }
 
 /// The windows of one key that hold rows, by start, each with its rows.
-fn windows(kind: Kind, rows: &[Row]) -> BTreeMap<i64, Vec<Row>> {
+pub fn windows(kind: Kind, rows: &[Row]) -> BTreeMap<i64, Vec<Row>> {
     let times = || rows.iter().filter_map(|row| row.time);
     let starts: BTreeSet<i64> = match kind {
         Kind::Hopping => (-100..100).map(|n| n * SLIDE).collect(),
@@ -135,7 +135,7 @@ fn windows(kind: Kind, rows: &[Row]) -> BTreeMap<i64, Vec<Row>> {
 }
 
 /// The first moment after a window.
-fn after(kind: Kind, start: i64, members: &[Row]) -> i64 {
+pub fn after(kind: Kind, start: i64, members: &[Row]) -> i64 {
     match kind {
         Kind::Hopping => start + LENGTH,
         Kind::Sliding => start + LENGTH + 1,

@@ -11,6 +11,7 @@ use super::count::Count;
 use super::decimal::{MAX_PRECISION, wider};
 use super::items::{Items, ItemsFunction};
 use super::pick::{Pick, PickFunction};
+use super::ranked::{RankedValues, RankingOrder};
 use super::sum::Sum;
 use super::user_function::UserFunction;
 use crate::operator::aggregate::spec::{AggregateColumn, AggregateFunction, AggregateSpec};
@@ -85,6 +86,11 @@ pub fn accumulator(
         Items::new(kind, number, column, field, spec.timed)
             .map(|items| -> Box<dyn Accumulator> { Box::new(items) })
     };
+    let ranked = |order| {
+        let by = layout.left.start + aggregate.order.ok_or_else(refused)?;
+        RankedValues::new(order, (by, layout.field(by)), (column, field))
+            .map(|ranked| -> Box<dyn Accumulator> { Box::new(ranked) })
+    };
     Ok(match aggregate.function {
         AggregateFunction::Count | AggregateFunction::User => Box::new(Count::new(Some(column))),
         AggregateFunction::Sum => Sum::accumulator(column, field).ok_or_else(refused)?,
@@ -99,5 +105,7 @@ pub fn accumulator(
         AggregateFunction::CountDistinct => items(ItemsFunction::CountDistinct)?,
         AggregateFunction::CollectList => items(ItemsFunction::List)?,
         AggregateFunction::CollectSet => items(ItemsFunction::Set)?,
+        AggregateFunction::MaxBy => ranked(RankingOrder::Greatest)?,
+        AggregateFunction::MinBy => ranked(RankingOrder::Least)?,
     })
 }

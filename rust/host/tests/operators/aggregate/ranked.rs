@@ -1,0 +1,214 @@
+//! The values of the rows with the greatest or the least orders.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StructArray,
+};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::model::{Kind, Settings, after, windows};
+use crate::support::{Job, Out, Row, batch_of, cut, numbers, row, rows, schema, sorted};
+
+/// The columns of [`batch_of`], with a column of orders.
+fn with_orders(order: DataType) -> SchemaRef {
+    let mut fields: Vec<Field> = schema(1).fields().iter().map(|f| (**f).clone()).collect();
+    fields.push(Field::new("l1", order, true));
+    Arc::new(Schema::new(fields))
+}
+
+/// The order of a row: many rows have the same one, and some have none.
+fn order(row: &Row) -> Option<i64> {
+    row.number
+        .map(|number| number % 7)
+        .filter(|order| *order < 5)
+}
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let mut columns = batch_of(&schema(1), rows).columns().to_vec();
+    columns.push(Arc::new(rows.iter().map(order).collect::<Int64Array>()));
+    RecordBatch::try_new(with_orders(DataType::Int64), columns).unwrap()
+}
+
+fn request(settings: Value) -> Value {
+    let mut request =
+        json!({"kind": "aggregate", "keys": ["k"], "left": ["x", "o"], "timed": true});
+    request
+        .as_object_mut()
+        .unwrap()
+        .extend(settings.as_object().unwrap().clone());
+    request["aggregates"] = json!([
+        {"name": "most", "function": "max_by", "column": 0, "order": 1},
+        {"name": "least", "function": "min_by", "column": 0, "order": 1},
+    ]);
+    request["left"] = json!(["x", "o"]);
+    request
+}
+
+/// The results over these rows, by their definition.
+fn results(members: &[Row]) -> Out {
+    let ranked = members
+        .iter()
+        .filter_map(|row| Some((order(row)?, row.number)));
+    let (most, least) = (ranked.clone().max(), ranked.min());
+    vec![
+        most.and_then(|(_, value)| value),
+        least.and_then(|(_, value)| value),
+    ]
+}
+
+fn emitted(job: &Job, rows: &[Row], replay: bool) -> Vec<Out> {
+    let (out, _) = job.partition_epoch(0, &batch(rows), None, replay);
+    out.iter().flat_map(numbers).collect()
+}
+
+fn by_key(rows: &[Row]) -> BTreeMap<Option<u8>, Vec<Row>> {
+    let mut by_key: BTreeMap<_, Vec<Row>> = BTreeMap::new();
+    rows.iter()
+        .for_each(|row| by_key.entry(row.key).or_default().push(*row));
+    by_key
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn values_of_a_key_are_those_of_all_its_rows(
+        epochs in rows(Just(true), 1, 50).prop_flat_map(|rows| cut(rows, 40)),
+    ) {
+        let job = Job::over(&request(json!({})), with_orders(DataType::Int64), 1);
+        let mut all = Vec::new();
+        for (rows, replay) in &epochs {
+            all.extend(rows.iter().copied());
+            let whole = by_key(&all);
+            let expected = by_key(rows).into_keys().map(|key| {
+                let mut row = vec![key.map(i64::from)];
+                row.extend(results(&whole[&key]));
+                row
+            });
+            prop_assert_eq!(sorted(emitted(&job, rows, *replay)), sorted(expected));
+        }
+    }
+
+    /// Sessions merge stored groups, and a sliding window is the union of groups.
+    #[test]
+    fn values_of_a_window_are_those_of_all_its_rows(
+        epochs in rows(Just(true), 1, 50).prop_flat_map(|rows| cut(rows, 10)),
+        kind in prop::sample::select(vec![Kind::Hopping, Kind::Sliding, Kind::Session]),
+    ) {
+        let request = request(Settings::new(kind, "close", 10).request());
+        let job = Job::over(&request, with_orders(DataType::Int64), 1);
+        let mut found = Vec::new();
+        let mut all = Vec::new();
+        for (rows, replay) in &epochs {
+            found.extend(emitted(&job, rows, *replay));
+            all.extend(rows.iter().copied().filter(|row| row.time.is_some()));
+        }
+        found.extend(emitted(&job, &[row(100, 10_000, 0)], false));
+        let of_key = |(key, rows): (Option<u8>, Vec<Row>)| {
+            windows(kind, &rows).into_iter().map(move |(start, members)| {
+                let end = after(kind, start, &members) - i64::from(kind != Kind::Hopping);
+                let mut row = vec![key.map(i64::from), Some(start), Some(end)];
+                row.extend(results(&members));
+                row
+            }).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(sorted(found), sorted(by_key(&all).into_iter().flat_map(of_key)));
+    }
+}
+
+#[test]
+fn orders_are_compared_as_in_sql() {
+    let last = |orders: [f64; 3], expected: i64| {
+        let rows: Vec<Row> = (1..=3).map(|number| row(1, 0, number)).collect();
+        let mut columns = batch_of(&schema(1), &rows).columns().to_vec();
+        columns.push(Arc::new(Float64Array::from(orders.to_vec())));
+        let batch = RecordBatch::try_new(with_orders(DataType::Float64), columns).unwrap();
+        let job = Job::over(&request(json!({})), with_orders(DataType::Float64), 1);
+        let (out, _) = job.partition_epoch(0, &batch, None, false);
+        assert_eq!(numbers(&out[0])[0][1], Some(expected), "{orders:?}");
+    };
+    last([1.0, f64::INFINITY, -f64::NAN], 3);
+    last([-f64::NAN, f64::INFINITY, 1.0], 1);
+    // Equal orders: the greatest value.
+    last([0.0, -0.0, -1.0], 2);
+    last([f64::NAN, -f64::NAN, f64::NAN], 3);
+}
+
+#[test]
+fn a_value_may_be_a_struct_or_null() {
+    let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
+    let structs = |a: Vec<Option<&str>>, b: Vec<Option<f64>>| {
+        let columns: Vec<(_, ArrayRef)> = vec![
+            (field("a", DataType::Utf8), Arc::new(StringArray::from(a))),
+            (
+                field("b", DataType::Float64),
+                Arc::new(Float64Array::from(b)),
+            ),
+        ];
+        StructArray::from(columns)
+    };
+    let value = structs(vec![Some("x"), None], vec![None, Some(-0.0)]);
+    let mut fields: Vec<Field> = with_orders(DataType::Int64)
+        .fields()
+        .iter()
+        .map(|field| (**field).clone())
+        .collect();
+    fields[5] = Field::new("l0", value.data_type().clone(), true);
+    let mut columns = batch(&[row(1, 0, 1), row(1, 0, 2)]).columns().to_vec();
+    columns[5] = Arc::new(value);
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+    let job = Job::over(&request(json!({})), Arc::clone(&schema), 1);
+    let (out, _) = job.partition_epoch(0, &batch, None, true);
+    let (most, least) = (out[0].column(1), out[0].column(2));
+    assert_eq!(
+        most.as_ref(),
+        &structs(vec![None], vec![Some(-0.0)]) as &dyn Array
+    );
+    assert_eq!(
+        least.as_ref(),
+        &structs(vec![Some("x")], vec![None]) as &dyn Array
+    );
+    // The state of the epoch before has the greatest order.
+    let mut columns = batch.slice(0, 1).columns().to_vec();
+    columns[6] = Arc::new(Int64Array::from(vec![0]));
+    columns[5] = arrow_array::new_null_array(columns[5].data_type(), 1);
+    let (out, _) = job.partition_epoch(
+        0,
+        &RecordBatch::try_new(schema, columns).unwrap(),
+        None,
+        false,
+    );
+    assert_eq!(
+        out[0].column(1).as_ref(),
+        &structs(vec![None], vec![Some(-0.0)]) as &dyn Array
+    );
+    assert!(out[0].column(2).is_null(0), "null is a value");
+}
+
+#[test]
+fn a_ranked_function_without_an_order_is_refused() {
+    let start = |aggregate: Value| {
+        let mut request = request(json!({}));
+        request["aggregates"] = json!([aggregate]);
+        let kind: holdfast_host::operator::OperatorKind = serde_json::from_value(request).unwrap();
+        let error = kind.spec().start(&with_orders(DataType::Int64)).err();
+        error.expect("refused").to_string()
+    };
+    let error = start(json!({"name": "n", "function": "max_by", "column": 0}));
+    assert!(error.contains("\"n\" needs an order"), "{error}");
+    let error = start(json!({"name": "n", "function": "max", "column": 0, "order": 1}));
+    assert!(
+        error.contains("\"n\" has an order, and max takes none"),
+        "{error}"
+    );
+    let error = start(json!({"name": "n", "function": "min_by", "column": 0, "order": 2}));
+    assert!(
+        error.contains("input column 2, which does not exist"),
+        "{error}"
+    );
+}
