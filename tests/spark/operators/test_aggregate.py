@@ -354,6 +354,10 @@ def test_a_decimal_sum_is_the_same_in_every_order(spark, order: tuple[int, ...],
         ({"aggs": {"n": ("min_by", "x", "c")}}, "min_by compares strings by their bytes"),
         ({"aggs": {"n": ("max_by", "x", "m")}}, "max_by cannot take column 'x' and 'm'"),
         ({"aggs": {"n": ("sum", "x", "x")}}, "give 'count' or a pair"),
+        ({"aggs": {"n": ("max_by", "x", "x", 0)}}, "0 values: give a number from 1 to 1000"),
+        ({"aggs": {"n": ("max_by", "x", "x", 1_001)}}, "1001 values: give a number"),
+        ({"aggs": {"n": ("max_by", "x", "x", "3")}}, "'3' values: give a number"),
+        ({"aggs": {"n": ("max_by", "x", "x", True)}}, "True values: give a number"),
         ({"by": "z"}, "no column 'z'"),
         ({"by": []}, "by is empty"),
         ({"name": ""}, "name=''"),
@@ -436,6 +440,8 @@ RANKED = {
     "least": ("min_by", "x", "y"),
     "newest": ("max_by", ["t", "x"], "t"),
     "largest": ("max_by", ["y", "x"], "x"),
+    "top": ("max_by", "x", "y", 3),
+    "bottom": ("min_by", ["x"], "y", 1_000),
 }
 
 
@@ -446,13 +452,16 @@ def _ranked(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
         return (value is not None, value or 0)
 
     valued = [row for row in rows if row[2] is not None]
+    ascending = [row[2] for row in sorted(rows, key=lambda row: (row[3], place(row[2])))]
     newest = max(rows, key=lambda row: (row[1], place(row[2])))
     largest = max(valued, key=lambda row: (row[2], row[3]), default=None)
     return {
-        "most": max(rows, key=lambda row: (row[3], place(row[2])))[2],
-        "least": min(rows, key=lambda row: (row[3], place(row[2])))[2],
+        "most": ascending[-1],
+        "least": ascending[0],
         "newest": (newest[1], newest[2]),
         "largest": None if largest is None else (largest[3], largest[2]),
+        "top": ascending[:-4:-1],
+        "bottom": [(x,) for x in ascending],
     }
 
 
@@ -462,12 +471,14 @@ def test_values_of_the_greatest_and_least_orders(rows: Stream, parts: int):
     _cut(rows, drawn, parts)
     last: dict[Any, dict[str, Any]] = {}
     for _, found in sorted(rows.run(_sums(rows, on="t", aggs=RANKED)).items()):
-        for key, most, least, newest, largest in found:
+        for key, most, least, newest, largest, top, bottom in found:
             last[key] = {
                 "most": most,
                 "least": least,
                 "newest": (seconds(newest["t"]), newest["x"]),
                 "largest": None if largest is None else tuple(largest),
+                "top": top,
+                "bottom": [tuple(value) for value in bottom],
             }
     groups: dict[Any, list[tuple[Any, ...]]] = {}
     for row in drawn:
@@ -514,6 +525,22 @@ def test_ranked_values_have_sparks_types_and_values(spark):
         (f.name, f.dataType) for f in of_spark.schema
     ]
     assert sorted(map(repr, got.collect())) == sorted(map(repr, of_spark.collect()))
+
+
+def test_several_ranked_values_are_an_array_or_null(spark):
+    rows = [("a", 1, 0.5), ("a", 2, None), ("a", None, 2.5), ("a", 4, 1.5), ("b", 5, None)]
+    frame = spark.createDataFrame(rows, "k string, x long, y double")
+    aggs = {
+        "top": ("max_by", "x", "y", 2),
+        "least": ("min_by", ["y", "x"], F.when(F.col("x") < 3, F.col("y")), 5),
+    }
+    got = hfs.aggregate(frame, by="k", aggs=aggs, state=hfs.State.scratch(partitions=2))
+    assert [field.dataType.simpleString() for field in got.schema] == [
+        "string",
+        "array<bigint>",
+        "array<struct<y:double,x:bigint>>",
+    ]
+    assert sorted(map(tuple, got.collect())) == [("a", [None, 4], [(0.5, 1)]), ("b", None, None)]
 
 
 @pytest.mark.parametrize(
@@ -566,6 +593,22 @@ def test_another_function_under_the_same_name_is_refused(rows: Stream):
         Exception, match=r'value column "n" was sum\(Int64\) and is now max\(Int64\)'
     ):
         rows.run(frame("max"))
+
+
+def test_another_number_of_ranked_values_is_refused(rows: Stream):
+    rows.batch(left=[("a", 1, 1, 0.0)])
+
+    def frame(*number: int) -> Any:
+        return _sums(rows, aggs={"n": ("max_by", "x", "y", *number)})
+
+    rows.run(frame(2))
+    for number, words in [((3,), r"Int64, Float64, 3\)"), ((), r"Int64, Float64\)")]:
+        rows.batch(left=[("a", 1, 1, 0.0)])
+        with pytest.raises(
+            Exception,
+            match=rf'"n" was max_by\(Int64, Float64, 2\) and is now max_by\({words}',
+        ):
+            rows.run(frame(*number))
 
 
 def test_a_column_in_place_of_a_function_is_named(spark):

@@ -48,7 +48,8 @@ def aggregate(
     - `("max_by", value, order)` or `("min_by", value, order)`: the value of the row with the
       greatest or the least order; of equal orders, the greatest or the least value. Rows without
       an order are ignored. `value` and `order` are columns; `value` may be a list of columns,
-      which are returned as a struct,
+      which are returned as a struct. With a number `n` after the order, the result is the array
+      of the first `n` values, from 1 to 1,000: a top-n,
     - an `Aggregator`, which is user code.
 
     `on` is the rows' time. It decides `first` and `last` (at equal times, the least and the

@@ -28,6 +28,8 @@ _FUNCTIONS: Final = (
     "min_by",
 )
 _RANKED: Final = ("max_by", "min_by")
+_MOST_RANKED: Final = 1_000
+"""The maximum number of values of `max_by` and `min_by`."""
 _COLLECTING: Final = ("collect_list", "collect_set")
 _COMPARING: Final = ("min", "max", "count_distinct", "collect_set", *_RANKED)
 
@@ -82,6 +84,8 @@ class AggregateColumns:
         order = None if entry.order is None else self._field(entry.order, entry.argument)
         if order is not None:
             made["order"] = self._index(order)
+        if entry.limit is not None:
+            made["limit"] = entry.limit
         self.request.append(made)
         self.results.append(sql.StructField(entry.result, self._type(entry, field, order)))
 
@@ -152,12 +156,13 @@ class AggregateColumns:
         columns = [field] if order is None else [field, order]
         call = getattr(F, function)(*map(self._column, columns))
         try:
-            return self._frame.df.select(call.alias("result")).schema["result"].dataType
+            found = self._frame.df.select(call.alias("result")).schema["result"].dataType
         except AnalysisException as error:
             names = " and ".join(repr(column.name) for column in columns)
             raise ValueError(
                 f"{argument}: {function} cannot take column {names}: {error}"
             ) from error
+        return found if entry.limit is None else sql.ArrayType(found)
 
 
 @dataclass(frozen=True)
@@ -170,6 +175,8 @@ class _Entry:
     """What the function reads: a column, an expression, columns as a struct, or whole rows."""
     order: str | Column | None = None
     """What selects a row, for `max_by` and `min_by`."""
+    limit: int | None = None
+    """How many values the result lists; `None`: it is one value."""
 
     @property
     def argument(self) -> str:
@@ -184,16 +191,25 @@ def _parsed(result: str, what: Any) -> _Entry:
     if isinstance(what, tuple) and what and isinstance(what[0], str) and what[0] in _FUNCTIONS:
         function, *columns = what
         if function in _RANKED:
-            if len(columns) == 2 and _is_value(columns[0]) and _is_column(columns[1]):
-                return _Entry(result, function, columns[0], columns[1])
+            if len(columns) in (2, 3) and _is_value(columns[0]) and _is_column(columns[1]):
+                limit = None if len(columns) == 2 else _limit(result, columns[2])
+                return _Entry(result, function, columns[0], columns[1], limit)
         elif len(columns) == 1 and _is_column(columns[0]):
             return _Entry(result, function, columns[0])
     functions = ", ".join(_FUNCTIONS)
     raise ValueError(
         f"aggs[{result!r}]={what!r}: give 'count' or a pair of a function and a column, such as "
-        "('sum', 'x'), or ('max_by', value, order), in which the value may be a list of columns, "
-        f"or an Aggregator; functions: {functions}"
+        "('sum', 'x'), or ('max_by', value, order) or ('max_by', value, order, n), in which the "
+        f"value may be a list of columns, or an Aggregator; functions: {functions}"
     )
+
+
+def _limit(result: str, given: Any) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= _MOST_RANKED:
+        raise ValueError(
+            f"aggs[{result!r}]: {given!r} values: give a number from 1 to {_MOST_RANKED}"
+        )
+    return given
 
 
 def _is_column(what: Any) -> bool:

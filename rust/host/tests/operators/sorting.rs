@@ -139,7 +139,8 @@ fn aggregates(functions: &[&str]) -> Vec<Value> {
         .map(|name| json!({"name": name, "function": name, "column": 0}));
     let ranked = ["max_by", "min_by"]
         .map(|name| json!({"name": name, "function": name, "column": 0, "order": 0}));
-    of_a_column.chain(ranked).collect()
+    let top = json!({"name": "top", "function": "max_by", "column": 0, "order": 0, "limit": 100});
+    of_a_column.chain(ranked).chain([top]).collect()
 }
 
 #[test]

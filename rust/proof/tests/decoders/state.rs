@@ -299,8 +299,9 @@ fn aggregations_on_damaged_state_never_panic() {
     ];
     let of_a_column =
         functions.map(|name| format!(r#"{{"name": "{name}", "function": "{name}", "column": 0}}"#));
-    let max_by = r#"{"name": "max_by", "function": "max_by", "column": 0, "order": 0}"#;
-    let aggregates = format!("{}, {max_by}", of_a_column.join(", "));
+    let ranked = r#"{"name": "max_by", "function": "max_by", "column": 0, "order": 0},
+        {"name": "top", "function": "max_by", "column": 0, "order": 0, "limit": 3}"#;
+    let aggregates = format!("{}, {ranked}", of_a_column.join(", "));
     for (name, settings) in [
         ("by_key", r#""emit": "update""#),
         (

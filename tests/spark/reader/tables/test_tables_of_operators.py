@@ -42,6 +42,7 @@ def test_groups_have_the_results_of_their_functions(stream: Stream, connect: Con
             "different": ("count_distinct", "x"),
             "all": ("collect_set", "x"),
             "newest": ("max_by", ["k", "x"], "t"),
+            "top": ("max_by", "x", "x", 2),
         },
         state=stream.state(),
         name="groups",

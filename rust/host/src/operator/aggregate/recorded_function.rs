@@ -1,5 +1,5 @@
 //! A function of an aggregation as the root records it, such as `sum(Int64)` or
-//! `max_by(Utf8, Int64)`.
+//! `max_by(Utf8, Int64, 3)`.
 
 use arrow_schema::DataType;
 use holdfast_core::{Error, ErrorKind, Result};
@@ -14,6 +14,8 @@ pub struct RecordedFunction {
     pub function: AggregateFunction,
     /// The types of its columns.
     pub arguments: Vec<DataType>,
+    /// The number of values that the function returns, if it returns a list of them.
+    pub limit: Option<usize>,
 }
 
 impl RecordedFunction {
@@ -26,7 +28,10 @@ impl RecordedFunction {
         let arguments = match &aggregate.declared {
             Some(declared) => declared.clone(),
             None if aggregate.column.is_none() => "*".to_owned(),
-            None => columns.collect::<Vec<_>>().join(", "),
+            None => {
+                let limit = aggregate.limit.map(|limit| limit.to_string());
+                columns.chain(limit).collect::<Vec<_>>().join(", ")
+            }
         };
         // Averages of intervals were stored as floats in an earlier format.
         let is_exact =
@@ -64,9 +69,17 @@ impl RecordedFunction {
         let Some(function) = function else {
             return Ok(None);
         };
-        let arguments = match arguments {
+        let mut arguments = match arguments {
             "*" => Vec::new(),
             _ => split_types(arguments),
+        };
+        let limit = match arguments.get(2) {
+            Some(limit) if function.is_ranked() => {
+                let limit = limit.parse::<usize>().map_err(|_| unreadable())?;
+                arguments.remove(2);
+                Some(limit)
+            }
+            _ => None,
         };
         let data_type = |text: &str| {
             let column = Column {
@@ -87,6 +100,7 @@ impl RecordedFunction {
         Ok(Some(Self {
             function,
             arguments,
+            limit,
         }))
     }
 }
@@ -114,30 +128,30 @@ mod tests {
             .into(),
         );
         let order = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-        let max_by = format!("max_by({}, {})", type_name(&value), type_name(&order));
-        for (text, function, arguments) in [
-            ("count(*)", AggregateFunction::Count, vec![]),
-            (
-                "count(Int64)",
-                AggregateFunction::Count,
-                vec![DataType::Int64],
-            ),
+        let types = format!("{}, {}", type_name(&value), type_name(&order));
+        let (one, three) = (format!("max_by({types})"), format!("max_by({types}, 3)"));
+        let ranked = vec![value, order];
+        for (text, function, arguments, limit) in [
+            ("count(*)", AggregateFunction::Count, vec![], None),
             (
                 "sum(Decimal128(10, 2))",
                 AggregateFunction::Sum,
                 vec![DataType::Decimal128(10, 2)],
+                None,
             ),
             (
                 "exact avg(Duration(µs))",
                 AggregateFunction::Avg,
                 vec![DataType::Duration(TimeUnit::Microsecond)],
+                None,
             ),
-            (&max_by, AggregateFunction::MaxBy, vec![value, order]),
+            (one.as_str(), AggregateFunction::MaxBy, ranked.clone(), None),
+            (three.as_str(), AggregateFunction::MaxBy, ranked, Some(3)),
         ] {
             let found = read(text).expect("readable").expect("built in");
             assert_eq!(
-                (found.function, found.arguments),
-                (function, arguments),
+                (found.function, found.arguments, found.limit),
+                (function, arguments, limit),
                 "{text}"
             );
         }
@@ -157,6 +171,10 @@ mod tests {
             "max_by(Int64)",
             "max_by(Int64, Int64, Int64)",
             "max_by(Int64, )",
+            "max_by(Int64, 3)",
+            "max_by(Int64, Int64, 3, 3)",
+            "max_by(Int64, Int64, -3)",
+            "sum(Int64, 3)",
         ] {
             let error = read(text).err().expect(text);
             assert_eq!(error.kind(), ErrorKind::Restore, "{text}");

@@ -17,6 +17,10 @@ pub const PROGRESS: &str = "progress";
 /// The only key of that store.
 pub const STREAM_TIME: &[u8] = b"stream time";
 
+/// The maximum number of values that `max_by` and `min_by` return. A group's values are read and
+/// written as a whole.
+const MAX_LIMIT: usize = 1_000;
+
 /// The settings of an aggregation.
 #[derive(Debug, Clone, Deserialize)]
 pub struct AggregateSpec {
@@ -65,6 +69,9 @@ pub struct AggregateColumn {
     /// The payload column whose greatest or least value selects a row (`max_by`, `min_by`).
     #[serde(default)]
     pub order: Option<usize>,
+    /// The number of rows that are selected. `None` means one row, and a result that is no list.
+    #[serde(default)]
+    pub limit: Option<usize>,
     /// The state and result types of the user's function, which the root records.
     #[serde(default)]
     pub declared: Option<String>,
@@ -76,10 +83,10 @@ impl AggregateColumn {
         self.column.into_iter().chain(self.order)
     }
 
-    /// Checks the columns of the function against the number of payload columns.
+    /// Checks the function's columns against the number of payload columns, and its limit.
     ///
     /// # Errors
-    /// `InvalidValue` names the column.
+    /// `InvalidValue` names the column of the result.
     fn check(&self, payload: usize) -> Result<()> {
         let name = &self.name;
         let wrong = |what: String| {
@@ -92,6 +99,13 @@ impl AggregateColumn {
             ));
         }
         let function = self.function;
+        if let Some(limit) = self.limit
+            && !(function.is_ranked() && (1..=MAX_LIMIT).contains(&limit))
+        {
+            return wrong(format!(
+                "is {limit} values: only max_by and min_by return several values, 1 to {MAX_LIMIT}"
+            ));
+        }
         let takes_rows = matches!(function, AggregateFunction::Count | AggregateFunction::User);
         match (self.column, self.order) {
             (None, None) if takes_rows => Ok(()),

@@ -76,6 +76,7 @@ impl StoredGroups {
                 function: recorded.function,
                 column: columns.next(),
                 order: columns.next(),
+                limit: recorded.limit,
                 declared: None,
             });
             arguments.extend(recorded.arguments);
@@ -116,7 +117,7 @@ impl StoredGroups {
             let argument = aggregate
                 .column
                 .map(|column| layout.field(layout.left.start + column).data_type());
-            let data_type = result_type(aggregate.function, argument);
+            let data_type = result_type(aggregate, argument);
             Field::new(&aggregate.name, data_type, true)
         });
         Ok(Some(Self {

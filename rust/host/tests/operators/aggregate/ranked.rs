@@ -1,4 +1,4 @@
-//! The values of the rows with the greatest or the least orders.
+//! The values of the rows with the greatest or the least orders, one or several.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::model::{Kind, Settings, after, windows};
-use crate::support::{Job, Out, Row, batch_of, cut, numbers, row, rows, schema, sorted};
+use crate::support::{Job, Out, Row, batch_of, cut, list, numbers, row, rows, schema, sorted};
 
 /// The columns of [`batch_of`], with a column of orders.
 fn with_orders(order: DataType) -> SchemaRef {
@@ -33,7 +33,7 @@ fn batch(rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(with_orders(DataType::Int64), columns).unwrap()
 }
 
-fn request(settings: Value) -> Value {
+fn request(settings: &Value) -> Value {
     let mut request =
         json!({"kind": "aggregate", "keys": ["k"], "left": ["x", "o"], "timed": true});
     request
@@ -43,6 +43,8 @@ fn request(settings: Value) -> Value {
     request["aggregates"] = json!([
         {"name": "most", "function": "max_by", "column": 0, "order": 1},
         {"name": "least", "function": "min_by", "column": 0, "order": 1},
+        {"name": "top", "function": "max_by", "column": 0, "order": 1, "limit": 3},
+        {"name": "bottom", "function": "min_by", "column": 0, "order": 1, "limit": 4},
     ]);
     request["left"] = json!(["x", "o"]);
     request
@@ -52,12 +54,20 @@ fn request(settings: Value) -> Value {
 fn results(members: &[Row]) -> Out {
     let ranked = members
         .iter()
-        .filter_map(|row| Some((order(row)?, row.number)));
-    let (most, least) = (ranked.clone().max(), ranked.min());
+        .filter_map(|row| Some((order(row)?, row.number?)));
+    let ascending = sorted(ranked);
     vec![
-        most.and_then(|(_, value)| value),
-        least.and_then(|(_, value)| value),
+        ascending.last().map(|(_, value)| *value),
+        ascending.first().map(|(_, value)| *value),
+        values(ascending.iter().rev().take(3)),
+        values(ascending.iter().take(4)),
     ]
+}
+
+/// The values of some rows as a list; null if there are none.
+fn values<'a>(rows: impl Iterator<Item = &'a (i64, i64)>) -> Option<i64> {
+    let values: Vec<i64> = rows.map(|(_, value)| *value).collect();
+    (!values.is_empty()).then(|| list(values))
 }
 
 fn emitted(job: &Job, rows: &[Row], replay: bool) -> Vec<Out> {
@@ -79,7 +89,7 @@ proptest! {
     fn values_of_a_key_are_those_of_all_its_rows(
         epochs in rows(Just(true), 1, 50).prop_flat_map(|rows| cut(rows, 40)),
     ) {
-        let job = Job::over(&request(json!({})), with_orders(DataType::Int64), 1);
+        let job = Job::over(&request(&json!({})), with_orders(DataType::Int64), 1);
         let mut all = Vec::new();
         for (rows, replay) in &epochs {
             all.extend(rows.iter().copied());
@@ -99,7 +109,7 @@ proptest! {
         epochs in rows(Just(true), 1, 50).prop_flat_map(|rows| cut(rows, 10)),
         kind in prop::sample::select(vec![Kind::Hopping, Kind::Sliding, Kind::Session]),
     ) {
-        let request = request(Settings::new(kind, "close", 10).request());
+        let request = request(&Settings::new(kind, "close", 10).request());
         let job = Job::over(&request, with_orders(DataType::Int64), 1);
         let mut found = Vec::new();
         let mut all = Vec::new();
@@ -127,7 +137,7 @@ fn orders_are_compared_as_in_sql() {
         let mut columns = batch_of(&schema(1), &rows).columns().to_vec();
         columns.push(Arc::new(Float64Array::from(orders.to_vec())));
         let batch = RecordBatch::try_new(with_orders(DataType::Float64), columns).unwrap();
-        let job = Job::over(&request(json!({})), with_orders(DataType::Float64), 1);
+        let job = Job::over(&request(&json!({})), with_orders(DataType::Float64), 1);
         let (out, _) = job.partition_epoch(0, &batch, None, false);
         assert_eq!(numbers(&out[0])[0][1], Some(expected), "{orders:?}");
     };
@@ -162,7 +172,7 @@ fn a_value_may_be_a_struct_or_null() {
     columns[5] = Arc::new(value);
     let schema = Arc::new(Schema::new(fields));
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
-    let job = Job::over(&request(json!({})), Arc::clone(&schema), 1);
+    let job = Job::over(&request(&json!({})), Arc::clone(&schema), 1);
     let (out, _) = job.partition_epoch(0, &batch, None, true);
     let (most, least) = (out[0].column(1), out[0].column(2));
     assert_eq!(
@@ -193,7 +203,7 @@ fn a_value_may_be_a_struct_or_null() {
 #[test]
 fn a_ranked_function_without_an_order_is_refused() {
     let start = |aggregate: Value| {
-        let mut request = request(json!({}));
+        let mut request = request(&json!({}));
         request["aggregates"] = json!([aggregate]);
         let kind: holdfast_host::operator::OperatorKind = serde_json::from_value(request).unwrap();
         let error = kind.spec().start(&with_orders(DataType::Int64)).err();
@@ -211,4 +221,13 @@ fn a_ranked_function_without_an_order_is_refused() {
         error.contains("input column 2, which does not exist"),
         "{error}"
     );
+    for (function, limit) in [("max_by", 0), ("max_by", 1_001), ("max", 2)] {
+        let ranked = json!({"name": "n", "function": function, "column": 0, "order": 1,
+            "limit": limit});
+        let error = start(ranked);
+        assert!(
+            error.contains(&format!("\"n\" is {limit} values")),
+            "{error}"
+        );
+    }
 }

@@ -11,18 +11,21 @@ use super::count::Count;
 use super::decimal::{MAX_PRECISION, wider};
 use super::items::{Items, ItemsFunction};
 use super::pick::{Pick, PickFunction};
-use super::ranked::{RankedValues, RankingOrder};
+use super::ranked::{RankedValues, Ranking, RankingOrder};
 use super::sum::Sum;
 use super::user_function::UserFunction;
 use crate::operator::aggregate::spec::{AggregateColumn, AggregateFunction, AggregateSpec};
 use crate::operator::input::InputLayout;
 
-/// Returns the type of a built-in function's result; `argument` is the type of its column.
-pub fn result_type(function: AggregateFunction, argument: Option<&DataType>) -> DataType {
+/// Returns the type of the result of a built-in function; `argument` is the type of its column.
+pub fn result_type(aggregate: &AggregateColumn, argument: Option<&DataType>) -> DataType {
     let Some(argument) = argument else {
         return DataType::Int64;
     };
-    match (function, argument) {
+    if aggregate.limit.is_some() {
+        return DataType::List(Arc::new(Field::new("element", argument.clone(), true)));
+    }
+    match (aggregate.function, argument) {
         (AggregateFunction::Count | AggregateFunction::CountDistinct, _) => DataType::Int64,
         (AggregateFunction::CollectList | AggregateFunction::CollectSet, _) => {
             DataType::List(Arc::new(Field::new("element", argument.clone(), false)))
@@ -88,8 +91,13 @@ pub fn accumulator(
     };
     let ranked = |order| {
         let by = layout.left.start + aggregate.order.ok_or_else(refused)?;
-        RankedValues::new(order, (by, layout.field(by)), (column, field))
-            .map(|ranked| -> Box<dyn Accumulator> { Box::new(ranked) })
+        let limit = aggregate.limit;
+        RankedValues::new(
+            Ranking { order, limit },
+            (by, layout.field(by)),
+            (column, field),
+        )
+        .map(|ranked| -> Box<dyn Accumulator> { Box::new(ranked) })
     };
     Ok(match aggregate.function {
         AggregateFunction::Count | AggregateFunction::User => Box::new(Count::new(Some(column))),

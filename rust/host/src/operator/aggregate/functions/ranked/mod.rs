@@ -6,4 +6,4 @@ mod ranked_rows;
 mod ranked_values;
 
 pub use ranked_rows::RankingOrder;
-pub use ranked_values::RankedValues;
+pub use ranked_values::{RankedValues, Ranking};

@@ -122,7 +122,7 @@ mod tests {
         #[test]
         fn rows_are_the_first_of_all_that_were_added(
             mut rows in prop::collection::vec(prop::collection::vec(0..3_u8, 0..3), 0..40),
-            limit in 1..6_usize, greatest: bool,
+            limit in 1..6_usize, greatest in any::<bool>(),
         ) {
             let order = if greatest { RankingOrder::Greatest } else { RankingOrder::Least };
             let borrowed: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();

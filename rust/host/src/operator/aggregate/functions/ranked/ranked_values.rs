@@ -1,36 +1,68 @@
-//! The value of the row with the greatest or the least order.
+//! The value of the row with the greatest or the least order, or the values of the first such rows.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, LargeBinaryArray};
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, ListArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field};
-use holdfast_core::Result;
+use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::ranked_rows::{RankedRows, RankingOrder};
 use crate::codec::float;
 use crate::codec::row::RowCodec;
+use crate::net::frame::MAX_PAYLOAD;
 use crate::operator::aggregate::functions::accumulator::{Access, Accumulator, column, unreadable};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::input::InputRows;
 
-/// The number of rows of a group.
-const LIMIT: usize = 1;
+/// Which rows of a group are ranked.
+#[derive(Clone, Copy)]
+pub struct Ranking {
+    /// Which rows come first.
+    pub order: RankingOrder,
+    /// The number of rows in the result, which is a list. `None`: the result is the first row.
+    pub limit: Option<usize>,
+}
+
+impl Ranking {
+    fn rows(self) -> usize {
+        self.limit.unwrap_or(1)
+    }
+
+    /// Checks that a row of the result fits into a frame and into the offsets of an Arrow column.
+    fn check_size(self, bytes: usize, key: &[u8]) -> Result<()> {
+        if bytes <= MAX_PAYLOAD as usize {
+            return Ok(());
+        }
+        let function = match self.order {
+            RankingOrder::Greatest => "max_by",
+            RankingOrder::Least => "min_by",
+        };
+        let text = format!(
+            "aggregate: the values of {function} in one row of the result are {bytes} bytes, and a \
+             row has at most {MAX_PAYLOAD}: rank fewer values, or smaller ones"
+        );
+        Err(Error::new(ErrorKind::Serialization, text).key(key))
+    }
+}
 
 /// A column of the input: its number and its field.
 pub type InputColumn<'a> = (usize, &'a Field);
 
-/// A value for each group: that of the first row in an order. It may be null. Rows whose order is
-/// null are ignored.
+/// The values of the first rows of each group in an order: one value, or a list of them. A value
+/// may be null. Rows whose order is null are ignored.
 pub struct RankedValues {
-    order: RankingOrder,
+    ranking: Ranking,
     /// The column that orders the rows.
     order_column: usize,
     /// The column of the values.
     value_column: usize,
     /// The order, then the value: the bytes of rows compare by their orders, then by their values.
     codec: RowCodec,
+    /// The elements of a list.
+    element: Arc<Field>,
     groups: Vec<RankedRows>,
 }
 
@@ -39,12 +71,13 @@ impl RankedValues {
     ///
     /// # Errors
     /// `InvalidType` for a column whose values cannot be stored.
-    pub fn new(order: RankingOrder, by: InputColumn<'_>, value: InputColumn<'_>) -> Result<Self> {
+    pub fn new(ranking: Ranking, by: InputColumn<'_>, value: InputColumn<'_>) -> Result<Self> {
         Ok(Self {
-            order,
+            ranking,
             order_column: by.0,
             value_column: value.0,
             codec: RowCodec::new([by.1, value.1])?,
+            element: Arc::new(Field::new("element", value.1.data_type().clone(), true)),
             groups: Vec::new(),
         })
     }
@@ -56,8 +89,8 @@ impl RankedValues {
             .flat_map(|group| self.groups[*group].iter())
             .collect();
         if groups.len() > 1 {
-            rows.sort_unstable_by(|a, b| self.order.compare(a, b));
-            rows.truncate(LIMIT);
+            rows.sort_unstable_by(|a, b| self.ranking.order.compare(a, b));
+            rows.truncate(self.ranking.rows());
         }
         rows
     }
@@ -91,10 +124,11 @@ impl Accumulator for RankedValues {
             })
             .collect::<Result<Vec<_>>>()?;
         let nulls: Vec<_> = orders().map(|order| order.logical_nulls()).collect();
+        let (order, limit) = (self.ranking.order, self.ranking.rows());
         for row in rows {
             let (input, n) = (row.place.input(), row.place.row());
             if nulls[input].as_ref().is_none_or(|nulls| nulls.is_valid(n)) {
-                self.groups[row.group as usize].add(encoded[input].get(n), self.order, LIMIT);
+                self.groups[row.group as usize].add(encoded[input].get(n), order, limit);
             }
         }
         Ok(())
@@ -115,12 +149,54 @@ impl Accumulator for RankedValues {
     fn result(
         &mut self,
         unions: &[&[usize]],
-        _: &mut Access<'_>,
+        access: &mut Access<'_>,
         _: &mut Xxh3Default,
     ) -> Result<ArrayRef> {
-        let rows = unions
-            .iter()
-            .map(|groups| self.first(groups).first().copied());
-        Ok(self.codec.decode(rows)?.swap_remove(1))
+        let first: Vec<Vec<&[u8]>> = unions.iter().map(|groups| self.first(groups)).collect();
+        if self.ranking.limit.is_none() {
+            let rows = first.iter().map(|rows| rows.first().copied());
+            return Ok(self.codec.decode(rows)?.swap_remove(1));
+        }
+        for (rows, groups) in first.iter().zip(unions) {
+            let key = groups
+                .first()
+                .map_or(&[][..], |group| access.groups.key(*group));
+            let bytes = rows.iter().map(|row| row.len()).sum();
+            self.ranking.check_size(bytes, key)?;
+        }
+        let rows = first.iter().flatten().map(|row| Some(*row));
+        let lists = ListArray::try_new(
+            Arc::clone(&self.element),
+            OffsetBuffer::from_lengths(first.iter().map(Vec::len)),
+            self.codec.decode(rows)?.swap_remove(1),
+            Some(NullBuffer::from_iter(
+                first.iter().map(|rows| !rows.is_empty()),
+            )),
+        );
+        Ok(Arc::new(lists.map_err(|_| unreadable("max_by, min_by"))?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_larger_than_a_frame_names_the_function_and_the_key() {
+        let ranking = Ranking {
+            order: RankingOrder::Least,
+            limit: Some(10),
+        };
+        ranking
+            .check_size(MAX_PAYLOAD as usize, b"EUR")
+            .expect("it just fits");
+        let error = ranking
+            .check_size(MAX_PAYLOAD as usize + 1, b"EUR")
+            .expect_err("too large");
+        assert_eq!(error.kind(), ErrorKind::Serialization);
+        assert!(
+            error.to_string().contains("min_by") && error.to_string().contains("[key: EUR]"),
+            "{error}"
+        );
     }
 }
