@@ -244,6 +244,7 @@ def test_results_have_sparks_types_and_values(spark):
             "max",
             "count_distinct",
             *(["sum", "avg"] if number else []),
+            *(["count_if", "bool_and", "bool_or"] if name == "flag" else []),
         ]:
             aggs[f"{function}_{name}"] = getattr(F, function)(name).alias(f"{function}_{name}")
             ours[f"{function}_{name}"] = (function, name)
@@ -347,6 +348,7 @@ def test_a_decimal_sum_is_the_same_in_every_order(spark, order: tuple[int, ...],
             r"compares strings by their bytes, and column 'c' is string collate UTF8_LCASE",
         ),
         ({"aggs": {"n": ("collect_set", "s")}}, "compares strings by their bytes"),
+        ({"aggs": {"n": ("bool_or", "x")}}, "bool_or cannot take column 'x'"),
         ({"aggs": {"n": ("max_by", "x")}}, r"\('max_by', value, order\)"),
         ({"aggs": {"n": ("max_by", [], "x")}}, "a list of columns"),
         ({"aggs": {"n": ("max_by", ["x", "z"], "x")}}, "no column 'z'"),
@@ -402,6 +404,9 @@ def test_functions_take_expressions(spark):
         "product": ("sum", x * y),
         "same": ("sum", x * y),
         "large": ("count", F.when(x > 3, 1)),
+        "larger": ("count_if", x > 3),
+        "all": ("bool_and", x > 3),
+        "any": ("bool_or", x > 3),
         "least": ("min", F.struct(y, x)),
         "texts": ("collect_set", F.concat("k", x.cast("string"))),
         "x": ("max", "x"),
@@ -417,7 +422,7 @@ def test_functions_take_expressions(spark):
     ]
 
     def plain(found: Any) -> list[Any]:
-        return sorted((*row[:5], sorted(row[5]), *row[6:]) for row in found.collect())
+        return sorted((*row[:8], sorted(row[8]), *row[9:]) for row in found.collect())
 
     assert plain(got) == plain(expected)
 
@@ -593,6 +598,26 @@ def test_another_function_under_the_same_name_is_refused(rows: Stream):
         Exception, match=r'value column "n" was sum\(Int64\) and is now max\(Int64\)'
     ):
         rows.run(frame("max"))
+
+
+def test_conditions_of_a_stream(rows: Stream):
+    drawn = rows_of(5, 60)
+    _cut(rows, drawn, 4)
+    positive = F.col("x") > 0
+    aggs = {
+        "n": ("count_if", positive),
+        "all": ("bool_and", positive),
+        "any": ("bool_or", positive),
+    }
+    last = {
+        key: tuple(row)
+        for _, found in sorted(rows.run(_sums(rows, aggs=aggs)).items())
+        for key, *row in found
+    }
+    groups: dict[Any, list[bool]] = {}
+    for key, _, x, _ in drawn:
+        groups.setdefault(key, []).extend([] if x is None else [x > 0])
+    assert last == {key: (sum(of), all(of), any(of)) for key, of in groups.items()}
 
 
 def test_another_number_of_ranked_values_is_refused(rows: Stream):

@@ -26,6 +26,9 @@ _FUNCTIONS: Final = (
     "collect_set",
     "max_by",
     "min_by",
+    "count_if",
+    "bool_and",
+    "bool_or",
 )
 _RANKED: Final = ("max_by", "min_by")
 _MOST_RANKED: Final = 1_000

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 from processors import OUT, EveryKind, Hits, Totals
+from pyspark.sql import functions as F
 from reading import Connect
 from streams import KEYS, Stream, at
 
@@ -43,6 +44,8 @@ def test_groups_have_the_results_of_their_functions(stream: Stream, connect: Con
             "all": ("collect_set", "x"),
             "newest": ("max_by", ["k", "x"], "t"),
             "top": ("max_by", "x", "x", 2),
+            "large": ("count_if", F.col("x") > 3),
+            "any": ("bool_or", F.col("x") > 3),
         },
         state=stream.state(),
         name="groups",

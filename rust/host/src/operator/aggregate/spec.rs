@@ -140,6 +140,9 @@ pub enum AggregateFunction {
     CollectSet,
     MaxBy,
     MinBy,
+    CountIf,
+    BoolAnd,
+    BoolOr,
     /// A function of the user, which runs in the worker.
     #[serde(rename = "own")]
     User,
@@ -147,7 +150,7 @@ pub enum AggregateFunction {
 
 impl AggregateFunction {
     /// All functions except the user's.
-    pub const BUILT_IN: [Self; 12] = [
+    pub const BUILT_IN: [Self; 15] = [
         Self::Count,
         Self::Sum,
         Self::Min,
@@ -160,6 +163,9 @@ impl AggregateFunction {
         Self::CollectSet,
         Self::MaxBy,
         Self::MinBy,
+        Self::CountIf,
+        Self::BoolAnd,
+        Self::BoolOr,
     ];
 
     /// The function's name in Spark.
@@ -177,6 +183,9 @@ impl AggregateFunction {
             Self::CollectSet => "collect_set",
             Self::MaxBy => "max_by",
             Self::MinBy => "min_by",
+            Self::CountIf => "count_if",
+            Self::BoolAnd => "bool_and",
+            Self::BoolOr => "bool_or",
             Self::User => "aggregator",
         }
     }

@@ -1,5 +1,6 @@
 //! Aggregation by windows of each kind.
 
+mod conditions;
 mod drawn;
 mod examples;
 mod grace;

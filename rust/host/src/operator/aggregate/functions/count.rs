@@ -1,10 +1,11 @@
-//! The number of rows or values.
+//! The number of rows, of values, or of rows for which a condition is true.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array};
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
 use holdfast_core::Result;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -13,17 +14,49 @@ use super::accumulator::{Access, Accumulator, column, unreadable};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::input::InputRows;
 
-/// The number of rows, or of rows with a value.
+/// Which rows are counted.
+#[derive(Clone, Copy)]
+pub enum Counted {
+    /// All rows.
+    Rows,
+    /// The rows with a value in this column.
+    Values(usize),
+    /// The rows with true in this column of booleans.
+    True(usize),
+}
+
+impl Counted {
+    /// Returns which rows of each batch are counted; none: all.
+    fn of(self, input: &InputRows) -> Vec<Option<BooleanBuffer>> {
+        match self {
+            Self::Rows => vec![None; input.inputs.len()],
+            Self::Values(number) => column(input, number)
+                .map(|values| Some(values.logical_nulls()?.into_inner()))
+                .collect(),
+            Self::True(number) => column(input, number)
+                .map(|values| {
+                    let values = values.as_boolean();
+                    Some(match values.nulls() {
+                        Some(nulls) => values.values() & nulls.inner(),
+                        None => values.values().clone(),
+                    })
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The number of rows that are counted.
 pub struct Count {
-    column: Option<usize>,
+    counted: Counted,
     counts: Vec<i64>,
 }
 
 impl Count {
-    /// Counts the non-null values of a column, or all rows if there is no column.
-    pub fn new(column: Option<usize>) -> Self {
+    /// Counts these rows.
+    pub fn new(counted: Counted) -> Self {
         Self {
-            column,
+            counted,
             counts: Vec::new(),
         }
     }
@@ -47,16 +80,11 @@ impl Accumulator for Count {
     }
 
     fn update(&mut self, input: &InputRows, rows: &[Assigned], _: &mut Access<'_>) -> Result<()> {
-        let of = |of: usize| {
-            column(input, of)
-                .map(|values| values.logical_nulls())
-                .collect()
-        };
-        let nulls: Vec<_> = self.column.map_or_else(Vec::new, of);
+        let counted = self.counted.of(input);
         for row in rows {
-            let nulls = nulls.get(row.place.input()).and_then(Option::as_ref);
+            let counted = counted[row.place.input()].as_ref();
             self.counts[row.group as usize] +=
-                i64::from(nulls.is_none_or(|nulls| nulls.is_valid(row.place.row())));
+                i64::from(counted.is_none_or(|counted| counted.value(row.place.row())));
         }
         Ok(())
     }

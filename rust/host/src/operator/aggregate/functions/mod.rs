@@ -2,8 +2,8 @@
 //!
 //! `accumulator.rs` the interface of all functions · `registry.rs` the functions by name ·
 //! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals) · `pick.rs` one value of many (min,
-//! max, first, last) · `ranked/` the values of the rows with the greatest or the least orders ·
-//! `items.rs` single values in a store (distinct values, lists, sets;
+//! max, first, last, bool_and, bool_or) · `ranked/` the values of the rows with the greatest or the
+//! least orders · `items.rs` single values in a store (distinct values, lists, sets;
 //! `stored_items.rs` their bytes) · `user_function.rs` the user's functions, which run in the
 //! worker (`user_worker.rs` the conversation with it).
 

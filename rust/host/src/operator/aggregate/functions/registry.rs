@@ -7,7 +7,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::accumulator::Accumulator;
 use super::avg::{Avg, AvgExact};
-use super::count::Count;
+use super::count::{Count, Counted};
 use super::decimal::{MAX_PRECISION, wider};
 use super::items::{Items, ItemsFunction};
 use super::pick::{Pick, PickFunction};
@@ -26,7 +26,12 @@ pub fn result_type(aggregate: &AggregateColumn, argument: Option<&DataType>) -> 
         return DataType::List(Arc::new(Field::new("element", argument.clone(), true)));
     }
     match (aggregate.function, argument) {
-        (AggregateFunction::Count | AggregateFunction::CountDistinct, _) => DataType::Int64,
+        (
+            AggregateFunction::Count
+            | AggregateFunction::CountIf
+            | AggregateFunction::CountDistinct,
+            _,
+        ) => DataType::Int64,
         (AggregateFunction::CollectList | AggregateFunction::CollectSet, _) => {
             DataType::List(Arc::new(Field::new("element", argument.clone(), false)))
         }
@@ -67,7 +72,7 @@ pub fn accumulator(
                 &spec.columns,
                 layout,
             )?),
-            _ => Box::new(Count::new(None)),
+            _ => Box::new(Count::new(Counted::Rows)),
         });
     };
     let column = layout.left.start + index;
@@ -100,7 +105,18 @@ pub fn accumulator(
         .map(|ranked| -> Box<dyn Accumulator> { Box::new(ranked) })
     };
     Ok(match aggregate.function {
-        AggregateFunction::Count | AggregateFunction::User => Box::new(Count::new(Some(column))),
+        AggregateFunction::Count | AggregateFunction::User => {
+            Box::new(Count::new(Counted::Values(column)))
+        }
+        AggregateFunction::CountIf | AggregateFunction::BoolAnd | AggregateFunction::BoolOr
+            if *field.data_type() != DataType::Boolean =>
+        {
+            return Err(refused());
+        }
+        AggregateFunction::CountIf => Box::new(Count::new(Counted::True(column))),
+        // False is less than true.
+        AggregateFunction::BoolAnd => pick(PickFunction::Min)?,
+        AggregateFunction::BoolOr => pick(PickFunction::Max)?,
         AggregateFunction::Sum => Sum::accumulator(column, field).ok_or_else(refused)?,
         AggregateFunction::Avg => match AvgExact::new(column, field) {
             Some(exact) => Box::new(exact),
