@@ -4,8 +4,7 @@
 //! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals) · `pick.rs` one value of many (min,
 //! max, first, last, bool_and, bool_or) · `ranked/` the values of the rows with the greatest or the
 //! least orders · `items.rs` single values in a store (distinct values, lists, sets;
-//! `stored_items.rs` their bytes) · `user_function.rs` the user's functions, which run in the
-//! worker (`user_worker.rs` the conversation with it).
+//! `stored_items.rs` their bytes) · `user/` the user's functions, which run in the worker.
 
 mod accumulator;
 mod avg;
@@ -17,9 +16,8 @@ mod ranked;
 mod registry;
 mod stored_items;
 mod sum;
-mod user_function;
-pub mod user_worker;
+mod user;
 
 pub use accumulator::{Access, Accumulator};
 pub use registry::{accumulator, result_type};
-pub use user_function::check_state_size;
+pub use user::{check_state_size, user_worker};

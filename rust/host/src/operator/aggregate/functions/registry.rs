@@ -13,7 +13,7 @@ use super::items::{Items, ItemsFunction};
 use super::pick::{Pick, PickFunction};
 use super::ranked::{RankedValues, Ranking, RankingOrder};
 use super::sum::Sum;
-use super::user_function::UserFunction;
+use super::user::UserFunction;
 use crate::operator::aggregate::spec::{AggregateColumn, AggregateFunction, AggregateSpec};
 use crate::operator::input::InputLayout;
 

@@ -9,9 +9,9 @@ use arrow_select::interleave::interleave;
 use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::accumulator::{Access, Accumulator, unreadable};
 use super::user_worker::ask;
 use crate::net::OTHER_VERSION;
+use crate::operator::aggregate::functions::accumulator::{Access, Accumulator, unreadable};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::batch_size::{BatchSize, ranges, value_bytes};
 use crate::operator::input::{InputLayout, InputRows, RowPlace};

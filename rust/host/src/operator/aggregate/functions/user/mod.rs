@@ -1,0 +1,9 @@
+//! The user's functions, which run in Spark's Python worker.
+//!
+//! `user_function.rs` a function, with its states · `user_worker.rs` the conversation with the
+//! worker.
+
+mod user_function;
+pub mod user_worker;
+
+pub use user_function::{UserFunction, check_state_size};
