@@ -258,6 +258,38 @@ def test_results_have_sparks_types_and_values(spark):
     assert sorted(map(repr, got.collect())) == sorted(map(repr, expected.collect()))
 
 
+def test_variances_are_near_sparks(spark):
+    """In another order of the rows the last digits may differ, in Spark, too."""
+    draw = random.Random(3)
+    rows = [
+        (draw.choice("abc"), draw.choice([None, 5, -(2**40), 2**40]), 1e6 + draw.random())
+        for _ in range(200)
+    ]
+    rows += [("one", 1, 1.0), ("none", None, None)]
+    frame = spark.createDataFrame(rows, "k string, x long, y double")
+    frame = frame.withColumn("d", F.col("y").cast("decimal(20, 6)")).withColumn(
+        "f", F.col("y").cast("float")
+    )
+    ours: dict[str, Any] = {
+        f"{function}_{column}": (function, column)
+        for function in ("variance", "stddev", "var_pop", "stddev_pop")
+        for column in ("x", "y", "d", "f")
+    }
+    got = hfs.aggregate(frame, by="k", aggs=ours, state=hfs.State.scratch(partitions=2))
+    expected = frame.groupBy("k").agg(
+        *(getattr(F, function)(column).alias(name) for name, (function, column) in ours.items())
+    )
+    assert [(f.name, f.dataType) for f in got.schema] == [
+        (f.name, f.dataType) for f in expected.schema
+    ]
+    found = {row["k"]: tuple(row)[1:] for row in got.collect()}
+    of_spark = {row["k"]: tuple(row)[1:] for row in expected.collect()}
+    assert found.keys() == of_spark.keys()
+    for key, row in found.items():
+        for value, other in zip(row, of_spark[key], strict=True):
+            assert value == pytest.approx(other, rel=1e-9, abs=1e-9), key
+
+
 def test_averages_of_long_intervals_equal_sparks(spark):
     """Sums or averages exceed 2^53 microseconds; half microseconds are rounded away from zero."""
     rows = [("a", timedelta(days=3_000 * n, microseconds=1)) for n in range(-3, 40)]
@@ -342,6 +374,7 @@ def test_a_decimal_sum_is_the_same_in_every_order(spark, order: tuple[int, ...],
         ({"aggs": {"n": ("median", "x")}}, "functions: count, sum"),
         ({"aggs": {"n": ("sum", "z")}}, "no column 'z'"),
         ({"aggs": {"n": ("sum", "k")}}, "needs numbers"),
+        ({"aggs": {"n": ("stddev", "k")}}, "stddev needs numbers"),
         ({"aggs": {"k": "count"}}, "two columns named 'k'"),
         (
             {"aggs": {"n": ("min", "c")}},

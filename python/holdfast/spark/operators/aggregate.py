@@ -42,9 +42,10 @@ def aggregate(
 
     - `"count"`, which counts rows,
     - `(function, column)`: Spark SQL's `count`, `sum`, `min`, `max`, `avg`, `first`, `last`,
-      `count_distinct`, `collect_list`, `collect_set`, `count_if`, `bool_and` or `bool_or` of a
-      column, with Spark's result type and treatment of nulls. A column is a name, or an
-      expression over the frame's columns: `("sum", F.col("price") * F.col("amount"))`,
+      `count_distinct`, `collect_list`, `collect_set`, `count_if`, `bool_and`, `bool_or`,
+      `variance`, `stddev`, `var_pop` or `stddev_pop` of a column, with Spark's result type and
+      treatment of nulls. A column is a name, or an expression over the frame's columns:
+      `("sum", F.col("price") * F.col("amount"))`,
     - `("max_by", value, order)` or `("min_by", value, order)`: the value of the row with the
       greatest or the least order; of equal orders, the greatest or the least value. Rows without
       an order are ignored. `value` and `order` are columns; `value` may be a list of columns,

@@ -29,7 +29,12 @@ _FUNCTIONS: Final = (
     "count_if",
     "bool_and",
     "bool_or",
+    "variance",
+    "stddev",
+    "var_pop",
+    "stddev_pop",
 )
+_NUMERIC: Final = ("sum", "avg", "variance", "stddev", "var_pop", "stddev_pop")
 _RANKED: Final = ("max_by", "min_by")
 _MOST_RANKED: Final = 1_000
 """The maximum number of values of `max_by` and `min_by`."""
@@ -135,7 +140,7 @@ class AggregateColumns:
         if field is None:
             return sql.LongType()
         argument, function = entry.argument, entry.function
-        if function in ("sum", "avg") and not isinstance(
+        if function in _NUMERIC and not isinstance(
             field.dataType, (sql.NumericType, sql.DayTimeIntervalType)
         ):
             raise ValueError(

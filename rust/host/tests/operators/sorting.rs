@@ -156,6 +156,10 @@ fn aggregations_sort_spilled_rows() {
         "count_distinct",
         "collect_list",
         "collect_set",
+        "variance",
+        "stddev",
+        "var_pop",
+        "stddev_pop",
     ];
     let aggregates = aggregates(&functions);
     for settings in [

@@ -296,6 +296,7 @@ fn aggregations_on_damaged_state_never_panic() {
         "last",
         "count_distinct",
         "collect_set",
+        "stddev",
     ];
     let of_a_column =
         functions.map(|name| format!(r#"{{"name": "{name}", "function": "{name}", "column": 0}}"#));

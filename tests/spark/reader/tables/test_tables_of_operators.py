@@ -46,6 +46,7 @@ def test_groups_have_the_results_of_their_functions(stream: Stream, connect: Con
             "top": ("max_by", "x", "x", 2),
             "large": ("count_if", F.col("x") > 3),
             "any": ("bool_or", F.col("x") > 3),
+            "deviation": ("stddev_pop", "x"),
         },
         state=stream.state(),
         name="groups",

@@ -143,6 +143,10 @@ pub enum AggregateFunction {
     CountIf,
     BoolAnd,
     BoolOr,
+    Variance,
+    Stddev,
+    VarPop,
+    StddevPop,
     /// A function of the user, which runs in the worker.
     #[serde(rename = "own")]
     User,
@@ -150,7 +154,7 @@ pub enum AggregateFunction {
 
 impl AggregateFunction {
     /// All functions except the user's.
-    pub const BUILT_IN: [Self; 15] = [
+    pub const BUILT_IN: [Self; 19] = [
         Self::Count,
         Self::Sum,
         Self::Min,
@@ -166,6 +170,10 @@ impl AggregateFunction {
         Self::CountIf,
         Self::BoolAnd,
         Self::BoolOr,
+        Self::Variance,
+        Self::Stddev,
+        Self::VarPop,
+        Self::StddevPop,
     ];
 
     /// The function's name in Spark.
@@ -186,6 +194,10 @@ impl AggregateFunction {
             Self::CountIf => "count_if",
             Self::BoolAnd => "bool_and",
             Self::BoolOr => "bool_or",
+            Self::Variance => "variance",
+            Self::Stddev => "stddev",
+            Self::VarPop => "var_pop",
+            Self::StddevPop => "stddev_pop",
             Self::User => "aggregator",
         }
     }

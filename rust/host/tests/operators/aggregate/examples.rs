@@ -1,7 +1,9 @@
-//! Examples of sessions and sliding windows.
+//! Examples of sessions, sliding windows and variances.
+
+use serde_json::json;
 
 use super::model::{Kind, Settings, out};
-use crate::support::{Done, Row, row};
+use crate::support::{Done, Job, Row, row};
 
 #[test]
 fn a_row_between_two_sessions_merges_them() {
@@ -98,4 +100,50 @@ fn a_session_with_the_same_start_as_a_closed_one_starts_empty() {
         job.epoch(&members, false).rows,
         [out(Kind::Session, Some(1), 0, &members)]
     );
+}
+
+#[test]
+fn variances_are_those_of_all_rows() {
+    let functions = ["variance", "stddev", "var_pop", "stddev_pop"];
+    let aggregates = functions.map(|name| json!({"name": name, "function": name, "column": 0}));
+    for window in [json!(null), json!({"kind": "session", "gap": 100})] {
+        let request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "timed": true,
+            "window": window, "aggregates": aggregates});
+        let job = Job::new(&request, 1, 1);
+        let check = |numbers: &[i64], expected: [Option<f64>; 4]| {
+            let rows: Vec<Row> = numbers
+                .iter()
+                .map(|number| row(1, *number, *number))
+                .collect();
+            let done = job.epoch(&rows, true).rows;
+            let found = &done[0][done[0].len() - 4..];
+            for (found, expected) in found.iter().zip(expected) {
+                let found = found.map(|bits| f64::from_bits(bits.cast_unsigned()));
+                let is_near = match (found, expected) {
+                    (Some(found), Some(expected)) => (found - expected).abs() < 1e-9,
+                    (found, expected) => found.is_none() && expected.is_none(),
+                };
+                assert!(is_near, "{numbers:?}: {found:?} and {expected:?}");
+            }
+        };
+        check(&[2], [None, None, Some(0.0), Some(0.0)]);
+        check(
+            &[9, 4, 4],
+            [
+                Some(107.0 / 12.0),
+                Some((107.0_f64 / 12.0).sqrt()),
+                Some(6.6875),
+                Some(6.6875_f64.sqrt()),
+            ],
+        );
+        check(
+            &[4, 5, 5, 7],
+            [
+                Some(32.0 / 7.0),
+                Some((32.0_f64 / 7.0).sqrt()),
+                Some(4.0),
+                Some(2.0),
+            ],
+        );
+    }
 }

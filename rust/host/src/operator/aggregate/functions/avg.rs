@@ -88,8 +88,13 @@ impl Avg {
     }
 }
 
-fn float(column: &dyn Array, row: usize) -> f64 {
+/// Returns a value of a column of numbers as a float.
+pub fn float(column: &dyn Array, row: usize) -> f64 {
     match column.data_type() {
+        DataType::Decimal128(_, scale) => {
+            column.as_primitive::<Decimal128Type>().value(row) as f64
+                / 10_f64.powi(i32::from(*scale))
+        }
         DataType::Int8 => column.as_primitive::<Int8Type>().value(row).into(),
         DataType::Int16 => column.as_primitive::<Int16Type>().value(row).into(),
         DataType::Int32 => column.as_primitive::<Int32Type>().value(row).into(),

@@ -1,10 +1,10 @@
 //! The functions of an aggregation: the state of each for a group, and the result computed from it.
 //!
 //! `accumulator.rs` the interface of all functions · `registry.rs` the functions by name ·
-//! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals) · `pick.rs` one value of many (min,
-//! max, first, last, bool_and, bool_or) · `ranked/` the values of the rows with the greatest or the
-//! least orders · `items.rs` single values in a store (distinct values, lists, sets;
-//! `stored_items.rs` their bytes) · `user/` the user's functions, which run in the worker.
+//! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals), `variance.rs` · `pick.rs` one
+//! value of many (min, max, first, last, bool_and, bool_or) · `ranked/` the values of the rows with
+//! the greatest or the least orders · `items.rs` single values in a store (distinct values, lists,
+//! sets; `stored_items.rs` their bytes) · `user/` the user's functions, which run in the worker.
 
 mod accumulator;
 mod avg;
@@ -17,6 +17,7 @@ mod registry;
 mod stored_items;
 mod sum;
 mod user;
+mod variance;
 
 pub use accumulator::{Access, Accumulator};
 pub use registry::{accumulator, result_type};

@@ -14,6 +14,7 @@ use super::pick::{Pick, PickFunction};
 use super::ranked::{RankedValues, Ranking, RankingOrder};
 use super::sum::Sum;
 use super::user::UserFunction;
+use super::variance::{Variance, VarianceFunction};
 use crate::operator::aggregate::spec::{AggregateColumn, AggregateFunction, AggregateSpec};
 use crate::operator::input::InputLayout;
 
@@ -32,6 +33,13 @@ pub fn result_type(aggregate: &AggregateColumn, argument: Option<&DataType>) -> 
             | AggregateFunction::CountDistinct,
             _,
         ) => DataType::Int64,
+        (
+            AggregateFunction::Variance
+            | AggregateFunction::Stddev
+            | AggregateFunction::VarPop
+            | AggregateFunction::StddevPop,
+            _,
+        ) => DataType::Float64,
         (AggregateFunction::CollectList | AggregateFunction::CollectSet, _) => {
             DataType::List(Arc::new(Field::new("element", argument.clone(), false)))
         }
@@ -104,6 +112,11 @@ pub fn accumulator(
         )
         .map(|ranked| -> Box<dyn Accumulator> { Box::new(ranked) })
     };
+    let variance = |function| {
+        Variance::new(function, column, field)
+            .map(|variance| -> Box<dyn Accumulator> { Box::new(variance) })
+            .ok_or_else(refused)
+    };
     Ok(match aggregate.function {
         AggregateFunction::Count | AggregateFunction::User => {
             Box::new(Count::new(Counted::Values(column)))
@@ -117,6 +130,10 @@ pub fn accumulator(
         // False is less than true.
         AggregateFunction::BoolAnd => pick(PickFunction::Min)?,
         AggregateFunction::BoolOr => pick(PickFunction::Max)?,
+        AggregateFunction::Variance => variance(VarianceFunction::Sample)?,
+        AggregateFunction::Stddev => variance(VarianceFunction::SampleDeviation)?,
+        AggregateFunction::VarPop => variance(VarianceFunction::Population)?,
+        AggregateFunction::StddevPop => variance(VarianceFunction::PopulationDeviation)?,
         AggregateFunction::Sum => Sum::accumulator(column, field).ok_or_else(refused)?,
         AggregateFunction::Avg => match AvgExact::new(column, field) {
             Some(exact) => Box::new(exact),
