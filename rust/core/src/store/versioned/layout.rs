@@ -20,6 +20,11 @@ pub(super) use crate::transaction::TOMBSTONE;
 
 pub(super) const VALUE: u8 = 1;
 
+/// The key of a row of `versions`.
+pub(super) fn row_key(part: &[u8], begin: i64) -> Vec<u8> {
+    [part, &inverted(begin)].concat()
+}
+
 /// Splits a stored row of `versions` into key part, begin and row.
 #[inline]
 pub(super) fn stored_version<'a>(
@@ -64,10 +69,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn row_key(key: &[u8], at: i64) -> Vec<u8> {
-        let mut row = Vec::new();
-        push_key_part(key, &mut row);
-        row.extend_from_slice(&inverted(at));
-        row
+        let mut part = Vec::new();
+        push_key_part(key, &mut part);
+        super::row_key(&part, at)
     }
 
     #[test]

@@ -5,13 +5,13 @@
 //! `batch.rs` · history and scans: `history.rs` · reads before the history: `expired_read.rs` ·
 //! what is dropped when: `expiry/` · bytes: `layout.rs` · why most puts read nothing: `marks.rs`.
 
-mod backward;
 mod batch;
 mod expired_read;
 mod history;
 mod layout;
 mod marks;
 mod read;
+mod scan;
 mod seek_hint;
 mod store;
 mod version;

@@ -2,21 +2,20 @@
 //!
 //! A key's rows are stored newest first, so the walk goes backward.
 
-use super::layout;
-use super::version::Version;
 use crate::error::Result;
 use crate::store::key_range::successor;
-use crate::table::TIME_BYTES;
+use crate::store::versioned::layout;
+use crate::store::versioned::version::Version;
 use crate::time::Timestamp;
 use crate::transaction::{Scan, Step};
 
 /// The requested versions: those whose validity overlaps `[from, to]`.
 #[derive(Clone, Copy)]
-pub(super) struct ValiditySpan {
-    pub(super) from: i64,
-    pub(super) to: i64,
+pub(in crate::store::versioned) struct ValiditySpan {
+    pub(in crate::store::versioned) from: i64,
+    pub(in crate::store::versioned) to: i64,
     /// The oldest moment that can be read.
-    pub(super) horizon: i64,
+    pub(in crate::store::versioned) horizon: i64,
 }
 
 impl ValiditySpan {
@@ -47,7 +46,7 @@ impl BackwardWalk {
     /// Moves the scan to the key's oldest requested row.
     pub(super) fn begin(scan: &mut Scan, part: &[u8], span: ValiditySpan) -> Result<Self> {
         // The version valid at `from`; all older ones have ended by then.
-        let mut start = row_key(part, span.from);
+        let mut start = layout::row_key(part, span.from);
         scan.turn(&start, false)?;
         scan.for_each(&mut |key, _| {
             if key.starts_with(part) {
@@ -121,11 +120,4 @@ impl BackwardWalk {
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }
-}
-
-fn row_key(part: &[u8], begin: i64) -> Vec<u8> {
-    let mut row_key = Vec::with_capacity(part.len() + TIME_BYTES);
-    row_key.extend_from_slice(part);
-    row_key.extend_from_slice(&layout::inverted(begin));
-    row_key
 }
