@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(missing_docs, reason = "an executable, not a library")]
 
+mod as_of;
 mod contract;
 mod expiry;
 mod history;

@@ -2,7 +2,7 @@
 //! with reads as of a moment.
 //!
 //! Where is …? a late put: `write.rs` · a read as of a moment: `read.rs` · a mixed batch:
-//! `batch.rs` · history and scans: `history.rs` · reads before the history: `expired_read.rs` ·
+//! `batch.rs` · history and scans: `history.rs`, `scan/` · reads before the history: `expired_read.rs` ·
 //! what is dropped when: `expiry/` · bytes: `layout.rs` · why most puts read nothing: `marks.rs`.
 
 mod batch;

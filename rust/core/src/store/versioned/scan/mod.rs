@@ -1,6 +1,7 @@
 //! The scans of a versioned store, one type for each order of reads.
 
 pub(super) mod as_of;
+mod as_of_key;
 pub(super) mod backward;
 pub(super) mod between;
 pub(super) mod latest;

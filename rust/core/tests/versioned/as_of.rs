@@ -1,0 +1,212 @@
+//! A scan as of a moment shows each key's version at that moment, however long the histories are.
+
+use holdfast_core::{
+    Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,
+    Transaction, VersionRow, VersionScan, VersionedStore,
+};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Key, value, begin and end of a version.
+type Row = (Vec<u8>, Vec<u8>, i64, Option<i64>);
+
+/// Begin and value of a version; `None` is a tombstone.
+type Put = (i64, Option<Vec<u8>>);
+
+/// The versions of each key by begin.
+#[derive(Clone, Default)]
+struct Histories(BTreeMap<Vec<u8>, BTreeMap<i64, Option<Vec<u8>>>>);
+
+impl Histories {
+    fn as_of(&self, at: i64) -> Vec<Row> {
+        let rows = self.0.iter().filter_map(|(key, versions)| {
+            let (begin, value) = versions.range(..=at).next_back()?;
+            let end = versions.range(at + 1..).next().map(|(end, _)| *end);
+            Some((key.clone(), value.clone()?, *begin, end))
+        });
+        rows.collect()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Puts versions of a key: first begin, gap between begins, count.
+    Puts(u8, i64, i64, i64),
+    Commit,
+    Flush,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    // Most histories are long, and some keys have far more versions per time than others.
+    let gap = prop_oneof![1 => 1..3i64, 2 => 10..60i64, 1 => 200..2_000i64];
+    let count = prop_oneof![1 => 1..3i64, 3 => 5..80i64];
+    prop_oneof![
+        12 => (0..24u8, 0..3_000i64, gap, count).prop_map(|(k, b, g, c)| Step::Puts(k, b, g, c)),
+        1 => Just(Step::Commit),
+        1 => Just(Step::Flush),
+    ]
+}
+
+fn open(dir: &Path, in_memory: bool, spills: bool) -> Arc<Database> {
+    let kind = StoreKind::Versioned {
+        history_retention: i64::MAX / 4,
+        segment_interval: i64::MAX / 8,
+    };
+    let spec = StoreSpec {
+        persistent: !in_memory,
+        ..StoreSpec::new("v", kind)
+    };
+    let options = DatabaseOptions {
+        uncommitted_max_bytes: if spills { 0 } else { 64 << 20 },
+        durability: Durability::Changelog,
+        ..DatabaseOptions::default()
+    };
+    Database::open(dir, &[spec], options).unwrap()
+}
+
+fn key(number: u8) -> Vec<u8> {
+    // Some keys are prefixes of others, and some have a NUL.
+    match number % 3 {
+        0 => vec![number / 3],
+        1 => vec![number / 3, 0],
+        _ => vec![number / 3, 0, b'a'],
+    }
+}
+
+fn put(store: &VersionedStore, tx: &mut Transaction, key: &[u8], puts: &[Put]) {
+    let rows: Vec<_> = puts
+        .iter()
+        .map(|(at, value)| VersionRow {
+            key,
+            value: value.as_deref(),
+            timestamp: Timestamp(*at),
+        })
+        .collect();
+    store.put_batch(tx, &rows, &mut |_| {}).unwrap();
+}
+
+/// Returns the rows of a scan that pauses after each `pause` versions.
+fn rows(mut scan: VersionScan, pause: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    loop {
+        let mut left = pause;
+        let paused = scan.for_each(&mut |key, version| {
+            let end = version.valid_to.map(|end| end.0);
+            let row = (
+                key.to_vec(),
+                version.value.to_vec(),
+                version.timestamp.0,
+                end,
+            );
+            rows.push(row);
+            left -= 1;
+            left > 0
+        });
+        if !paused.unwrap() {
+            // A scan that has ended stays at its end.
+            assert!(!scan.for_each(&mut |_, _| true).unwrap());
+            return rows;
+        }
+    }
+}
+
+fn check(
+    store: &VersionedStore,
+    tx: &mut Transaction,
+    model: &Histories,
+    pause: usize,
+) -> Result<(), TestCaseError> {
+    let begins = model.0.values().flat_map(|versions| versions.keys());
+    let last = begins.max().copied().unwrap_or(0);
+    let times = [
+        -1,
+        0,
+        50,
+        last / 4,
+        last / 2,
+        last / 2 + 1,
+        last * 9 / 10,
+        last - 1,
+        last,
+    ];
+    for at in times {
+        let scan = store.scan(tx, Some(Timestamp(at))).unwrap();
+        prop_assert_eq!(rows(scan, pause), model.as_of(at), "as of {}", at);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn scan_as_of_a_moment_matches_the_histories(
+        steps in prop::collection::vec(step(), 1..40), in_memory in any::<bool>(),
+        spills in prop::bool::weighted(0.2), pause in prop_oneof![1..4usize, Just(usize::MAX)],
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path(), in_memory, spills);
+        let store = db.versioned("v").unwrap();
+        let (mut staged, mut committed) = (Histories::default(), Histories::default());
+        for (n, step) in steps.iter().enumerate() {
+            match *step {
+                Step::Puts(number, first, gap, count) => {
+                    let key = key(number);
+                    let puts: Vec<_> = (0..count)
+                        .map(|m| (first + gap * m, (m % 5 != 4).then(|| vec![n as u8, m as u8])))
+                        .collect();
+                    put(&store, &mut db.transaction().unwrap(), &key, &puts);
+                    staged.0.entry(key).or_default().extend(puts);
+                }
+                Step::Commit => {
+                    db.commit(OffsetChange::Keep).unwrap();
+                    committed = staged.clone();
+                }
+                Step::Flush => db.flush(true).unwrap(),
+            }
+        }
+        check(&store, &mut db.transaction().unwrap(), &staged, pause)?;
+        check(&store, &mut db.begin().unwrap(), &committed, pause)?;
+        drop(store);
+        db.close().unwrap();
+    }
+}
+
+/// The scan seeks for each key of long histories, walks over short ones, and checks after many keys
+/// which of the two is cheaper.
+#[test]
+fn scan_of_many_keys_changes_between_walk_and_seeks() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path(), false, false);
+    let store = db.versioned("v").unwrap();
+    let mut model = Histories::default();
+    for number in 0..6_000u32 {
+        // 2,000 keys with long histories, then 2,000 with short ones, and so on.
+        let count = if number / 2_000 == 1 {
+            1 + number % 2
+        } else {
+            12
+        };
+        let key = number.to_be_bytes();
+        let puts: Vec<_> = (0..i64::from(count))
+            .map(|m| {
+                (
+                    m * 1_000 + i64::from(number % 997),
+                    Some(m.to_be_bytes().to_vec()),
+                )
+            })
+            .collect();
+        put(&store, &mut db.transaction().unwrap(), &key, &puts);
+        model.0.entry(key.to_vec()).or_default().extend(puts);
+        if number % 1_500 == 0 {
+            db.commit(OffsetChange::Keep).unwrap();
+            db.flush(true).unwrap();
+        }
+    }
+    let mut tx = db.transaction().unwrap();
+    for at in [400, 5_500, 11_500] {
+        let scan = store.scan(&mut tx, Some(Timestamp(at))).unwrap();
+        assert!(rows(scan, 700) == model.as_of(at), "as of {at}");
+    }
+}
