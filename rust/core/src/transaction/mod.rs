@@ -34,6 +34,7 @@ pub(crate) use spill::spiller::{SpillTarget, Spiller};
 pub(crate) use staged::latest_rows::{LatestRows, TOMBSTONE};
 pub(crate) use store_state::StoreState;
 pub(crate) use stored::base::Base;
+pub(crate) use stored::cursor::CursorRows;
 pub(crate) use stored::memory_table::MemoryTable;
 pub(crate) use stored::spilled_rows::SpilledRows;
 pub(crate) use table::Place;

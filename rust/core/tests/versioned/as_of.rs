@@ -1,8 +1,9 @@
-//! A scan as of a moment shows each key's version at that moment, however long the histories are.
+//! A scan and a batch of reads as of a moment find each key's version at that moment, however long
+//! the histories are.
 
 use holdfast_core::{
     Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,
-    Transaction, VersionRow, VersionScan, VersionedStore,
+    Transaction, Version, VersionRow, VersionScan, VersionedStore,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -20,13 +21,15 @@ type Put = (i64, Option<Vec<u8>>);
 struct Histories(BTreeMap<Vec<u8>, BTreeMap<i64, Option<Vec<u8>>>>);
 
 impl Histories {
+    fn get(&self, key: &[u8], at: i64) -> Option<Row> {
+        let versions = self.0.get(key)?;
+        let (begin, value) = versions.range(..=at).next_back()?;
+        let end = versions.range(at + 1..).next().map(|(end, _)| *end);
+        Some((key.to_vec(), value.clone()?, *begin, end))
+    }
+
     fn as_of(&self, at: i64) -> Vec<Row> {
-        let rows = self.0.iter().filter_map(|(key, versions)| {
-            let (begin, value) = versions.range(..=at).next_back()?;
-            let end = versions.range(at + 1..).next().map(|(end, _)| *end);
-            Some((key.clone(), value.clone()?, *begin, end))
-        });
-        rows.collect()
+        self.0.keys().filter_map(|key| self.get(key, at)).collect()
     }
 }
 
@@ -87,20 +90,23 @@ fn put(store: &VersionedStore, tx: &mut Transaction, key: &[u8], puts: &[Put]) {
     store.put_batch(tx, &rows, &mut |_| {}).unwrap();
 }
 
+fn row(key: &[u8], version: Version<'_>) -> Row {
+    let end = version.valid_to.map(|end| end.0);
+    (
+        key.to_vec(),
+        version.value.to_vec(),
+        version.timestamp.0,
+        end,
+    )
+}
+
 /// Returns the rows of a scan that pauses after each `pause` versions.
 fn rows(mut scan: VersionScan, pause: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     loop {
         let mut left = pause;
         let paused = scan.for_each(&mut |key, version| {
-            let end = version.valid_to.map(|end| end.0);
-            let row = (
-                key.to_vec(),
-                version.value.to_vec(),
-                version.timestamp.0,
-                end,
-            );
-            rows.push(row);
+            rows.push(row(key, version));
             left -= 1;
             left > 0
         });
@@ -135,13 +141,29 @@ fn check(
         let scan = store.scan(tx, Some(Timestamp(at))).unwrap();
         prop_assert_eq!(rows(scan, pause), model.as_of(at), "as of {}", at);
     }
+    // Each read is in the batch twice, and so is a key that was never put.
+    let absent = b"absent".to_vec();
+    let keys = model.0.keys().chain([&absent]);
+    let reads: Vec<_> = keys.flat_map(|key| times.map(|at| (key, at))).collect();
+    let reads: Vec<_> = reads.iter().chain(reads.iter().rev()).copied().collect();
+    let keys: Vec<_> = reads.iter().map(|(key, _)| key.as_slice()).collect();
+    let moments: Vec<_> = reads.iter().map(|(_, at)| Timestamp(*at)).collect();
+    let mut found = Vec::new();
+    let mut add = |n: usize, version: Option<Version<'_>>| {
+        found.push(version.map(|version| row(keys[n], version)));
+    };
+    store
+        .get_batch(tx, &keys, Some(&moments), &mut add)
+        .unwrap();
+    let expected: Vec<_> = reads.iter().map(|(key, at)| model.get(key, *at)).collect();
+    prop_assert_eq!(found, expected);
     Ok(())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn scan_as_of_a_moment_matches_the_histories(
+    fn scans_and_batches_as_of_a_moment_match_the_histories(
         steps in prop::collection::vec(step(), 1..40), in_memory in any::<bool>(),
         spills in prop::bool::weighted(0.2), pause in prop_oneof![1..4usize, Just(usize::MAX)],
     ) {

@@ -4,8 +4,9 @@
 //! sorted by key: newest rows by MultiGet, history by one cursor. Then the rows are processed in
 //! order; a read also checks the versions that the transaction has staged so far.
 
+use super::history_read::HistoryRead;
 use super::layout;
-use super::read::FoundVersion;
+use super::read::{FoundVersion, VersionPlace};
 use super::store::VersionedStore;
 use super::version::{PutResult, Version, VersionRow};
 use crate::error::Result;
@@ -163,7 +164,7 @@ impl VersionedStore {
                     timestamp,
                 } => {
                     let latest = (needs[n] == StoredRead::Latest)
-                        .then(|| stored[n].version.as_ref().map(|(begin, _)| *begin));
+                        .then(|| stored[n].version.map(|found| found.begin));
                     let result = self
                         .put_part(tx, part, *value, timestamp.0, want_valid_to, latest)
                         .map_err(|e| e.store(self.name()).key(key))?;
@@ -171,7 +172,7 @@ impl VersionedStore {
                 }
                 Op::Get { key, as_of } => {
                     rows.truncate(stored_bytes);
-                    self.get_in_batch(tx, part, as_of.0, &stored[n], &mut rows, &mut |applied| {
+                    self.get_in_batch(tx, part, as_of.0, stored[n], &mut rows, &mut |applied| {
                         let applied = match applied {
                             Applied::Get(Some(version)) if !want_valid_to => {
                                 Applied::Get(Some(Version {
@@ -303,21 +304,20 @@ impl VersionedStore {
         sort_by_prefix(&mut order, |entry| entry.0, by_key_and_time);
         let mut stored = vec![FoundVersion::default(); ops.len()];
         self.read_latest(tx, &order, &needs, parts, rows, &mut stored)?;
-        let is_too_much = |rows: &[u8]| ops.len() > 1 && rows.len() > STORED_BYTES;
-        let mut last: Option<usize> = None;
-        for (_, n) in order {
-            let n = n as usize;
-            if needs[n] != StoredRead::History {
-                continue;
-            }
-            stored[n] = match last {
-                Some(m) if time(m) == time(n) && parts.get(m) == parts.get(n) => stored[m].clone(),
-                _ if is_too_much(rows) => return Ok(None),
-                _ => self.stored_at(tx, parts.get(n), time(n).0, want_valid_to, rows)?,
-            };
-            last = Some(n);
-        }
-        Ok((!is_too_much(rows)).then_some((needs, stored)))
+        let limit = if ops.len() > 1 {
+            STORED_BYTES
+        } else {
+            usize::MAX
+        };
+        let of_history = |n: &usize| needs[*n] == StoredRead::History;
+        let order = order.iter().map(|(_, n)| *n as usize);
+        let reads = order.filter(of_history).map(|n| HistoryRead {
+            row: n,
+            part: parts.get(n),
+            at: time(n).0,
+        });
+        let fits = self.stored_at_each(tx, reads, want_valid_to, limit, rows, &mut stored)?;
+        Ok((fits && rows.len() <= limit).then_some((needs, stored)))
     }
 
     /// Looks up each distinct key once, even if several rows of the batch need it. Copies no more
@@ -348,9 +348,7 @@ impl VersionedStore {
             match row.map(|row| layout::stored_latest(keys[k], row)) {
                 Some(Ok(_)) if rows.len() > STORED_BYTES => {}
                 Some(Ok((begin, row))) => {
-                    let start = rows.len();
-                    rows.extend_from_slice(row);
-                    found[k].version = Some((begin, start..rows.len()));
+                    found[k].version = Some(VersionPlace::keep(rows, begin, row));
                 }
                 Some(Err(error)) => damaged = Err(error),
                 None => {}
@@ -358,7 +356,7 @@ impl VersionedStore {
         })?;
         damaged?;
         for (n, k) in askers {
-            stored[n as usize] = found[k as usize].clone();
+            stored[n as usize] = found[k as usize];
         }
         Ok(())
     }
@@ -368,7 +366,7 @@ impl VersionedStore {
         tx: &mut Transaction,
         part: &[u8],
         at: i64,
-        stored: &FoundVersion,
+        stored: FoundVersion,
         rows: &mut Vec<u8>,
         emit: &mut dyn FnMut(Applied<'_>),
     ) -> Result<()> {
@@ -392,7 +390,7 @@ impl VersionedStore {
         } else if staged.is_none() {
             emit(Applied::Get(stored.version(rows)));
         } else {
-            let found = stored.clone().merge(self.staged_at(tx, part, at, rows));
+            let found = stored.merge(self.staged_at(tx, part, at, rows));
             emit(Applied::Get(found.version(rows)));
         }
         Ok(())

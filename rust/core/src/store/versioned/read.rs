@@ -7,22 +7,49 @@ use super::version::Version;
 use crate::error::Result;
 use crate::metrics::Operation;
 use crate::store::key_part::with_key_part;
-use crate::table::TIME_BYTES;
 use crate::time::Timestamp;
 use crate::transaction::Transaction;
-use std::ops::Range;
+use std::num::NonZeroU32;
 
-/// How many versions a walk passes before a backward seek replaces it. A shorter walk is cheaper
-/// than the seek.
-const WALK: usize = 16;
-
-/// A version found among the staged or the stored ones. Its row is in a buffer of the caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A version found among the staged or the stored ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FoundVersion {
-    /// Begin and row of the newest version that began at or before the moment.
-    pub(super) version: Option<(i64, Range<usize>)>,
+    /// The newest version that began at or before the moment.
+    pub(super) version: Option<VersionPlace>,
     /// Smallest begin after the moment, if it was requested.
     pub(super) next: Option<i64>,
+}
+
+/// A version whose row is in a buffer of the caller. The buffer has less than 4 GiB: a batch adds
+/// no row beyond 64 MiB, and a row has at most 1 GiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct VersionPlace {
+    pub(super) begin: i64,
+    start: u32,
+    /// One more than the length of the row, so the `Option` of a `VersionPlace` is not larger.
+    length: NonZeroU32,
+}
+
+// A batch has one for each of its rows.
+const _: () = assert!(size_of::<FoundVersion>() == 32);
+
+impl VersionPlace {
+    /// Appends a row to the buffer.
+    pub(super) fn keep(rows: &mut Vec<u8>, begin: i64, row: &[u8]) -> Self {
+        let start = rows.len();
+        rows.extend_from_slice(row);
+        debug_assert!(u32::try_from(rows.len()).is_ok());
+        Self {
+            begin,
+            start: start as u32,
+            length: NonZeroU32::MIN.saturating_add(row.len() as u32),
+        }
+    }
+
+    fn row(self, rows: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        &rows[start..start + self.length.get() as usize - 1]
+    }
 }
 
 impl FoundVersion {
@@ -35,27 +62,20 @@ impl FoundVersion {
         };
         let version = match (self.version, staged.version) {
             // Equal begins: the staged version replaces the stored one.
-            (Some(a), Some(b)) => Some(if b.0 >= a.0 { b } else { a }),
+            (Some(a), Some(b)) => Some(if b.begin >= a.begin { b } else { a }),
             (a, b) => a.or(b),
         };
         Self { version, next }
     }
 
-    pub(super) fn version<'a>(&self, rows: &'a [u8]) -> Option<Version<'a>> {
-        let (begin, row) = self.version.as_ref()?;
-        let value = layout::value(&rows[row.clone()])?;
+    pub(super) fn version(self, rows: &[u8]) -> Option<Version<'_>> {
+        let found = self.version?;
         Some(Version {
-            value,
-            timestamp: Timestamp(*begin),
+            value: layout::value(found.row(rows))?,
+            timestamp: Timestamp(found.begin),
             valid_to: self.next.map(Timestamp),
         })
     }
-}
-
-fn keep(rows: &mut Vec<u8>, row: &[u8]) -> Range<usize> {
-    let start = rows.len();
-    rows.extend_from_slice(row);
-    start..rows.len()
 }
 
 impl VersionedStore {
@@ -108,7 +128,7 @@ impl VersionedStore {
         let mut rows = Vec::new();
         let found = with_key_part(key, |part| self.find(tx, part, at.0, &mut rows))
             .map_err(|e| e.store(self.name()).key(key))?;
-        Ok(found.version.map(|(begin, _)| Timestamp(begin)))
+        Ok(found.version.map(|found| Timestamp(found.begin)))
     }
 
     /// Returns the first begin after `after` of a key's version or tombstone. Changes before the
@@ -151,16 +171,17 @@ impl VersionedStore {
         let newest = match tx.newest_staged(self.inner.versions, part) {
             Some(staged) if staged.newest => {
                 let begin = layout::split(staged.key).1;
-                staged.value.map(|row| (begin, keep(rows, row)))
+                staged.value.map(|row| VersionPlace::keep(rows, begin, row))
             }
             _ => tx.get_stored(self.inner.latest, part, |row| {
                 row.map(|row| {
-                    layout::stored_latest(part, row).map(|(begin, row)| (begin, keep(rows, row)))
+                    layout::stored_latest(part, row)
+                        .map(|(begin, row)| VersionPlace::keep(rows, begin, row))
                 })
                 .transpose()
             })??,
         };
-        if newest.as_ref().is_some_and(|(begin, _)| *begin > at) {
+        if newest.as_ref().is_some_and(|found| found.begin > at) {
             ExpiredRead::new(self, tx, at).count();
             return Ok(None);
         }
@@ -181,106 +202,15 @@ impl VersionedStore {
         if tx.newest_staged(self.inner.versions, part).is_none() {
             return FoundVersion::default();
         }
-        let seek = [part, &layout::inverted(at)].concat();
+        let seek = layout::row_key(part, at);
         let (at_or_before, after) = tx.staged_neighbours(self.inner.versions, &seek);
         FoundVersion {
-            version: at_or_before
-                .and_then(|staged| Some((layout::split(staged.key).1, keep(rows, staged.value?)))),
+            version: at_or_before.and_then(|staged| {
+                let begin = layout::split(staged.key).1;
+                Some(VersionPlace::keep(rows, begin, staged.value?))
+            }),
             next: after.map(|staged| layout::split(staged.key).1),
         }
-    }
-
-    /// The stored versions around a moment; `next` only with `want_next`.
-    ///
-    /// A version ends when the version of the row before it begins, and steps backward are
-    /// expensive. So the seek goes to where the next newer version usually is, and the walk goes
-    /// forward from there.
-    pub(super) fn stored_at(
-        &self,
-        tx: &mut Transaction,
-        part: &[u8],
-        at: i64,
-        want_next: bool,
-        rows: &mut Vec<u8>,
-    ) -> Result<FoundVersion> {
-        let ahead = self.inner.seek_hint.get();
-        let tries = [
-            at,
-            at.saturating_add(ahead),
-            at.saturating_add(ahead.saturating_mul(8)),
-            i64::MAX,
-        ];
-        let (mut found, mut walked_out) = (FoundVersion::default(), false);
-        let mut seek = [part, &[0; TIME_BYTES]].concat();
-        for from in &tries[if want_next { 1..tries.len() } else { 0..1 }] {
-            seek.truncate(part.len());
-            seek.extend_from_slice(&layout::inverted(*from));
-            found = FoundVersion::default();
-            walked_out = tx.with_seeker(self.inner.versions, true, |cursor| {
-                cursor.seek(&seek);
-                for _ in 0..WALK {
-                    let Some((key, row)) = cursor.item() else {
-                        return false;
-                    };
-                    if key.len() != seek.len() || !key.starts_with(part) {
-                        return false;
-                    }
-                    let begin = layout::split(key).1;
-                    if begin <= at {
-                        found.version = Some((begin, keep(rows, row)));
-                        return false;
-                    }
-                    found.next = Some(begin);
-                    cursor.next();
-                }
-                true
-            })?;
-            // If the loop continues, no newer version begins at or before `from`, and the next try
-            // seeks further ahead.
-            if walked_out || found.next.is_some() {
-                break;
-            }
-        }
-        if walked_out {
-            // Many newer versions: seek backward to the moment, then step forward again.
-            seek.truncate(part.len());
-            seek.extend_from_slice(&layout::inverted(at));
-            found = FoundVersion::default();
-            let same = |key: &[u8]| key.len() == seek.len() && key.starts_with(part);
-            tx.with_seeker(self.inner.versions, false, |cursor| {
-                cursor.seek_for_prev(&seek);
-                // An exact hit is the valid version; the next newer one precedes it.
-                if let Some((key, row)) = cursor.item()
-                    && key == seek
-                {
-                    found.version = Some((at, keep(rows, row)));
-                    cursor.prev();
-                    found.next = cursor
-                        .key()
-                        .filter(|key| same(key))
-                        .map(|key| layout::split(key).1);
-                    return;
-                }
-                found.next = cursor
-                    .key()
-                    .filter(|key| same(key))
-                    .map(|key| layout::split(key).1);
-                if cursor.valid() {
-                    cursor.next()
-                } else {
-                    cursor.seek(&seek)
-                }
-                if let Some((key, row)) = cursor.item()
-                    && same(key)
-                {
-                    found.version = Some((layout::split(key).1, keep(rows, row)));
-                }
-            })?;
-        }
-        if let Some(next) = found.next {
-            self.inner.seek_hint.learn(next.saturating_sub(at));
-        }
-        Ok(found)
     }
 
     /// The smallest begin of a key after a time, staged or stored.
