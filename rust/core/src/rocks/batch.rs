@@ -129,9 +129,25 @@ impl Batch {
         self.count += 1;
     }
 
-    /// Adds a put whose value is in parts.
-    pub(crate) fn push_parts(&mut self, family: u32, key: &[u8], value: &[&[u8]]) {
-        push_record(&mut self.bytes, family, &[key], Some(value));
+    /// Adds a put made from the put at offset `start` of the batch: the last `moved` bytes of its
+    /// key are at the front of the value instead.
+    pub(crate) fn push_from(&mut self, family: u32, start: usize, moved: usize) {
+        debug_assert_eq!(self.bytes[start], PUT);
+        let varint = |at: usize| {
+            let (n, len) = read_varint(&self.bytes[at..]);
+            (n as usize, at + len)
+        };
+        let (_, at) = varint(start + 1);
+        let (key_len, key) = varint(at);
+        let (value_len, value) = varint(key + key_len);
+        let end = key + key_len - moved;
+        self.bytes.push(PUT);
+        push_varint(&mut self.bytes, family);
+        push_varint(&mut self.bytes, (key_len - moved) as u32);
+        self.bytes.extend_from_within(key..end);
+        push_varint(&mut self.bytes, (moved + value_len) as u32);
+        self.bytes.extend_from_within(end..end + moved);
+        self.bytes.extend_from_within(value..value + value_len);
         self.count += 1;
     }
 
@@ -144,12 +160,6 @@ impl Batch {
             self.bytes.extend_from_slice(key);
         }
         self.count += 1;
-    }
-
-    /// Appends all records of another batch.
-    pub fn append(&mut self, other: &Self) {
-        self.bytes.extend_from_slice(&other.bytes[HEADER..]);
-        self.count += other.count;
     }
 
     /// Adds a record that is already encoded.
@@ -236,5 +246,32 @@ mod tests {
         }
         assert_eq!(batch.finish(), again.finish());
         assert!(Batch::from_finished(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn put_made_from_another_put_has_its_bytes() {
+        let long = vec![7; 20_000];
+        for value in [&b""[..], b"value", &long] {
+            for (key, time) in [
+                (&b"key"[..], b"time"),
+                (&b""[..], b"1234"),
+                (&long, b"abcd"),
+            ] {
+                let put = |batch: &mut Batch, family, key: &[&[u8]], value: &[&[u8]]| {
+                    batch.push(family, &key.concat(), Some(&value.concat()));
+                };
+                let (mut made, mut expected) = (Batch::with_capacity(0), Batch::with_capacity(0));
+                for batch in [&mut made, &mut expected] {
+                    put(batch, 1, &[b"first"], &[b"row"]);
+                }
+                let start = made.len();
+                for batch in [&mut made, &mut expected] {
+                    put(batch, 300, &[key, time], &[value]);
+                }
+                made.push_from(2, start, time.len());
+                put(&mut expected, 2, &[key], &[time, value]);
+                assert_eq!(made.finish(), expected.finish());
+            }
+        }
     }
 }

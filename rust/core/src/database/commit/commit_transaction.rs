@@ -90,7 +90,7 @@ impl Database {
             tx.spill()?;
         }
         let spilled = tx.base().spilled().cloned();
-        batch.reserve(tx.uncommitted_bytes());
+        batch.reserve(self.staged_bytes(&tx));
         let mut memory = last.base.memory().to_vec();
         let in_memory = self.push_rows(&mut tx, |_| true, &mut batch, &mut memory);
         self.push_stream_times(&tx, |_| true, &mut batch);

@@ -5,6 +5,7 @@ use crate::database::rows::keys;
 use crate::database::stores::{Store, StoreEntry};
 use crate::expiry::ExpiryFilter;
 use crate::store::windowed;
+use crate::table::TIME_BYTES;
 use crate::transaction::{Batch, LatestRows, MemoryTable, Place, Table, Transaction};
 
 impl Database {
@@ -58,6 +59,17 @@ impl Database {
         in_memory
     }
 
+    /// About how many bytes of a batch the staged rows need. Each staged version may also make a
+    /// row of `latest`.
+    pub(super) fn staged_bytes(&self, tx: &Transaction) -> usize {
+        let stores = self.stores.entries.iter();
+        let latest = stores.filter_map(|entry| match &entry.store {
+            Store::Versioned(store, _) => Some(store.uncommitted_bytes(tx)),
+            _ => None,
+        });
+        tx.uncommitted_bytes() + latest.sum::<usize>()
+    }
+
     /// Adds the stream times and sequence numbers of some stores, where they changed.
     pub(super) fn push_stream_times(
         &self,
@@ -89,15 +101,15 @@ impl Database {
 /// writes alternated between the two families, each would evict the other's nodes from the
 /// processor's cache.
 fn push_versions(tx: &mut Transaction, versions: Table, latest: Table, batch: &mut Batch) {
-    let (mut newest, mut rows) = (
-        Batch::with_capacity(tx.table_bytes(versions)),
-        LatestRows::default(),
-    );
+    let (mut newest, mut rows) = (Vec::new(), LatestRows::default());
     tx.drain(versions, |version, encoded| {
-        Transaction::push_encoded(batch, encoded);
-        if let Some((key, value)) = rows.of(version) {
-            newest.push_parts(latest.family_id(), key, &value);
+        if rows.of(version).is_some() {
+            newest.push(batch.len());
         }
+        Transaction::push_encoded(batch, encoded);
     });
-    batch.append(&newest);
+    // The rows are read from the batch, where they are in order. In the arena they are scattered.
+    for start in newest {
+        batch.push_from(latest.family_id(), start, TIME_BYTES);
+    }
 }
