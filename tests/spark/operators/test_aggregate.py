@@ -435,7 +435,7 @@ def test_functions_take_expressions(spark):
     x, y = F.col("x"), frame["`y.z`"]
     aggs = {
         "product": ("sum", x * y),
-        "same": ("sum", x * y),
+        "same": ("sum", F.col("X") * y),
         "large": ("count", F.when(x > 3, 1)),
         "larger": ("count_if", x > 3),
         "all": ("bool_and", x > 3),

@@ -118,8 +118,9 @@ class AggregateColumns:
             raise ValueError(f"{argument}: {what} is {len(found)} columns: give one")
         # Messages of the state host name an expression as Spark does.
         name = found[0].name
-        taken = {self._frame.fold(field.name) for field in self._frame.fields}
-        while self._frame.fold(name) in taken or name in self._expressions:
+        others = [*(field.name for field in self._frame.fields), *self._expressions]
+        taken = {self._frame.fold(other) for other in others}
+        while self._frame.fold(name) in taken:
             name += "_"
         self._expressions[name] = what
         return sql.StructField(name, found[0].dataType)

@@ -1,6 +1,6 @@
 //! Memory that a transaction uses again after a spill.
 
-use crate::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Empty chunks of the largest size, which all arenas of a transaction share.
