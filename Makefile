@@ -21,6 +21,7 @@ build: setup ## compile the extension (RocksDB too, the first time)
 	@scripts/build
 
 wheel: setup ## the package for other environments and executors, into dist/
+	@rm -rf dist
 	@$(ENV) maturin build --quiet --release --locked --out dist
 
 wheel-smoke: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
