@@ -149,6 +149,8 @@ class _ForeachBatch:
         self._starter: Final = starter
         self._queries: Final = RunningQueries()
         self._sessions: Final = BatchSessions()
+        self._evaluated: Final[dict[str, int]] = {}
+        """The last epoch in which the function has called operators of a root."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._fn,)
@@ -192,12 +194,43 @@ class _ForeachBatch:
                     )
                 for root, called in batch.called.items():
                     called.check_evaluated(root)
+                    last = self._evaluated.get(root)
+                    self._evaluated[root] = of.number
+                    _warn_of_skipped_epochs(root, called.storage_options, of.number, last)
                     _warn_of_unused_rows(root, called.storage_options, of.number)
                 return result
         finally:
             if epoch is not None:
                 _batches.pop(epoch, None)
             _current.reset(token)
+
+
+def _warn_of_skipped_epochs(
+    root: str, storage_options: "Mapping[str, str]", epoch: int, last: int | None
+) -> None:
+    """Logs a warning for each epoch just before `epoch` in which no operator ran.
+
+    They are decided when the operators' tasks of `epoch` run, so no later epoch warns of them
+    again. `last` is the last epoch in which operators were called, if it is known.
+    """
+    known = -1 if last is None or last >= epoch else last
+    skipped: list[int] = []
+    for before in range(epoch - 1, known, -1):
+        try:
+            found = read_progress(root, storage_options, epoch=before)
+        except HoldfastError as error:
+            _log.warning("epoch %d of %s: its status cannot be read: %s", before, root, error)
+            break
+        if not found or found[0].status != "skipped":
+            break
+        skipped.append(before)
+    for before in reversed(skipped):
+        _log.warning(
+            "%s: no operator ran in epoch %d, so the state does not have its rows (did the "
+            "function return early?)",
+            root,
+            before,
+        )
 
 
 def _warn_of_unused_rows(root: str, storage_options: "Mapping[str, str]", epoch: int) -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 from streams import Stream
 
 import holdfast.spark as hfs
+from holdfast._progress import EpochProgress
 from holdfast.cli import main
-from holdfast.errors import StateMismatchError, UnsupportedOperationError
+from holdfast.errors import RestoreError, StateMismatchError, UnsupportedOperationError
+from holdfast.spark.epoch import Epoch
+
+# `holdfast.spark.foreach_batch` is the function of this name.
+foreach_batch = import_module("holdfast.spark.foreach_batch")
 
 
 def counted(stream: Stream, frame, state: hfs.State):
@@ -102,7 +109,9 @@ def test_the_driver_warns_of_both_operators_of_a_foreign_key(
     assert warned == ["operator named", "operator named_left"]
 
 
-def test_an_epoch_in_which_no_operator_ran_is_skipped(stream: Stream):
+def test_an_epoch_in_which_no_operator_ran_is_skipped(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+):
     for time in (1, 11, 21):
         stream.batch(left=[("a", time, time)])
     state, seen = stream.state(), {}
@@ -111,12 +120,71 @@ def test_an_epoch_in_which_no_operator_ran_is_skipped(stream: Stream):
         if epoch != 1:
             seen[epoch] = [tuple(row) for row in counted(stream, frame, state).collect()]
 
-    stream.run(stream.source("left"), each=hfs.foreach_batch(each))
+    with caplog.at_level(logging.WARNING, logger="holdfast.spark.foreach_batch"):
+        stream.run(stream.source("left"), each=hfs.foreach_batch(each))
     skipped = state.progress(1)
     assert skipped is not None
     assert (skipped.status, skipped.run) == ("skipped", None)
     # The state goes on without the rows of epoch 1.
     assert [len(rows) for rows in seen.values()] == [0, 1]
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert "no operator ran in epoch 1, so the state does not have its rows" in warning
+
+
+class _Epochs:
+    """A root in which no operator ran in some epochs."""
+
+    def __init__(self, skipped: set[int]) -> None:
+        self.skipped = skipped
+        self.read: list[int] = []
+
+    def progress(self, root: str, storage_options: object, *, epoch: int) -> list[EpochProgress]:
+        self.read.append(epoch)
+        status = "skipped" if epoch in self.skipped else "decided"
+        return [EpochProgress(epoch, status, None, {})]
+
+
+def test_the_driver_warns_once_of_each_skipped_epoch(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    epochs = _Epochs(skipped={3, 4, 6})
+    monkeypatch.setattr(foreach_batch, "read_progress", epochs.progress)
+    monkeypatch.setattr(foreach_batch, "check_evaluated", lambda *_: None)
+    monkeypatch.setattr(foreach_batch, "is_adaptive", lambda _: False)
+    monkeypatch.setattr(foreach_batch, "_warn_of_unused_rows", lambda *_: None)
+
+    def each(_: object, number: int) -> None:
+        if number not in epochs.skipped:
+            of = Epoch("query", "run", number)
+            foreach_batch.note_operators(
+                of, "root", storage_options={}, partitions=1, names=["totals"]
+            )
+
+    wrapped, frame = hfs.foreach_batch(each), SimpleNamespace(sparkSession=None)
+
+    def warned(numbers: range) -> list[str]:
+        caplog.clear()
+        for number in numbers:
+            wrapped._call(Epoch("query", "run", number), None, frame)
+        return [record.getMessage().split(",")[0] for record in caplog.records]
+
+    # The first one follows a restart.
+    assert warned(range(5, 9)) == [f"root: no operator ran in epoch {epoch}" for epoch in (3, 4, 6)]
+    assert epochs.read == [4, 3, 2, 6], "nothing is read if no epoch lies between"
+    # A rewind has taken the last epochs back.
+    assert warned(range(5, 6)) == [f"root: no operator ran in epoch {epoch}" for epoch in (3, 4)]
+
+
+def test_a_status_that_cannot_be_read_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def fail(*_: object, **__: object) -> None:
+        raise RestoreError("damaged")
+
+    monkeypatch.setattr(foreach_batch, "read_progress", fail)
+    foreach_batch._warn_of_skipped_epochs("root", {}, 5, None)
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert warning == "epoch 4 of root: its status cannot be read: damaged"
 
 
 def test_progress_needs_a_root(tmp_path):
