@@ -2,7 +2,8 @@
 //! which no operator ran, and two drivers that both write Spark's offsets.
 //!
 //! `tests/protocol_model/` explores one epoch with many tasks. This model has one operator with one
-//! partition, and calls the same functions of [`holdfast_host::protocol`]. It contains:
+//! partition, and calls the same functions of [`holdfast_host::protocol`]. `later_operator/` has a
+//! smaller model of an operator that begins in a later epoch. This model contains:
 //!
 //! - Two drivers. Each plans an epoch (it reads the offsets file, or writes one; both may find it
 //!   absent and write), claims a run, opens a session, stages, gives its output to the sink and
@@ -27,25 +28,26 @@
 //! `each_rule_is_needed` switches off one rule at a time and checks that the model finds damage.
 
 mod decisions;
+mod later_operator;
 mod state;
 mod steps;
 
 use std::collections::HashSet;
+use std::fmt::Debug;
+use std::hash::Hash;
 
 use state::{Rule, State};
 use steps::Model;
 
-/// Visits every state; returns their number, or what is wrong in which state.
-fn explore(without: Option<Rule>) -> Result<usize, String> {
-    let model = Model { without };
-    let mut seen = HashSet::from([State::default()]);
-    let mut open = vec![State::default()];
+/// Visits every state that follows from the first one; returns their number, or what is wrong in
+/// which state.
+fn explore<S: Clone + Debug + Default + Eq + Hash>(
+    next: impl Fn(&S) -> Result<Vec<S>, String>,
+) -> Result<usize, String> {
+    let mut seen = HashSet::from([S::default()]);
+    let mut open = vec![S::default()];
     while let Some(state) = open.pop() {
-        for next in model
-            .next(&state)
-            .map_err(|wrong| format!("{wrong}: {state:?}"))?
-        {
-            let next = next.normalized();
+        for next in next(&state).map_err(|wrong| format!("{wrong}: {state:?}"))? {
             if seen.insert(next.clone()) {
                 open.push(next);
             }
@@ -55,9 +57,17 @@ fn explore(without: Option<Rule>) -> Result<usize, String> {
     Ok(seen.len())
 }
 
+fn explore_without(without: Option<Rule>) -> Result<usize, String> {
+    let model = Model { without };
+    explore(|state: &State| {
+        let next = model.next(state)?.into_iter();
+        Ok(next.map(State::normalized).collect())
+    })
+}
+
 #[test]
 fn state_and_sink_agree_in_every_interleaving() {
-    let states = explore(None).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let states = explore_without(None).unwrap_or_else(|wrong| panic!("{wrong}"));
     assert!(
         states > 10_000,
         "only {states} states: the model does not move"
@@ -68,7 +78,7 @@ fn state_and_sink_agree_in_every_interleaving() {
 #[test]
 fn each_rule_is_needed() {
     for rule in Rule::ALL {
-        let wrong = explore(Some(rule)).err();
+        let wrong = explore_without(Some(rule)).err();
         let wrong = wrong.unwrap_or_else(|| panic!("{rule:?} prevents nothing that the model has"));
         println!(
             "without {rule:?}: {}",
