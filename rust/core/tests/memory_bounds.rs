@@ -257,3 +257,55 @@ fn changes_of_a_range_delete_spill() {
         .unwrap();
     assert_eq!(rows, 21);
 }
+
+/// A state host deletes a range key by key, and passes each key to the transaction as it is read.
+/// The rows of a former plain store are in the same scan.
+#[test]
+fn keys_of_a_timestamped_scan_are_read_in_small_parts() {
+    let _turn = turn();
+    const KEYS: u32 = 300_000;
+    let long = |n: u32| [[7; 96].as_slice(), &key(n)].concat();
+    for first in [StoreKind::TimestampedKeyValue, StoreKind::KeyValue] {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |kind: &StoreKind| {
+            let options = DatabaseOptions {
+                durability: Durability::Changelog,
+                uncommitted_max_bytes: -1,
+                ..DatabaseOptions::default()
+            };
+            let stores = [StoreSpec::new("kv", kind.clone())];
+            Database::open(dir.path(), &stores, options).unwrap()
+        };
+        let db = open(&first);
+        for n in 0..KEYS {
+            let key = long(n);
+            db.write(|tx| match db.key_value("kv") {
+                Ok(plain) => plain.put(tx, &key, Some(b"")),
+                Err(_) => {
+                    let stamped = db.timestamped_key_value("kv")?;
+                    stamped.put(tx, &key, Some(b""), Timestamp(1))
+                }
+            })
+            .unwrap();
+        }
+        db.commit(OffsetChange::Keep).unwrap();
+        db.close().unwrap();
+        drop(db);
+        let db = open(&StoreKind::TimestampedKeyValue);
+        let store = db.timestamped_key_value("kv").unwrap();
+        let mut tx = db.begin().unwrap();
+        let (mut found, expected) = (0, key);
+        let grown = growth(|| {
+            let mut scan = store.range(&mut tx, None, None, false).unwrap();
+            scan.each_key(&mut |key| {
+                assert!(key.ends_with(&expected(found)));
+                found += 1;
+                Ok(())
+            })
+            .unwrap();
+        });
+        assert_eq!(found, KEYS);
+        // All keys together have 29 MiB.
+        assert!(grown < 16, "{first:?}: {grown} MiB");
+    }
+}

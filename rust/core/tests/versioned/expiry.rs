@@ -4,6 +4,7 @@
 use holdfast_core::{
     Database, DatabaseOptions, FigureValue, OffsetChange, StoreKind, StoreSpec, Timestamp,
 };
+use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -210,5 +211,84 @@ fn database_closes_during_a_rewrite() {
         drop(db);
         db = open(dir.path());
         check_newest(&db, n * ROWS + ROWS / 2);
+    }
+}
+
+/// What the thread that rewrites files has logged about the store `rests`.
+struct Rewrites(Mutex<Vec<String>>);
+
+static REWRITES: Rewrites = Rewrites(Mutex::new(Vec::new()));
+
+impl log::Log for Rewrites {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let words = record.args().to_string();
+        if words.starts_with("store rests:") {
+            self.0.lock().push(words);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+impl Rewrites {
+    /// The segments of the rewrites, each with the segment in which the next one is due.
+    fn segments(&self) -> Vec<(i64, i64)> {
+        let parse = |words: &String| {
+            let (_, numbers) = words.split_once(" in segment ")?;
+            let (segment, next) = numbers.split_once(", again in ")?;
+            Some((segment.parse().ok()?, next.parse().ok()?))
+        };
+        let messages = self.0.lock();
+        let rewrites = messages.iter().filter(|words| !words.contains("read: 0,"));
+        rewrites.map(|words| parse(words).unwrap()).collect()
+    }
+}
+
+/// Each commit enters a segment of its own. The next rewrite waits until one row in 64 has ended,
+/// but for half the retention at most.
+#[test]
+fn files_are_not_rewritten_before_the_segment_in_which_that_is_due() {
+    // More than 4 MiB: smaller tables are not rewritten.
+    const ROWS: i64 = 40_000;
+    log::set_logger(&REWRITES).unwrap();
+    log::set_max_level(log::LevelFilter::Debug);
+    let dir = tempfile::tempdir().unwrap();
+    let kind = StoreKind::Versioned {
+        history_retention: ROWS,
+        segment_interval: 1,
+    };
+    let stores = [StoreSpec::new("rests", kind)];
+    let db = Database::open(dir.path(), &stores, DatabaseOptions::default()).unwrap();
+    let rests = db.versioned("rests").unwrap();
+    let put = |time: i64| {
+        let key = (time % 100).to_be_bytes();
+        db.write(|tx| rests.put(tx, &key, Some(&value(time)), Timestamp(time)))
+            .unwrap();
+    };
+    (0..ROWS + 100).for_each(put);
+    db.commit(OffsetChange::Keep).unwrap();
+    db.flush(true).unwrap();
+    let mut time = ROWS + 100;
+    let mut commit = || {
+        put(time);
+        db.commit(OffsetChange::Keep).unwrap();
+        time += 1;
+    };
+    while REWRITES.segments().len() < 2 {
+        commit();
+    }
+    (0..100).for_each(|_| commit());
+    db.close().unwrap();
+    let rewrites = REWRITES.segments();
+    assert!(
+        rewrites.iter().any(|(segment, next)| *next > segment + 10),
+        "{rewrites:?}"
+    );
+    for pair in rewrites.windows(2) {
+        assert!(pair[0].1 <= pair[1].0, "{rewrites:?}");
     }
 }

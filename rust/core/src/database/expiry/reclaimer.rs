@@ -172,7 +172,17 @@ impl Signal {
         state.messages.push_back((level, words));
     }
 
-    /// Sleeps for a time, so that other threads can use the processor and the disk.
+    /// Does work, then rests for as long as it took: the thread uses at most half of a processor
+    /// and of the disk's time.
+    fn work_and_rest<R>(&self, work: impl FnOnce() -> R) -> R {
+        let began = Instant::now();
+        let done = work();
+        self.rest(began.elapsed());
+        done
+    }
+
+    /// Sleeps for a time, so that other threads can use the processor and the disk; returns early
+    /// if the thread is stopped.
     fn rest(&self, time: Duration) {
         let end = Instant::now() + time;
         let mut state = self.state.lock();
@@ -233,15 +243,13 @@ impl ExpiringTable {
         self.horizon.ask_ends(self.segment);
         let (mut all, mut skipped) = (Rewritten::default(), false);
         for files in rocks.file_sets(self.family)? {
-            let began = Instant::now();
-            match rocks.rewrite(self.family, &files)? {
+            match signal.work_and_rest(|| rocks.rewrite(self.family, &files))? {
                 Some(done) => {
                     all.read += done.read;
                     all.written += done.written;
                 }
                 None => skipped = true,
             }
-            signal.rest(began.elapsed());
         }
         let enough = self
             .horizon
@@ -273,6 +281,25 @@ impl ExpiringTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thread_rests_as_long_as_it_works() {
+        let signal = Signal::default();
+        let began = Instant::now();
+        let work = signal.work_and_rest(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            began.elapsed()
+        });
+        assert!(began.elapsed() >= work * 2);
+        // A wake does not end the rest.
+        signal.wake();
+        let began = Instant::now();
+        signal.rest(work);
+        assert!(began.elapsed() >= work);
+        // A stop does: the test would not end.
+        signal.state.lock().stopped = true;
+        signal.rest(Duration::from_secs(1 << 30));
+    }
 
     #[test]
     fn only_the_last_messages_wait_for_a_commit() {
