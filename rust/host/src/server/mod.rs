@@ -44,8 +44,28 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const CANCELLED: Duration = Duration::from_secs(2);
 /// The time after which a host that ends no longer waits for a database that is in use.
 const CLOSED: Duration = Duration::from_secs(8);
-/// The time after its executor's end at which a host is killed. It must be gone within 10 s.
+/// The time after its executor's end at which a host is killed.
 const LAST_RESORT: Duration = Duration::from_secs(9);
+/// The time after its executor's end within which a host is gone.
+const GONE: Duration = Duration::from_secs(10);
+
+// A host that ends by itself does so before it is killed, so its exit status shows that it was in
+// time.
+const _: () = {
+    let waits = FAREWELL.as_millis() + CANCELLED.as_millis() + TICK.as_millis();
+    assert!(
+        waits < CLOSED.as_millis(),
+        "databases are closed after the waits"
+    );
+    assert!(
+        CLOSED.as_millis() < LAST_RESORT.as_millis(),
+        "a host may end by itself"
+    );
+    assert!(
+        LAST_RESORT.as_millis() < GONE.as_millis(),
+        "a kill is in time"
+    );
+};
 
 /// How a host is started.
 #[derive(Debug, Clone)]

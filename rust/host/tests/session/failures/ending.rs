@@ -1,13 +1,18 @@
-//! Hosts whose executor ends while a file or a pipe blocks them.
+//! Hosts whose executor ends, also while a file or a pipe blocks them.
+//!
+//! A host must be gone 10 s after its executor, and kills itself before that
+//! (`rust/host/src/server/mod.rs`). So the exit status shows whether it was in time: no host ends
+//! by itself after the kill.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::thread;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
+use rustix::process::Signal;
 
 use crate::support::{Host, HostProcess, Spark, TaskRequest, left, matched, right, wait_until};
 
@@ -65,13 +70,18 @@ fn two_epochs(spark: &Spark, snapshot: bool) {
     spark.delete_local();
 }
 
+/// Whether a host ended with its executor: by itself, or by the kill.
+fn was_in_time(status: ExitStatus) -> bool {
+    status.success() || status.signal() == Some(Signal::KILL.as_raw())
+}
+
 fn any_file(folder: &Path) -> PathBuf {
     let mut files = fs::read_dir(folder).unwrap();
     files.next().unwrap().unwrap().path()
 }
 
 /// Begins epoch 2 on a host, waits until the host's log has `waits`, and ends the executor.
-fn end_in_restore(spark: &Spark, waits: &str) -> (HostProcess, std::process::ExitStatus) {
+fn end_in_restore(spark: &Spark, waits: &str) -> (HostProcess, ExitStatus) {
     let mut executor = executor();
     let mut host = HostProcess::of(executor.id());
     spark.begin(2);
@@ -93,6 +103,16 @@ fn continues(spark: &Spark) {
         .run(Host::start().connect(), &[left("EUR", 9, 1)])
         .unwrap();
     assert_eq!(done.rows, [matched(1, 101, 1)]);
+}
+
+#[test]
+fn host_without_work_ends_by_itself() {
+    let mut executor = executor();
+    let mut host = HostProcess::of(executor.id());
+    executor.kill().unwrap();
+    executor.wait().unwrap();
+    let status = host.wait();
+    assert!(status.success(), "{status}: {}", host.log());
 }
 
 #[test]
@@ -137,7 +157,8 @@ fn host_ends_while_a_file_of_a_snapshot_sends_no_bytes() {
         .write(true)
         .open(&blocked.file)
         .unwrap();
-    end_in_restore(&spark, "restoring the snapshot of epoch");
+    let (host, status) = end_in_restore(&spark, "restoring the snapshot of epoch");
+    assert!(was_in_time(status), "{status}: {}", host.log());
     drop(writer);
     blocked.unblock();
     continues(&spark);
@@ -154,5 +175,5 @@ fn host_whose_main_thread_is_blocked_is_killed() {
     let mut host = HostProcess::logging_to(log.into(), executor.id());
     executor.kill().unwrap();
     executor.wait().unwrap();
-    assert_eq!(host.wait().signal(), Some(9));
+    assert_eq!(host.wait().signal(), Some(Signal::KILL.as_raw()));
 }

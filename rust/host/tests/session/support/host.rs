@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::endpoint::{TOKEN, loopback, wait_for_host};
-use crate::support::wait::PATIENCE;
+use crate::support::wait::{PATIENCE, wait_until};
 use holdfast_core::Result;
 use holdfast_host::client::Client;
 use holdfast_host::executor::Executor;
@@ -63,9 +63,9 @@ impl Host {
         }
     }
 
-    /// Ends the executor and with it the host; returns how long the host took to stop listening.
-    pub fn stop(mut self) -> Duration {
-        self.end()
+    /// Ends the executor and with it the host.
+    pub fn stop(mut self) {
+        self.end();
     }
 
     /// Ends this host and starts the next one at the same socket as soon as this one stops
@@ -83,24 +83,21 @@ impl Host {
         next
     }
 
-    fn end(&mut self) -> Duration {
-        if self.thread.is_none() {
-            return Duration::ZERO;
+    fn end(&mut self) {
+        if self.thread.is_some() {
+            self.end_executor();
+            self.thread.take().unwrap().join().unwrap().unwrap();
+            self.executor.wait().unwrap();
         }
-        let noticed = self.end_executor();
-        self.thread.take().unwrap().join().unwrap().unwrap();
-        self.executor.wait().unwrap();
-        noticed
     }
 
-    /// Ends the executor; returns how long the host took to stop listening.
-    fn end_executor(&mut self) -> Duration {
+    /// Ends the executor, and waits until the host has stopped to listen.
+    fn end_executor(&mut self) {
         self.executor.kill().unwrap();
-        let killed = Instant::now();
-        while self.socket.exists() && killed.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(1));
-        }
-        killed.elapsed()
+        wait_until(
+            || !self.socket.exists(),
+            || "the host still listens".to_owned(),
+        );
     }
 
     pub fn connect(&self) -> Client {
