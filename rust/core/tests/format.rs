@@ -1,8 +1,8 @@
 //! The files of a database of the current format number (`tests/data/database-v1`): all kinds of
 //! stores are read from them, and the database continues.
 //!
-//! `scripts/database-fixture` writes the files anew. A change that makes this test fail needs a new
-//! format number.
+//! `scripts/fixtures database` writes the files anew. A change that makes this test fail needs a
+//! new format number.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod killed;
@@ -288,7 +288,7 @@ fn files_of_the_current_format_are_read_and_continued() {
 
 /// Writes the fixture.
 #[test]
-#[ignore = "scripts/database-fixture runs it"]
+#[ignore = "scripts/fixtures runs it"]
 fn write_fixture() {
     let dir = tempfile::tempdir().unwrap();
     let (path, copied) = (dir.path().join("database"), dir.path().join("copy"));

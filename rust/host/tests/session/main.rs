@@ -10,5 +10,6 @@ mod owners;
 mod process;
 mod readers;
 mod rewind;
+mod root_format;
 mod snapshots;
 mod support;
