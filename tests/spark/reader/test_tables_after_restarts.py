@@ -157,6 +157,22 @@ def test_a_table_with_more_key_columns_from_before_a_rewind_is_refused(
         assert before["table"].get("a")["number"] == 7
 
 
+def test_a_scan_finds_all_rows_after_a_rewind_has_lengthened_the_key(stream: Stream, offline: str):
+    """The prefix was a whole key, which is in one partition; now its rows are in all of them."""
+    stream.batch(left=[("a", number, number) for number in range(12)])
+    frame = stream.source("left").selectExpr("k", "x AS number", "x")
+
+    def table(*by: str) -> DataFrame:
+        return hfs.materialize(frame, by=list(by), state=stream.state(), name="table")
+
+    stream.run(table("k"))
+    old = reading.connect(stream, offline=offline)["table"]
+    assert old.scan(prefix="a").read_all().num_rows == 1
+    stream.rewind()
+    stream.run(table("k", "number"))
+    assert old.scan(prefix="a").read_all().num_rows == 12
+
+
 def test_a_reader_follows_columns_that_change_with_a_rewind(stream: Stream, offline: str):
     stream.batch(left=[("a", 1, 7), ("b", 2, 8)])
     frame = stream.source("left").selectExpr("k", "x AS bid", "x + 100 AS ask")

@@ -200,22 +200,31 @@ impl StateReader {
         partition: Option<PartitionId>,
         from: ReadFrom,
     ) -> Result<RowStream> {
-        let known = self.catalog.named(operator, store)?;
-        let partitions = match partition {
-            Some(_) => self.routing.chosen(partition)?,
-            None => self.routing.of_bounds(&known.table, &call, &batch)?,
+        let partitions_of = |known: &NamedTable| match partition {
+            Some(_) => self.routing.chosen(partition),
+            None => self.routing.of_bounds(&known.table, &call, &batch),
         };
+        let mut known = self.catalog.named(operator, store)?;
+        let mut partitions = partitions_of(&known)?;
         if from.offline != Offline::Never {
             // Copies are made while the rows are read, so an error could not be repeated.
             self.epochs.look_again();
         }
-        let source = self.source(&known, (&partitions, 1), from);
-        if source.is_err() {
-            self.epochs.check_same_root()?;
-        }
-        let mut source = source?;
-        // The table is read after the epoch is known, so it has all columns of the epoch's rows.
-        let known = self.catalog.renewed(&known)?;
+        let mut source = loop {
+            let source = self.source(&known, (&partitions, 1), from);
+            if source.is_err() {
+                self.epochs.check_same_root()?;
+            }
+            let source = source?;
+            // The table is read after the epoch is known, so it has all columns of the epoch's rows.
+            known = self.catalog.renewed(&known)?;
+            // After a rewind, the key may have more columns, so its rows are in other partitions.
+            let now = partitions_of(&known)?;
+            if now == partitions {
+                break source;
+            }
+            partitions = now;
+        };
         let call = known.explicit(&call, call.rows);
         let schema = known.table.schema_of(&call)?;
         let reader = Arc::clone(self);

@@ -83,8 +83,13 @@ impl ChangeStream {
         let partition = self.partitions[place];
         let read = DecidedEpoch::read(&self.root, &self.operator, partition, decision)?;
         match (read.decided(), self.chains[place]) {
-            // The operator takes part from a later epoch on.
-            (None, None) => {}
+            // The operator takes part from a later epoch on, or a host is removing the epoch and
+            // has removed its objects only.
+            (None, None) => {
+                if let Some(error) = self.removed(decision.epoch) {
+                    return Err(error);
+                }
+            }
             (None, Some(_)) => {
                 return Err(not_evaluated(&self.root, &self.operator, decision.epoch));
             }
