@@ -54,6 +54,8 @@ class AggregateColumns:
         self._frame: Final = frame
         self._expressions: Final[dict[str, Column]] = {}
         """The payload columns that are not the frame's, by name."""
+        self._given_names: Final[dict[str, str]] = {}
+        """The names that Spark gives these columns; two may have one name."""
         self.payload: Final[list[sql.StructField]] = []
         self.results: Final[list[sql.StructField]] = []
         self.request: Final[list[dict[str, Any]]] = []
@@ -117,13 +119,18 @@ class AggregateColumns:
         if len(found) != 1:
             raise ValueError(f"{argument}: {what} is {len(found)} columns: give one")
         # Messages of the state host name an expression as Spark does.
-        name = found[0].name
+        given = name = found[0].name
         others = [*(field.name for field in self._frame.fields), *self._expressions]
         taken = {self._frame.fold(other) for other in others}
         while self._frame.fold(name) in taken:
             name += "_"
         self._expressions[name] = what
+        self._given_names[name] = given
         return sql.StructField(name, found[0].dataType)
+
+    def _name(self, field: sql.StructField) -> str:
+        """Returns a column's name for messages: an expression has Spark's name."""
+        return self._given_names.get(field.name, field.name)
 
     def _column(self, field: sql.StructField) -> Column:
         expression = self._expressions.get(field.name)
@@ -145,21 +152,21 @@ class AggregateColumns:
             field.dataType, (sql.NumericType, sql.DayTimeIntervalType)
         ):
             raise ValueError(
-                f"{argument}: {function} needs numbers, and column {field.name!r} is "
+                f"{argument}: {function} needs numbers, and column {self._name(field)!r} is "
                 f"{field.dataType.simpleString()}"
             )
         compared = field if order is None else order
         if function in _COMPARING and schema.contains(compared.dataType, schema.is_collated):
             raise ValueError(
                 f"{argument}: {function} compares strings by their bytes, and column "
-                f"{compared.name!r} is {compared.dataType.simpleString()}: use "
-                f"collate({compared.name}, 'UTF8_BINARY'), or lower() of that"
+                f"{self._name(compared)!r} is {compared.dataType.simpleString()}: use "
+                f"collate({self._name(compared)}, 'UTF8_BINARY'), or lower() of that"
             )
         if function in ("count_distinct", "collect_set") and schema.contains(
             field.dataType, _is_map
         ):
             raise ValueError(
-                f"{argument}: {function} cannot take column {field.name!r}: equal maps may "
+                f"{argument}: {function} cannot take column {self._name(field)!r}: equal maps may "
                 "list their entries in another order; use its sorted map_entries"
             )
         columns = [field] if order is None else [field, order]
@@ -167,7 +174,7 @@ class AggregateColumns:
         try:
             found = self._frame.df.select(call.alias("result")).schema["result"].dataType
         except AnalysisException as error:
-            names = " and ".join(repr(column.name) for column in columns)
+            names = " and ".join(repr(self._name(column)) for column in columns)
             raise ValueError(
                 f"{argument}: {function} cannot take column {names}: {error}"
             ) from error
