@@ -167,13 +167,7 @@ fn snapshot_is_due_by_the_bytes_of_the_log() {
     (0..5).for_each(|epoch| run(epoch, &rows(epoch)));
     assert_eq!(manifests(&spark).len(), 0, "the log is short");
     let many: Vec<Row> = (0..40_000)
-        .map(|n| {
-            right(
-                &format!("a key of about fifty bytes, so that few rows are long {n}"),
-                n,
-                n,
-            )
-        })
+        .map(|n| right(&format!("{n:01000}"), n, n))
         .collect();
     run(5, &many);
     run(6, &[]);
