@@ -7,8 +7,8 @@ use super::view_request::SnapshotPolicy;
 use crate::protocol::{Epoch, RunNumber};
 use crate::root::{KnownDigests, SnapshotId};
 
-/// Bytes of the log below which a snapshot costs more than it saves: they are replayed within about a
-/// second. Where windows close, the state is small, and a quarter of it is written in each epoch.
+/// Bytes of the log below which a snapshot costs more than it saves: they are replayed within about
+/// a second. Where windows close, the state is small, and a quarter of it is written in each epoch.
 const MIN_LOG_BYTES: u64 = 32 << 20;
 
 /// The snapshots that this host took or found.

@@ -216,7 +216,7 @@ impl StateReader {
                 self.epochs.check_same_root()?;
             }
             let source = source?;
-            // The table is read after the epoch is known, so it has all columns of the epoch's rows.
+            // The table is read after the epoch is known, so it has all columns of the rows.
             known = self.catalog.renewed(&known)?;
             // After a rewind, the key may have more columns, so its rows are in other partitions.
             let now = partitions_of(&known)?;

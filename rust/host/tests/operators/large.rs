@@ -176,14 +176,9 @@ fn input_rows_that_go_out_are_cut_by_bytes() {
 #[test]
 fn aggregation_results_are_cut_by_bytes() {
     let rows = rows(1, true, LARGE);
-    // A group of `max_by` has a value and an order of 2 MiB each.
-    for (function, batches) in [
-        ("last", 2),
-        ("max", 2),
-        ("collect_list", 2),
-        ("collect_set", 2),
-        ("max_by", 4),
-    ] {
+    for function in ["last", "max", "collect_list", "collect_set", "max_by"] {
+        // A group of `max_by` has a value and an order of 2 MiB each.
+        let batches = if function == "max_by" { 4 } else { 2 };
         let mut aggregates = json!([{"name": "a", "function": function, "column": 0}]);
         if function == "max_by" {
             aggregates[0]["order"] = json!(0);
