@@ -1,7 +1,6 @@
 //! All use of RocksDB. No other folder of `src` imports the RocksDB crate.
 //!
-//! `unsafe` is allowed only in this folder, and for a prefetch instruction
-//! (`transaction/staged/prefetch.rs`). It is needed in three places:
+//! `unsafe` is allowed only in this folder. It is needed in three places:
 //!
 //! - The RocksDB crate's snapshots and iterators borrow the database. Those of Holdfast share its
 //!   ownership, so a transaction or a scan can be sent to another thread and outlive the call that

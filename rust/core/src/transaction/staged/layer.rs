@@ -12,6 +12,7 @@ use super::key_index::KeyIndex;
 pub(in crate::transaction) use super::key_index::hash;
 use super::key_order::{KeyOrder, OrderEntry};
 use super::record_log::RecordLog;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(in crate::transaction) struct Layer {
@@ -201,16 +202,18 @@ impl Layer {
         self.order.run_position(&self.log, key)
     }
 
-    /// Prefetches the place of a record's bytes.
-    #[inline]
-    pub(in crate::transaction) fn prefetch_place(&self, n: u32) {
-        self.log.prefetch_place(n);
-    }
-
-    /// Prefetches the bytes of a record, whose place should have been prefetched before.
-    #[inline]
-    pub(in crate::transaction) fn prefetch_bytes(&self, n: u32) {
-        self.log.prefetch_bytes(n);
+    /// Reads the records at these positions of the key order, so that the processor caches them:
+    /// all cache lines of a short record; the start and the end of a long one.
+    pub(in crate::transaction) fn touch(&self, positions: Range<usize>) {
+        for entry in &self.run()[positions] {
+            let record = self.encoded(entry.record());
+            // The bytes are copied: for a reference only the address would be computed.
+            std::hint::black_box((
+                record.first().copied(),
+                record.get(64).copied(),
+                record.last().copied(),
+            ));
+        }
     }
 
     /// Each key's last record in key order, as a commit needs them. The order is not remembered.

@@ -7,7 +7,6 @@ mod key_order;
 pub(super) mod latest_rows;
 pub(super) mod layer;
 pub(super) mod layer_cursor;
-mod prefetch;
 pub(super) mod record;
 mod record_log;
 pub(super) mod table_buffer;

@@ -2,7 +2,6 @@
 
 use super::arena::spare_chunks::SpareChunks;
 use super::arena::{Arena, Record};
-use super::prefetch::prefetch;
 
 /// The records of a layer, in the order in which they were staged. A record's number is its
 /// position.
@@ -97,17 +96,5 @@ impl RecordLog {
     #[inline]
     pub(super) fn encoded(&self, n: u32) -> &[u8] {
         self.arena.encoded(self.records[n as usize])
-    }
-
-    /// Prefetches the place of a record.
-    #[inline]
-    pub(super) fn prefetch_place(&self, n: u32) {
-        prefetch(std::slice::from_ref(&self.records[n as usize]));
-    }
-
-    /// Prefetches the bytes of a record.
-    #[inline]
-    pub(super) fn prefetch_bytes(&self, n: u32) {
-        prefetch(self.encoded(n));
     }
 }
