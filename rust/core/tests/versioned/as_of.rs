@@ -197,38 +197,3 @@ proptest! {
 
 /// The scan seeks for each key of long histories, walks over short ones, and checks after many keys
 /// which of the two is cheaper.
-#[test]
-fn scan_of_many_keys_changes_between_walk_and_seeks() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = open(dir.path(), false, false);
-    let store = db.versioned("v").unwrap();
-    let mut model = Histories::default();
-    for number in 0..6_000u32 {
-        // 2,000 keys with long histories, then 2,000 with short ones, and so on.
-        let count = if number / 2_000 == 1 {
-            1 + number % 2
-        } else {
-            12
-        };
-        let key = number.to_be_bytes();
-        let puts: Vec<_> = (0..i64::from(count))
-            .map(|m| {
-                (
-                    m * 1_000 + i64::from(number % 997),
-                    Some(m.to_be_bytes().to_vec()),
-                )
-            })
-            .collect();
-        put(&store, &mut db.transaction().unwrap(), &key, &puts);
-        model.0.entry(key.to_vec()).or_default().extend(puts);
-        if number % 1_500 == 0 {
-            db.commit(OffsetChange::Keep).unwrap();
-            db.flush(true).unwrap();
-        }
-    }
-    let mut tx = db.transaction().unwrap();
-    for at in [400, 5_500, 11_500] {
-        let scan = store.scan(&mut tx, Some(Timestamp(at))).unwrap();
-        assert!(rows(scan, 700) == model.as_of(at), "as of {at}");
-    }
-}

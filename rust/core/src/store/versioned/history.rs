@@ -117,17 +117,17 @@ impl VersionedStore {
         let at = as_of.unwrap_or(Timestamp::MAX).0;
         // No version begins after the stream time, so the newest versions are the valid ones.
         let latest_only = at < horizon || self.stream_time(tx).is_none_or(|time| time.0 <= at);
-        let latest = tx
-            .scan_latest(self.inner.versions, self.inner.latest)
-            .map_err(|e| e.store(self.name()))?;
+        let open = if latest_only {
+            tx.scan_latest(self.inner.versions, self.inner.latest)
+        } else {
+            tx.scan(self.inner.versions, Bounds::default(), false)
+        };
+        let scan = open.map_err(|e| e.store(self.name()))?;
         let rows = if latest_only {
             let expired = (at < horizon).then(|| ExpiredRead::new(self, tx, at));
-            VersionRows::Latest(LatestScan::new(latest, at, expired))
+            VersionRows::Latest(LatestScan::new(scan, at, expired))
         } else {
-            let versions = tx
-                .scan(self.inner.versions, Bounds::default(), false)
-                .map_err(|e| e.store(self.name()))?;
-            VersionRows::AsOf(AsOfScan::new(self, [versions, latest], at))
+            VersionRows::AsOf(AsOfScan::new(scan, at))
         };
         Ok(self.opened(rows))
     }

@@ -1,7 +1,6 @@
 //! The scans of a versioned store, one type for each order of reads.
 
 pub(super) mod as_of;
-mod as_of_key;
 pub(super) mod backward;
 pub(super) mod between;
 pub(super) mod latest;
