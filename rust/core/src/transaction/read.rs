@@ -141,7 +141,8 @@ impl Transaction {
         f: impl FnOnce(&mut CursorRows<'_>) -> R,
     ) -> Result<R> {
         if self.seekers.is_empty() {
-            self.seekers.resize_with(self.tables.len(), Default::default);
+            self.seekers
+                .resize_with(self.tables.len(), Default::default);
         }
         let slot = &mut self.seekers[table.number][usize::from(within_key)];
         let cursor = match slot {

@@ -194,6 +194,3 @@ proptest! {
         db.close().unwrap();
     }
 }
-
-/// The scan seeks for each key of long histories, walks over short ones, and checks after many keys
-/// which of the two is cheaper.
