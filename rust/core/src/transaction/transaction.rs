@@ -46,13 +46,9 @@ impl Transaction {
         stores: Vec<StoreState>,
         spiller: Option<Arc<Spiller>>,
     ) -> Self {
-        let memory_limit = MemoryLimit::new(spiller);
         let buffers = tables
             .iter()
-            .map(|table| {
-                let spare = memory_limit.spare.clone();
-                TableBuffer::new(table.family_id(), table.suffix(), spare)
-            })
+            .map(|table| TableBuffer::new(table.family_id(), table.suffix()))
             .collect();
         Self {
             buffers,
@@ -61,7 +57,7 @@ impl Transaction {
             read_order: Vec::new(),
             observed: Position::default(),
             poison: None,
-            memory_limit,
+            memory_limit: MemoryLimit::new(spiller),
             staged_bytes: 0,
             base,
             tables,

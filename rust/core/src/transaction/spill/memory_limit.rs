@@ -1,7 +1,6 @@
 //! How much memory a transaction may use before it spills.
 
 use super::spiller::Spiller;
-use crate::transaction::staged::arena::spare_chunks::SpareChunks;
 use std::sync::Arc;
 
 /// When a transaction spills, and the memory that it has used.
@@ -14,15 +13,12 @@ pub(in crate::transaction) struct MemoryLimit {
     pub(in crate::transaction) measure_at: u64,
     /// The most memory used before a spill.
     pub(super) peak: usize,
-    /// Memory of records that were spilled, for the next ones; `None` if there is no spiller.
-    pub(in crate::transaction) spare: Option<SpareChunks>,
 }
 
 impl MemoryLimit {
     /// The limit of a transaction that has staged nothing.
     pub(in crate::transaction) fn new(spiller: Option<Arc<Spiller>>) -> Self {
         Self {
-            spare: spiller.as_ref().map(|_| SpareChunks::default()),
             spiller,
             bytes: None,
             measure_at: 0,

@@ -146,9 +146,6 @@ impl Transaction {
     /// Lowers the memory at which this transaction spills, for transactions that share a budget.
     pub fn limit_memory(&mut self, bytes: usize) {
         self.memory_limit.bytes = Some(bytes);
-        if let Some(spare) = &self.memory_limit.spare {
-            spare.free();
-        }
         self.memory_limit.measure_at = 0;
     }
 

@@ -1,10 +1,7 @@
 //! Append-only memory for staged records: an arena never moves its records.
 
-pub(in crate::transaction) mod spare_chunks;
-
 use crate::rocks::batch;
 use arrow_buffer::Buffer;
-use spare_chunks::SpareChunks;
 
 /// Bytes of the first chunk of an arena. Neighbouring chunks of two arenas that fit into it
 /// together are copied into one when the arenas are joined.
@@ -51,20 +48,11 @@ pub(super) struct Arena {
     sealed_bytes: usize,
     /// The chunk after the sealed ones.
     open: Vec<u8>,
-    /// Where large chunks come from. A sealed arena has none: its readers may outlive them.
-    spare: Option<SpareChunks>,
 }
 
 impl Arena {
     /// The most bytes of a record's type, family and two lengths.
     pub(super) const ENCODING: usize = 16;
-
-    pub(super) fn new(spare: Option<SpareChunks>) -> Self {
-        Self {
-            spare,
-            ..Self::default()
-        }
-    }
 
     #[inline]
     pub(super) fn push(
@@ -83,7 +71,7 @@ impl Arena {
                 last => (last * 4).min(CHUNK),
             };
             self.seal_open();
-            self.open = self.new_chunk(size.max(room));
+            self.open = Vec::with_capacity(size.max(room));
         }
         let start = self.open.len();
         let key_start = batch::push_record(&mut self.open, family, key, value);
@@ -97,27 +85,9 @@ impl Arena {
         }
     }
 
-    fn new_chunk(&self, size: usize) -> Vec<u8> {
-        let spare = self.spare.as_ref().filter(|_| size == CHUNK);
-        spare
-            .and_then(SpareChunks::take)
-            .unwrap_or_else(|| Vec::with_capacity(size))
-    }
-
-    /// Drops the records. Large chunks that no other arena shares become spare ones.
-    pub(super) fn recycle(self, spare: &SpareChunks) {
-        let sealed = self.sealed.into_iter();
-        sealed
-            .filter_map(|chunk| chunk.into_vec().ok())
-            .chain([self.open])
-            .filter(|chunk| chunk.capacity() == CHUNK)
-            .for_each(|chunk| spare.add(chunk));
-    }
-
     /// Seals all chunks. The free space of the last one is given back: if views are taken often,
     /// chunks are mostly empty.
     pub(super) fn seal(&mut self) {
-        self.spare = None;
         self.open.shrink_to_fit();
         self.seal_open();
     }

@@ -7,7 +7,6 @@
 #[cfg(test)]
 mod tests;
 
-use super::arena::spare_chunks::SpareChunks;
 use super::key_index::KeyIndex;
 pub(in crate::transaction) use super::key_index::hash;
 use super::key_order::{KeyOrder, OrderEntry};
@@ -23,21 +22,8 @@ pub(in crate::transaction) struct Layer {
 
 impl Layer {
     pub(in crate::transaction) fn new(family: u32, suffix: usize) -> Self {
-        Self::over(RecordLog::new(family, None), suffix)
-    }
-
-    /// An empty layer that uses the memory of recycled layers.
-    pub(in crate::transaction) fn with_spare_chunks(
-        family: u32,
-        suffix: usize,
-        spare: Option<SpareChunks>,
-    ) -> Self {
-        Self::over(RecordLog::new(family, spare), suffix)
-    }
-
-    fn over(log: RecordLog, suffix: usize) -> Self {
         Self {
-            log,
+            log: RecordLog::new(family),
             index: KeyIndex::new(suffix),
             order: KeyOrder::default(),
         }
@@ -122,11 +108,6 @@ impl Layer {
     /// order are therefore counted from the first record on, whether they exist or not.
     pub(in crate::transaction) fn bytes(&self) -> usize {
         self.log.bytes() + self.log.len() * (KeyIndex::BYTES + size_of::<OrderEntry>())
-    }
-
-    /// Drops the records, and keeps their memory.
-    pub(in crate::transaction) fn recycle(self, spare: &SpareChunks) {
-        self.log.recycle(spare);
     }
 
     /// Brings the index up to date.

@@ -1,6 +1,6 @@
 //! The staged records of a transaction: in memory, indexed by key and sorted on demand.
 
-pub(super) mod arena;
+mod arena;
 pub(super) mod cleared;
 mod key_index;
 mod key_order;

@@ -1,6 +1,5 @@
 //! The records of a layer, in the order in which they were staged.
 
-use super::arena::spare_chunks::SpareChunks;
 use super::arena::{Arena, Record};
 
 /// The records of a layer, in the order in which they were staged. A record's number is its
@@ -14,9 +13,9 @@ pub(super) struct RecordLog {
 }
 
 impl RecordLog {
-    pub(super) fn new(family: u32, spare: Option<SpareChunks>) -> Self {
+    pub(super) fn new(family: u32) -> Self {
         Self {
-            arena: Arena::new(spare),
+            arena: Arena::default(),
             records: Vec::new(),
             deletes: 0,
             family,
@@ -36,11 +35,6 @@ impl RecordLog {
         self.records
             .extend(newer.records.iter().map(|record| record.moved(moved)));
         self.deletes += newer.deletes;
-    }
-
-    /// Drops the records, and keeps their memory.
-    pub(super) fn recycle(self, spare: &SpareChunks) {
-        self.arena.recycle(spare);
     }
 
     /// Ends the pushes to this log.

@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use super::arena::spare_chunks::SpareChunks;
 use super::cleared::{Cleared, Interval};
 use super::layer::Layer;
 use super::layer_cursor::LayerCursor;
@@ -19,23 +18,16 @@ pub(in crate::transaction) struct TableBuffer {
     cleared: Cleared,
     family: u32,
     suffix: usize,
-    /// Memory of spilled records; `None` if the buffer is never spilled.
-    spare: Option<SpareChunks>,
 }
 
 impl TableBuffer {
-    pub(in crate::transaction) fn new(
-        family: u32,
-        suffix: usize,
-        spare: Option<SpareChunks>,
-    ) -> Self {
+    pub(in crate::transaction) fn new(family: u32, suffix: usize) -> Self {
         Self {
             frozen: Vec::new(),
-            active: Layer::with_spare_chunks(family, suffix, spare.clone()),
+            active: Layer::new(family, suffix),
             cleared: Cleared::default(),
             family,
             suffix,
-            spare,
         }
     }
 
@@ -181,8 +173,7 @@ impl TableBuffer {
     }
 
     fn take_active(&mut self) -> Layer {
-        let next = Layer::with_spare_chunks(self.family, self.suffix, self.spare.clone());
-        std::mem::replace(&mut self.active, next)
+        std::mem::replace(&mut self.active, Layer::new(self.family, self.suffix))
     }
 
     /// Joins all layers into one: one sort costs less than a merge of many sorted layers.
@@ -228,7 +219,6 @@ impl TableBuffer {
             cleared: self.cleared.clone(),
             family: self.family,
             suffix: self.suffix,
-            spare: None,
         }
     }
 
@@ -248,16 +238,9 @@ impl TableBuffer {
         order.try_for_each(|n| f(StagedRecord::new(layer, n), layer.encoded(n)))
     }
 
-    /// Drops everything that is staged. Memory that no reader shares is kept for later records.
+    /// Drops everything that is staged.
     pub(in crate::transaction) fn clear_all(&mut self) {
-        let empty = Self::new(self.family, self.suffix, self.spare.clone());
-        let Self { frozen, active, .. } = std::mem::replace(self, empty);
-        if let Some(spare) = &self.spare {
-            let frozen = frozen.into_iter().filter_map(Arc::into_inner);
-            frozen
-                .chain([active])
-                .for_each(|layer| layer.recycle(spare));
-        }
+        *self = Self::new(self.family, self.suffix);
     }
 
     /// As `in_order`; the records are then dropped.
@@ -270,7 +253,7 @@ impl TableBuffer {
             self,
             Self {
                 cleared,
-                ..Self::new(self.family, self.suffix, self.spare.clone())
+                ..Self::new(self.family, self.suffix)
             },
         );
         let Ok(()) = drained.in_order(|staged, encoded| {

@@ -23,7 +23,7 @@ proptest! {
             prop::option::of(0usize..3_000), 0u8..8), 0..80),
         end in 0u8..3,
     ) {
-        let mut buffer = TableBuffer::new(7, 0, None);
+        let mut buffer = TableBuffer::new(7, 0);
         let mut model = Rows::new();
         let mut views = Vec::new();
         for (n, (key, value, kind)) in ops.into_iter().enumerate() {
@@ -73,43 +73,4 @@ proptest! {
             prop_assert_eq!(rows(&mut view), model);
         }
     }
-}
-
-#[test]
-fn emptied_buffer_keeps_its_memory_for_all_tables() {
-    let spare = SpareChunks::default();
-    let count = || {
-        let chunks: Vec<_> = std::iter::from_fn(|| spare.take()).collect();
-        let count = chunks.len();
-        chunks.into_iter().for_each(|chunk| spare.add(chunk));
-        count
-    };
-    let value = vec![1; 100_000];
-    let fill = |buffer: &mut TableBuffer| {
-        for n in 0..50u8 {
-            buffer.push(&[&[n]], Some(&[&value]), false);
-        }
-    };
-    let new = |family: u32| TableBuffer::new(family, 0, Some(spare.clone()));
-    let (mut first, mut second) = (new(7), new(8));
-    fill(&mut first);
-    let Ok(()) = first.in_order(|_, _| Ok::<(), Infallible>(()));
-    first.clear_all();
-    assert!(first.is_empty());
-    let kept = count();
-    assert!(kept >= 4, "{kept} chunks of 1 MiB");
-    fill(&mut second);
-    assert_eq!(count(), 0);
-
-    // A reader's records are not written over.
-    let mut view = second.reader();
-    second.clear_all();
-    assert_eq!(count(), 0);
-    fill(&mut first);
-    assert_eq!(rows(&mut view).len(), 50);
-    assert!(
-        rows(&mut view)
-            .values()
-            .all(|row| row.as_ref() == Some(&value))
-    );
 }
