@@ -34,4 +34,12 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn claims_are_read_again_up_to_four_more_than_twice_the_own_partitions() {
+        for mine in 0..40_usize {
+            assert!(needs_recount(2 * mine + 4, mine), "{mine}");
+            assert!(!needs_recount(2 * mine + 5, mine), "{mine}");
+        }
+    }
 }

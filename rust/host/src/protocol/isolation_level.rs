@@ -22,3 +22,14 @@ impl IsolationLevel {
         *self == Self::ReadCommitted
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_read_committed_is_committed() {
+        assert!(IsolationLevel::ReadCommitted.is_committed());
+        assert!(!IsolationLevel::ReadUncommitted.is_committed());
+    }
+}
