@@ -1,6 +1,7 @@
 """Makes the names in folders durable."""
 
 import os
+from errno import EACCES, EINVAL, ENOSYS, ENOTSUP, EPERM, EROFS
 from pathlib import Path
 
 
@@ -14,3 +15,15 @@ def sync_names(folder: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def sync_names_if_possible(folder: Path) -> None:
+    """Makes the names in a folder durable, if this user can read it and its disk can be synced.
+
+    Another user has made what is in a folder that cannot be read.
+    """
+    try:
+        sync_names(folder)
+    except OSError as error:
+        if error.errno not in (EACCES, EPERM, EINVAL, ENOSYS, ENOTSUP, EROFS):
+            raise

@@ -4,13 +4,12 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
-from errno import EACCES, EINVAL, ENOSYS, ENOTSUP, EPERM, EROFS
 from os import PathLike
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from holdfast._database.durable import sync_names
+from holdfast._database.durable import sync_names_if_possible
 from holdfast.errors import HoldfastError, UnsupportedOperationError
 
 _SPARK_SCHEMES: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "az": "abfss"}
@@ -99,10 +98,10 @@ def _writable(folder: Path, argument: str) -> Path:
         missing = [above for above in (folder, *folder.parents) if not above.exists()]
         # A process that was killed here may have left the name of the last one unsynced.
         found = missing[-1].parent if missing else folder
-        _sync_if_possible(found.parent)
+        sync_names_if_possible(found.parent)
         for above in reversed(missing):
             above.mkdir(exist_ok=True)
-            _sync_if_possible(above.parent)
+            sync_names_if_possible(above.parent)
         probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:
@@ -111,15 +110,3 @@ def _writable(folder: Path, argument: str) -> Path:
             "give a folder that the driver and the executors may write"
         ) from error
     return folder
-
-
-def _sync_if_possible(folder: Path) -> None:
-    """Makes the names in a folder durable, if this user can read it and its disk can be synced.
-
-    Another user has made what is in a folder that cannot be read.
-    """
-    try:
-        sync_names(folder)
-    except OSError as error:
-        if error.errno not in (EACCES, EPERM, EINVAL, ENOSYS, ENOTSUP, EROFS):
-            raise
