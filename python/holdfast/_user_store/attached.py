@@ -107,11 +107,10 @@ class AttachedStore:
 
         Under exactly-once this deletes the checkpoint file: only a clean close writes it again.
         """
-        if self._file is not None and self._exactly_once:
-            # If the removal fails or is interrupted, the close writes the file again.
-            self._has_begun = True
-            checkpoint_file.remove(self._file)
+        # First: if the removal fails or is interrupted, the close writes the file again.
         self._has_begun = True
+        if self._file is not None and self._exactly_once:
+            checkpoint_file.remove(self._file)
 
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Commits the store; `decided` follows if the database commits, else a rollback is due."""
