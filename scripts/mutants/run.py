@@ -30,6 +30,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import switches
@@ -100,8 +101,9 @@ class Build:
         sources = {name: group.sources for name, group in GROUPS.items()}
         return listed(installed(CACHE), self.checkout, sources)
 
+    @cached_property
     def programs(self) -> tuple[dict[str, str], set[int]]:
-        """Returns the test programs, and the numbers of the mutants that they have.
+        """The test programs, and the numbers of the mutants that they have.
 
         Built the first time. Mutants that do not compile are left out.
         """
@@ -204,7 +206,7 @@ class Results:
 
 def test_one(build: Build, mutant: Mutant, limits: dict[str, float]) -> tuple[str, str]:
     """Returns the outcome of a mutant, and the program whose tests did not pass."""
-    programs, there = build.programs()
+    programs, there = build.programs
     if mutant.number not in there:
         return "UNVIABLE", ""
     for program in GROUPS[mutant.group].tests.split():
@@ -216,7 +218,7 @@ def test_one(build: Build, mutant: Mutant, limits: dict[str, float]) -> tuple[st
 
 def limits_of(build: Build, groups: list[str]) -> dict[str, float]:
     """Returns the seconds that each test program may take, from its time without a mutant."""
-    programs, _ = build.programs()
+    programs, _ = build.programs
     limits: dict[str, float] = {}
     for program in {test for name in groups for test in GROUPS[name].tests.split()}:
         began = time.monotonic()
