@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ import pytest
 from roots import copy_of, run
 
 from holdfast._cli.keys import parse_key
-from holdfast._cli.output import cell_text
+from holdfast._cli.output import RowsForm, cell_text
 
 NEWEST = "2024-01-01T00:01:00Z"
 
@@ -125,6 +126,24 @@ def test_rows_come_out_as_arrow(root: Path, tmp_path: Path, capsys: pytest.Captu
         assert reader.read_all()["x"].to_pylist() == [7]
     streamed = process("get", root, "prices", "a", "--arrow", "-")
     assert pa.ipc.open_stream(streamed.stdout).read_all()["x"].to_pylist() == [7]
+
+
+def test_rows_that_end_with_an_error_are_no_whole_arrow_stream(
+    capsysbinary: pytest.CaptureFixture[bytes],
+):
+    batch = pa.RecordBatch.from_pydict({"k": ["a"]})
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield batch
+        raise OSError("the host is gone")
+
+    rows = pa.RecordBatchReader.from_batches(batch.schema, failing())
+    with pytest.raises(OSError, match="the host is gone"):
+        RowsForm(as_json=False, arrow_file="-").show(rows)
+    written = pa.ipc.open_stream(capsysbinary.readouterr().out)
+    assert written.read_next_batch() == batch
+    with pytest.raises(pa.ArrowInvalid):
+        written.read_next_batch()
 
 
 def test_export_writes_a_whole_file_or_none(

@@ -1,5 +1,6 @@
 """The forms of output: a table for people, JSON lines, Arrow."""
 
+import contextlib
 import itertools
 import json
 import math
@@ -28,6 +29,8 @@ _SHOWN: Final = 100
 """Rows that a terminal shows without `--limit`."""
 _MEASURED: Final = 1_000
 """The number of first rows that decide the widths of a plain table's columns."""
+_BEGINNING_OF_A_MESSAGE: Final = b"\xff\xff\xff\xff"
+"""The first bytes of a message in an Arrow IPC stream."""
 
 
 def json_option(form: str) -> Callable[[Command], Command]:
@@ -197,9 +200,17 @@ def _write_arrow(batches: "pyarrow.RecordBatchReader", file: str) -> None:
     if file == "-":
         if sys.stdout.isatty():
             raise click.UsageError("--arrow -: stdout is a terminal; give a file, or use a pipe")
-        with pa.ipc.new_stream(sys.stdout.buffer, batches.schema) as stream:
+        stdout = sys.stdout.buffer
+        stream = pa.ipc.new_stream(stdout, batches.schema)
+        try:
             for batch in batches:
                 stream.write_batch(batch)
+        except BaseException:
+            # Arrow reads the end of a pipe as the end of the stream, but not after this.
+            with contextlib.suppress(OSError):
+                stdout.write(_BEGINNING_OF_A_MESSAGE)
+            raise
+        stream.close()
         return
     with whole_file(Path(file)) as partial, pa.ipc.new_file(str(partial), batches.schema) as writer:
         for batch in batches:
