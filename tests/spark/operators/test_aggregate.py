@@ -470,7 +470,7 @@ def test_an_expression_of_a_stream_is_computed_in_each_micro_batch(rows: Stream)
     for key, _, x, _ in drawn:
         n, total = expected.get(key, (0, None))
         expected[key] = (n + 1, total if x is None or x % 2 else (total or 0) + x)
-    last = {key: tuple(row) for _, found in sorted(rows.run(frame).items()) for key, *row in found}
+    last = {key: row[1:] for key, row in rows.last_of_each(frame).items()}
     assert last == expected
 
 
@@ -509,16 +509,16 @@ def test_values_of_the_greatest_and_least_orders(rows: Stream, parts: int):
     drawn = [(key, time, x, round(y, 1)) for key, time, x, y in rows_of(parts, 120, late=20)]
     _cut(rows, drawn, parts)
     last: dict[Any, dict[str, Any]] = {}
-    for _, found in sorted(rows.run(_sums(rows, on="t", aggs=RANKED)).items()):
-        for key, most, least, newest, largest, top, bottom in found:
-            last[key] = {
-                "most": most,
-                "least": least,
-                "newest": (seconds(newest["t"]), newest["x"]),
-                "largest": None if largest is None else tuple(largest),
-                "top": top,
-                "bottom": [tuple(value) for value in bottom],
-            }
+    found = rows.last_of_each(_sums(rows, on="t", aggs=RANKED)).values()
+    for key, most, least, newest, largest, top, bottom in found:
+        last[key] = {
+            "most": most,
+            "least": least,
+            "newest": (seconds(newest["t"]), newest["x"]),
+            "largest": None if largest is None else tuple(largest),
+            "top": top,
+            "bottom": [tuple(value) for value in bottom],
+        }
     groups: dict[Any, list[tuple[Any, ...]]] = {}
     for row in drawn:
         groups.setdefault(row[0], []).append(row)
@@ -643,11 +643,8 @@ def test_conditions_of_a_stream(rows: Stream):
         "all": ("bool_and", positive),
         "any": ("bool_or", positive),
     }
-    last = {
-        key: tuple(row)
-        for _, found in sorted(rows.run(_sums(rows, aggs=aggs)).items())
-        for key, *row in found
-    }
+    found = rows.last_of_each(_sums(rows, aggs=aggs))
+    last = {key: row[1:] for key, row in found.items()}
     groups: dict[Any, list[bool]] = {}
     for key, _, x, _ in drawn:
         groups.setdefault(key, []).extend([] if x is None else [x > 0])
