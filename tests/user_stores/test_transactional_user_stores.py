@@ -115,6 +115,73 @@ def test_a_commit_at_the_offset_of_a_restore_moves_nothing(tmp_path):
         assert states(db) == (9, 9, 1)
 
 
+def left_behind(path: Path) -> None:
+    """Makes a database that has been opened without its user store, which lacks record 2."""
+    with opened(path) as db:
+        apply(db, 1)
+    with hf.open(path, [hf.stores.key_value("kv")]) as db:
+        db["kv"].put(b"sum", b"3")
+        db.commit({LOG: 2})
+
+
+def test_a_store_restored_after_commits_without_it_stays_there(tmp_path):
+    left_behind(tmp_path / "db")
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (3, 1, 1)
+        db["totals"].restore(3, {LOG: 2})
+        db.rollback()
+        assert states(db) == (3, 3, 2)
+        db["totals"].add(1)
+        fail_next_commit(db, after=False)
+        with pytest.raises(OSError, match="full"):
+            db.commit({LOG: 3})
+        mend(db)
+        db.rollback()
+        assert states(db) == (3, 3, 2)
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (3, 3, 2)
+        apply(db, 3)
+        assert states(db) == (6, 6, 3)
+
+
+def test_a_store_that_is_behind_its_database_catches_up_by_commits(tmp_path):
+    left_behind(tmp_path / "db")
+    with opened(tmp_path / "db") as db:
+        db["totals"].add(2)
+        db.commit({LOG: 2})
+        assert states(db) == (3, 3, 2)
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (3, 3, 2)
+
+
+def test_a_restored_store_does_not_move_the_record_of_a_store_that_is_behind(tmp_path):
+    def both() -> list[TwoStepStore]:
+        return [TwoStepStore("totals"), TwoStepStore("others")]
+
+    with opened(tmp_path / "db", *both()) as db:
+        db["others"].add(1)
+        apply(db, 1)
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kv")]) as db:
+        db.commit({LOG: 2})
+    with opened(tmp_path / "db", *both()) as db:
+        db["totals"].restore(3, {LOG: 2})
+        db.commit({OTHER: 7})
+    with opened(tmp_path / "db", *both()) as db:
+        assert (db["totals"].sum, db["others"].sum) == (3, 1)
+        assert db.committed_offset(LOG) == 1
+
+
+def test_the_offset_of_a_restored_partition_can_be_removed(tmp_path):
+    with opened(tmp_path / "db") as db:
+        apply(db, 1)
+        db.restore_batch("kv", pa.array([b"sum"]), pa.array([b"9"]), None, {OTHER: 7})
+        db["totals"].restore(9, {LOG: 1, OTHER: 7})
+        db.commit({OTHER: None})
+        assert db.committed_offset(OTHER) is None
+    with opened(tmp_path / "db") as db:
+        assert states(db) == (9, 9, 1)
+
+
 def test_an_interrupt_after_a_restore_does_not_move_the_record_back(tmp_path):
     with opened(tmp_path / "db") as db:
         db.commit({LOG: 1, OTHER: 1})

@@ -88,6 +88,11 @@ class AttachedStore:
         return list(self._offsets)
 
     @property
+    def is_transactional(self) -> bool:
+        """Whether the store rolls an undecided commit back or forward."""
+        return self._transactional is not None
+
+    @property
     def must_move_offsets(self) -> bool:
         """Whether each commit must move an offset: the store distinguishes commits by offsets."""
         return self._exactly_once and self._transactional is not None
@@ -197,10 +202,6 @@ class AttachedStore:
         if self.store.manages_offsets:
             return self.store.committed_offset(partition)
         return self._offsets.get(TopicPartition(*partition))
-
-    def is_restored_to(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the store is transactional and at this offset."""
-        return self._transactional is not None and self.committed_offset(partition) == offset
 
     def close(self) -> None:
         """Closes the store; `write_offsets` follows if `gets_file` is true."""

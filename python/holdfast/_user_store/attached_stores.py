@@ -92,9 +92,10 @@ class AttachedStores:
                 )
         self._core.check_commit(rows, self._topics_in_files)
         restored = self._restored_offsets()
-        decided = _moved(self._offsets_of(self._stores.values(), restored), rows)
-        known = {**restored, **self._decided}
-        moves = any(decided.get(key) != known.get(key) for key in {*decided, *self._decided})
+        of_stores = self._offsets_of(self._stores.values(), restored)
+        decided = _moved(of_stores, rows)
+        known = {**restored, **of_stores}
+        moves = any(decided.get(key) != known.get(key) for key in {*decided, *of_stores})
         if self._must_move and not moves:
             raise ValueError(
                 "changelog_offsets moves no offset, and the user stores "
@@ -148,7 +149,15 @@ class AttachedStores:
         The next commit checks that no store is ahead of them.
         """
         if self._stores and rows:
-            self._decided = self._read()
+            recorded = self._read()
+            moved = {
+                partition: offset
+                for partition, offset in recorded.items()
+                if self._decided.get(partition) != offset
+            }
+            for before in self._before.values():
+                before.update(moved)
+            self._decided = recorded
             self._unchecked.update(TopicPartition(*row[:2]) for row in rows)
 
     def begin_rollback(self) -> None:
@@ -228,16 +237,18 @@ class AttachedStores:
     ) -> dict[TopicPartition, int]:
         """Returns the offsets at which the last commit left these stores.
 
-        A restore adds no partition to the record. But if it brought a transactional store to the
-        database's offset of such a partition, which is in `restored`, the store is there from then
-        on.
+        A restore adds no partition to the record, and a commit of the database without its user
+        stores does not move it. But if a transactional store has been brought to the database's
+        offset, which is in `restored`, the store is there from then on. For several stores, an
+        offset of the record moves only if all of them are there.
         """
-        of_stores = {
-            partition: offset
-            for partition, offset in restored.items()
-            if any(attached.is_restored_to(partition, offset) for attached in stores)
-        }
-        return {**of_stores, **self._decided}
+        transactional = [attached for attached in stores if attached.is_transactional]
+        moved = {}
+        for partition, offset in restored.items():
+            there = [attached.committed_offset(partition) == offset for attached in transactional]
+            if any(there) and (partition not in self._decided or all(there)):
+                moved[partition] = offset
+        return {**self._decided, **moved}
 
     def _last_commit(self, attached: AttachedStore) -> dict[TopicPartition, int]:
         """Returns the offsets of a store's last decided commit.
@@ -247,12 +258,16 @@ class AttachedStores:
         before = self._before.get(attached.store.name)
         if before is None:
             return self._offsets_of([attached], self._restored_offsets())
-        return {**before, **self._decided}
+        return before
 
     def _restored_offsets(self) -> dict[TopicPartition, int]:
-        """Returns the database's offsets of partitions that the record does not have."""
+        """Returns the database's offsets that the record does not have, or that are above it."""
         offsets = _offsets(self._core.committed_offsets())
-        return {key: offset for key, offset in offsets.items() if key not in self._decided}
+        return {
+            partition: offset
+            for partition, offset in offsets.items()
+            if partition not in self._decided or offset > self._decided[partition]
+        }
 
     def _read(self) -> dict[TopicPartition, int]:
         """Returns the offsets of the database's last commit.
