@@ -53,6 +53,10 @@ def struct_of(type_: pa.DataType) -> serde.TypedSerde[Any]:
         *((pa.timestamp("us"), value) for value in (NOON.date(), 1.5, True)),
         *((pa.decimal128(5, 2), value) for value in (1.5, True, "1")),
         *(
+            (type_, np.timedelta64(5, "ns"))
+            for type_ in (pa.int64(), pa.float64(), pa.decimal128(5, 2), pa.date32())
+        ),
+        *(
             (pa.list_(pa.int32()), value)
             for value in ("ab", b"ab", {1: 2}, 1, [1, 1.5], np.array([1.5]))
         ),
@@ -83,6 +87,9 @@ def test_a_value_of_another_kind_is_refused_and_its_field_named(type_, value):
         (pa.uint64(), -1),
         (pa.float64(), 2**53 + 1),
         (pa.float32(), 1e300),
+        *((pa.float64(), np.longdouble(number)) for number in ("0.1", "1e400")),
+        (pa.float32(), np.longdouble("1e400")),
+        (pa.timestamp("us"), UTC_NOON),
         (pa.list_(pa.timestamp("s")), [NOON]),
         (pa.string(), "\ud800"),
         (pa.timestamp("s", "UTC"), NOON.replace(microsecond=0, tzinfo=BELOW_A_SECOND)),
@@ -103,6 +110,7 @@ def test_a_value_that_does_not_fit_is_refused_and_its_field_named(type_, value):
         (pa.int32(), np.int64(3), 3),
         (pa.float64(), 3, 3.0),
         (pa.float64(), np.float32(2.5), 2.5),
+        (pa.float64(), np.longdouble(2.5), 2.5),
         (pa.bool_(), np.True_, True),
         (pa.binary(), bytearray(b"a"), b"a"),
         (pa.decimal128(5, 2), np.int64(3), Decimal(3)),

@@ -83,8 +83,8 @@ def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Arr
     elif (given == "b") != pa.types.is_boolean(kind):
         raise pa.ArrowInvalid(f"{values.dtype} is not {kind}")
     if pa.types.is_nested(kind):
-        dump = dumper(kind, name)
         try:
+            dump = dumper(kind, name)
             values = [dump(value) for value in values]
         except (TypeError, SerializationError) as error:
             raise ValueError(f"keys: a key {error}") from error
@@ -92,8 +92,10 @@ def _of_values(values: Any, kind: "pyarrow.DataType", name: str) -> "pyarrow.Arr
     elif isinstance(values, list):
         if pa.types.is_temporal(kind):
             # pandas' NaT, which is a null, differs from itself.
-            values = [None if value != value else value for value in values]  # noqa: PLR0124
-            values = list(map(whole_offset, values))
+            values = [
+                None if value != value else whole_offset(value)  # noqa: PLR0124
+                for value in values
+            ]
         _refuse_inexact(values, kind)
     column = pa.array(values, type=kind)
     if pa.types.is_floating(kind):

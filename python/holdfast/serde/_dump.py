@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from math import isinf
 from numbers import Integral, Rational, Real
 from typing import Any
 
@@ -19,7 +20,7 @@ from holdfast.errors import SerializationError
 from holdfast.serde._load import loader, without_dictionaries
 from holdfast.serde._row import named_fields
 
-# The units of timestamps, in microseconds.
+# The units of timestamps and durations, in microseconds.
 _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 Dump = Callable[[Any], Any]
@@ -39,15 +40,17 @@ def dumper(type_: Any, path: str) -> Dump:
     for is_type, make in nested.items():
         if getattr(pa.types, is_type)(type_):
             return make(type_, path)
-    is_kind, check = next(
-        (kind, check) for is_type, kind, check in _PLAIN if getattr(pa.types, is_type)(type_)
-    )
-    return _leaf(type_, path, is_kind, check)
+    for is_type, is_kind, check in _PLAIN:
+        if getattr(pa.types, is_type)(type_):
+            return _leaf(type_, path, is_kind, check)
+    raise TypeError(f"has a field {path} of type {type_}, whose values cannot be checked")
 
 
 def _is_integer(value: Any) -> bool:
     """Returns whether it is an integer; numpy's integers are included."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    # numpy's durations count as integers, too.
+    is_duration = getattr(getattr(value, "dtype", None), "kind", "") == "m"
+    return isinstance(value, Integral) and not isinstance(value, bool) and not is_duration
 
 
 def _is_number(value: Any) -> bool:
@@ -66,6 +69,30 @@ def _is_date(value: Any) -> bool:
 def _is_moment(value: Any) -> bool:
     """Returns whether it is a datetime, or a number of the type's units since 1970."""
     return isinstance(value, datetime) or _is_integer(value)
+
+
+def _is_duration(value: Any) -> bool:
+    """Returns whether it is a duration, or a number of the type's units."""
+    return isinstance(value, timedelta) or _is_integer(value)
+
+
+def _fits_moment(moment: Any, type_: Any) -> None:
+    """Raises `OverflowError` for a datetime that a type of timestamps does not hold."""
+    if type_.tz is None and isinstance(moment, datetime) and moment.utcoffset() is not None:
+        raise OverflowError("it has a time zone, and the field has none")
+    no_fraction(moment, type_)
+
+
+def _fits_duration(duration: Any, type_: Any) -> None:
+    """Raises `OverflowError` for a duration with a part below the unit of a type of durations."""
+    step = _UNITS.get(type_.unit)
+    # pandas' durations also have nanoseconds.
+    if (
+        isinstance(duration, timedelta)
+        and step
+        and (duration.microseconds % step or getattr(duration, "nanoseconds", 0))
+    ):
+        raise OverflowError("it has a fraction below the unit")
 
 
 def no_fraction(moment: Any, type_: Any) -> None:
@@ -87,8 +114,18 @@ def whole_offset(value: Any) -> Any:
     return value
 
 
-def _no_infinity(number: Any, _type: Any) -> None:
+def _fits_double(number: Any, _type: Any) -> None:
+    """Raises `OverflowError` for a number, such as a long double, that no double equals."""
+    if not isinstance(number, float) and number == number and float(number) != number:  # noqa: PLR0124
+        raise OverflowError(f"no float equals it; the nearest is {float(number)}")
+
+
+def _fits_single(number: Any, _type: Any) -> None:
+    """Raises `OverflowError` for a number beyond the range of a float32."""
     struct.pack("<f", number)
+    # The conversion of a long double is silent.
+    if isinf(float(number)) and float(number) != number:
+        raise OverflowError("it is beyond the range")
 
 
 def _anything(_value: Any, _type: Any) -> None:
@@ -99,8 +136,8 @@ def _anything(_value: Any, _type: Any) -> None:
 # raises `OverflowError` for a value that pyarrow would change.
 _PLAIN: list[tuple[str, Callable[[Any], bool], Callable[[Any, Any], None]]] = [
     ("is_integer", _is_integer, _anything),
-    ("is_float64", _is_number, _anything),
-    ("is_float32", _is_number, _no_infinity),
+    ("is_float64", _is_number, _fits_double),
+    ("is_float32", _is_number, _fits_single),
     ("is_decimal", lambda value: isinstance(value, Decimal) or _is_integer(value), _anything),
     (
         "is_boolean",
@@ -108,7 +145,8 @@ _PLAIN: list[tuple[str, Callable[[Any], bool], Callable[[Any, Any], None]]] = [
         _anything,
     ),
     ("is_date", _is_date, _anything),
-    ("is_timestamp", _is_moment, no_fraction),
+    ("is_timestamp", _is_moment, _fits_moment),
+    ("is_duration", _is_duration, _fits_duration),
     *(
         (is_type, lambda value: isinstance(value, str), _anything)
         for is_type in ("is_string", "is_large_string", "is_string_view")

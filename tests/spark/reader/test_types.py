@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -282,6 +282,26 @@ def test_the_fields_of_a_struct_key_are_exact():
     plain = pa.array([key, None], pa.struct([("n", pa.int64()), ("day", pa.date32())]))
     for keys in (plain, pd.Series(plain.to_pandas(types_mapper=pd.ArrowDtype))):
         assert many_keys(columns, keys)["s"].to_pylist() == [key, None]
+
+
+def test_times_inside_a_key_are_exact():
+    spans = pa.schema([("s", pa.list_(pa.duration("us")))])
+    span = timedelta(seconds=2, microseconds=3)
+    assert one_key(spans, [span])["s"].to_pylist() == [[span]]
+    nanoseconds = pd.Timedelta(3, "ns")
+    for keys in ([[nanoseconds]], pa.array([[nanoseconds]], pa.list_(pa.duration("ns")))):
+        with pytest.raises(ValueError, match=r"field s\[\], .* fraction below the unit"):
+            many_keys(spans, keys)
+    moments = pa.schema([("s", pa.struct([("at", pa.timestamp("us"))]))])
+    moment = datetime(2026, 3, 1, 9)
+    assert one_key(moments, {"at": moment})["s"].to_pylist() == [{"at": moment}]
+    with pytest.raises(
+        ValueError, match=r"field s\.at, .* has a time zone, and the field has none"
+    ):
+        one_key(moments, {"at": moment.replace(tzinfo=UTC)})
+    clocks = pa.schema([("s", pa.list_(pa.time64("us")))])
+    with pytest.raises(ValueError, match=r"a key has a field s\[\] of type time64\[us\]"):
+        one_key(clocks, [time(9)])
 
 
 def test_rows_of_a_frame_are_keys_by_the_names_of_their_fields():
