@@ -49,7 +49,9 @@ impl VersionColumns {
         Self {
             keys: Some(keys),
             values,
-            ..Self::without_keys(last.rows)
+            timestamps: Int64Builder::with_capacity(last.rows),
+            valid_to: Int64Builder::with_capacity(last.rows),
+            bytes: 0,
         }
     }
 

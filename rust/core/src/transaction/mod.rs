@@ -27,7 +27,7 @@ mod transaction;
 
 pub use crate::rocks::Batch;
 pub(crate) use key_chunk::KeyChunk;
-pub use record_size::{LARGEST, check_size};
+pub use record_size::{LARGEST, check_row, check_size};
 pub use scan::{Scan, Step};
 pub(crate) use sort_prefix::{last_of_each_key, sort_by_prefix, sort_prefix};
 pub(crate) use spill::spiller::{SpillTarget, Spiller};

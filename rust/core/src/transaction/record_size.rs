@@ -21,3 +21,12 @@ pub fn check_size(bytes: usize) -> Result<()> {
     );
     Err(Error::new(ErrorKind::InvalidValue, words))
 }
+
+/// As [`check_size`], for a key and its value.
+///
+/// # Errors
+/// `InvalidValue`.
+#[inline]
+pub fn check_row(key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    check_size(key.len().max(value.map_or(0, <[u8]>::len)))
+}

@@ -1,6 +1,6 @@
 //! The open transaction: the state that it reads from, and its staged records.
 
-use super::record_size::check_size;
+use super::record_size::{check_row, check_size};
 use super::spill::memory_limit::MemoryLimit;
 use super::spill::spiller::Spiller;
 use super::staged::layer::Layer;
@@ -229,7 +229,7 @@ impl Transaction {
             // The buffer is looked up once for all rows before the next measurement.
             let buffer = &mut self.buffers[table.number];
             while let Some((key, value)) = next {
-                check_size(key.len().max(value.map_or(0, <[u8]>::len))).map_err(|e| e.key(key))?;
+                check_row(key, value).map_err(|e| e.key(key))?;
                 self.staged_bytes += Self::record_bytes(key, value) as u64;
                 buffer.push(&[key], value.as_ref().map(std::slice::from_ref), false);
                 next = rows.next();

@@ -13,7 +13,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use holdfast_core::column::{BytesColumn, bytes_column};
-use holdfast_core::transaction::{LARGEST, check_size};
+use holdfast_core::transaction::{LARGEST, check_row, check_size};
 use holdfast_core::{Error, ErrorKind, Result, Timestamp};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -287,8 +287,7 @@ pub fn check_entries<'a>(
     entries: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
 ) -> Result<()> {
     for (n, (key, value)) in entries.enumerate() {
-        let size = key.len().max(value.map_or(0, <[u8]>::len));
-        check_size(size)
+        check_row(key, value)
             .map_err(|error| Error::new(error.kind(), format!("entry {n}: {error}")))?;
     }
     Ok(())

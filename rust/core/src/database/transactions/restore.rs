@@ -8,7 +8,7 @@ use crate::metrics::Operation;
 use crate::position::Position;
 use crate::store::key_value::KeyValueStore;
 use crate::store::versioned::VersionRow;
-use crate::transaction::{Batch, LARGEST, Place, Transaction, check_size, last_of_each_key};
+use crate::transaction::{Batch, LARGEST, Place, Transaction, check_row, last_of_each_key};
 
 impl Database {
     /// Applies changelog records of one store and commits them with their offsets, and with the
@@ -58,14 +58,17 @@ impl Database {
         }
         let entry = self.entry(store)?;
         let batch = match &entry.store {
-            Store::KeyValue(store) => key_value_batch(store, &tx, rows)?,
+            Store::KeyValue(store) => unstaged_rows(store, &tx, rows)?,
             _ => None,
         };
-        if batch.is_none() {
-            entry.restore(&mut tx, rows)?;
-        }
+        let batch = match batch {
+            Some(batch) => batch,
+            None => {
+                entry.restore(&mut tx, rows)?;
+                Batch::with_capacity(0)
+            }
+        };
         writer.forget_if_empty();
-        let batch = batch.unwrap_or_else(|| Batch::with_capacity(0));
         self.commit_rows(&mut writer, tx, batch, commit, Some(store))
     }
 }
@@ -74,7 +77,7 @@ impl Database {
 /// of each key, in key order. No read needs them in the transaction, so they are not staged.
 ///
 /// Returns `None` if they have to be staged: if the store is in memory, or if they would spill.
-fn key_value_batch(
+fn unstaged_rows(
     store: &KeyValueStore,
     tx: &Transaction,
     rows: &[VersionRow<'_>],
@@ -92,8 +95,7 @@ fn key_value_batch(
     let mut call = store.counts.call(Operation::Restore);
     if bytes > LARGEST {
         for row in rows {
-            check_size(row.key.len().max(row.value.map_or(0, <[u8]>::len)))
-                .map_err(|e| e.store(&store.name).key(row.key))?;
+            check_row(row.key, row.value).map_err(|e| e.store(&store.name).key(row.key))?;
         }
     }
     call.records(rows.len());

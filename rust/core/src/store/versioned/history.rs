@@ -9,7 +9,7 @@ use super::scan::latest::LatestScan;
 use super::store::VersionedStore;
 use super::version::{Version, VersionRow};
 use crate::error::Result;
-use crate::metrics::{OpenIterator, Operation};
+use crate::metrics::Operation;
 use crate::store::key_range::successor;
 use crate::table::Bounds;
 use crate::time::Timestamp;
@@ -18,8 +18,6 @@ use crate::transaction::Transaction;
 /// A scan over versions, as they were when it was opened.
 pub struct VersionScan {
     rows: VersionRows,
-    /// Counts the scan as open in the metrics.
-    _open: OpenIterator,
 }
 
 enum VersionRows {
@@ -96,16 +94,17 @@ impl VersionedStore {
         let horizon = self.horizon(tx);
         let scan = tx
             .scan(self.inner.versions, bounds(key_from, key_to), false)
-            .map_err(|e| e.store(self.name()))?;
+            .map_err(|e| e.store(self.name()))?
+            .counted(self.inner.counts.iterator());
         let span = ValiditySpan {
             from: from.0,
             to: to.0,
             horizon,
         };
         let expired = (to.0 < horizon).then(|| ExpiredRead::new(self, tx, to.0));
-        Ok(self.opened(VersionRows::Between(BetweenScan::new(
-            scan, span, ascending, expired,
-        ))))
+        Ok(VersionScan {
+            rows: VersionRows::Between(BetweenScan::new(scan, span, ascending, expired)),
+        })
     }
 
     /// Scans the whole table as it was at a moment (`None`: as it is now), in key order. A moment
@@ -122,21 +121,16 @@ impl VersionedStore {
         } else {
             tx.scan(self.inner.versions, Bounds::default(), false)
         };
-        let scan = open.map_err(|e| e.store(self.name()))?;
+        let scan = open
+            .map_err(|e| e.store(self.name()))?
+            .counted(self.inner.counts.iterator());
         let rows = if latest_only {
             let expired = (at < horizon).then(|| ExpiredRead::new(self, tx, at));
             VersionRows::Latest(LatestScan::new(scan, at, expired))
         } else {
             VersionRows::AsOf(AsOfScan::new(scan, at))
         };
-        Ok(self.opened(rows))
-    }
-
-    fn opened(&self, rows: VersionRows) -> VersionScan {
-        VersionScan {
-            rows,
-            _open: self.inner.counts.iterator(),
-        }
+        Ok(VersionScan { rows })
     }
 
     /// Calls `f` with the versions that a transaction has staged, by (key, newest first).

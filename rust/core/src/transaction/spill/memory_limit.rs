@@ -25,4 +25,9 @@ impl MemoryLimit {
             peak: 0,
         }
     }
+
+    /// The bytes of staged records at which the transaction spills.
+    pub(super) fn limit(&self, spiller: &Spiller) -> usize {
+        self.bytes.unwrap_or(usize::MAX).min(spiller.limit())
+    }
 }

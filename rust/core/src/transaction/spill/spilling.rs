@@ -39,11 +39,9 @@ impl Transaction {
 
     /// Whether the transaction can have this many bytes of staged records without a spill.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
-        let limit = self.memory_limit.bytes.unwrap_or(usize::MAX);
-        match &self.memory_limit.spiller {
-            Some(spiller) => bytes < limit.min(spiller.limit()),
-            None => true,
-        }
+        let memory = &self.memory_limit;
+        let spiller = memory.spiller.as_ref();
+        spiller.is_none_or(|spiller| bytes < memory.limit(spiller))
     }
 
     #[cold]
@@ -52,11 +50,7 @@ impl Transaction {
             self.memory_limit.measure_at = u64::MAX;
             return Ok(());
         };
-        let limit = self
-            .memory_limit
-            .bytes
-            .unwrap_or(usize::MAX)
-            .min(spiller.limit());
+        let limit = self.memory_limit.limit(&spiller);
         let bytes = self
             .spillable(&spiller)
             .map(|(_, buffer, _)| buffer.bytes())

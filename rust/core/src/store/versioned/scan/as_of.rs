@@ -1,5 +1,6 @@
 //! A scan of the table as of a moment in the history.
 
+use super::for_each_version;
 use crate::error::Result;
 use crate::store::key_range::successor;
 use crate::store::versioned::layout;
@@ -52,15 +53,7 @@ impl AsOfScan {
             steps,
             key,
         } = self;
-        let mut damaged = Ok(());
-        let stopped = scan.for_each(&mut |row_key, row| {
-            let (part, begin, row) = match layout::stored_version(row_key, row) {
-                Ok(read) => read,
-                Err(error) => {
-                    damaged = Err(error);
-                    return Step::Pause;
-                }
-            };
+        for_each_version(scan, |part, begin, row| {
             if part != current {
                 current.clear();
                 current.extend_from_slice(part);
@@ -89,7 +82,6 @@ impl AsOfScan {
                 }
             }
             Step::Next
-        })?;
-        damaged.map(|()| stopped)
+        })
     }
 }

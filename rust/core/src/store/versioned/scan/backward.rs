@@ -2,6 +2,7 @@
 //!
 //! A key's rows are stored newest first, so the walk goes backward.
 
+use super::for_each_version;
 use crate::error::Result;
 use crate::store::key_range::successor;
 use crate::store::versioned::layout;
@@ -71,7 +72,7 @@ impl BackwardWalk {
         (part, key): (&[u8], &[u8]),
         visit: &mut dyn FnMut(&[u8], Version<'_>) -> bool,
     ) -> Result<bool> {
-        let (mut stopped, mut damaged) = (false, Ok(()));
+        let mut stopped = false;
         let Self { span, older, ended } = self;
         // Visits the previous row if it was requested; its end is now known. False stops the walk.
         let mut emit = |older: Option<(i64, Option<Vec<u8>>)>, end: Option<i64>| match older {
@@ -85,14 +86,7 @@ impl BackwardWalk {
             ),
             _ => true,
         };
-        let paused = scan.for_each(&mut |row_key, row| {
-            let (row_part, begin, row) = match layout::stored_version(row_key, row) {
-                Ok(read) => read,
-                Err(error) => {
-                    damaged = Err(error);
-                    return Step::Pause;
-                }
-            };
+        let paused = for_each_version(scan, |row_part, begin, row| {
             let is_of_key = row_part == part;
             stopped = !emit(older.take(), is_of_key.then_some(begin));
             *ended = !is_of_key || begin > span.to;
@@ -105,7 +99,6 @@ impl BackwardWalk {
                 Step::Next
             }
         })?;
-        damaged?;
         if !paused {
             *ended = true;
             stopped = !emit(older.take(), None);

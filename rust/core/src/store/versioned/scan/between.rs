@@ -1,6 +1,7 @@
 //! A scan of the versions of a key or of a range of keys.
 
 use super::backward::{BackwardWalk, ValiditySpan};
+use super::for_each_version;
 use crate::error::Result;
 use crate::store::versioned::expired_read::ExpiredRead;
 use crate::store::versioned::layout;
@@ -96,15 +97,8 @@ impl BetweenScan {
                 }
                 continue;
             }
-            let (mut stopped, mut damaged, mut too_many) = (false, Ok(()), false);
-            let paused = scan.for_each(&mut |row_key, row| {
-                let (part, begin, row) = match layout::stored_version(row_key, row) {
-                    Ok(read) => read,
-                    Err(error) => {
-                        damaged = Err(error);
-                        return Step::Pause;
-                    }
-                };
+            let (mut stopped, mut too_many) = (false, false);
+            let paused = for_each_version(scan, |part, begin, row| {
                 if part != state.part {
                     release(&state.key, collected, ready);
                     *collected_bytes = 0;
@@ -144,7 +138,6 @@ impl BetweenScan {
                     Step::Pause
                 }
             })?;
-            damaged?;
             if stopped {
                 return Ok(true);
             }
