@@ -1,6 +1,7 @@
 //! Keys, values and columns as bytes.
 
 pub mod arrow_panics;
+pub mod byte_list;
 pub mod column;
 pub mod evolving_row;
 pub mod float;

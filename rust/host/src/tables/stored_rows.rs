@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::byte_list::ByteList;
 use crate::memory::budget::Share;
 
 /// The most rows of a batch.
@@ -55,30 +56,6 @@ pub struct RowTimes {
     pub timestamp: Option<i64>,
 }
 
-/// Byte strings, end to end.
-#[derive(Default)]
-struct ByteList {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl ByteList {
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn get(&self, n: usize) -> &[u8] {
-        let start = n.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start..self.ends[n]]
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-}
-
 impl Default for StoredRows {
     fn default() -> Self {
         Self {
@@ -118,7 +95,7 @@ impl StoredRows {
         self.most_bytes = most_bytes;
         // Frees memory after a large row, or if less is available now.
         for list in [&mut self.keys, &mut self.values] {
-            list.bytes.shrink_to(2 * most_bytes);
+            list.shrink_to(2 * most_bytes);
         }
     }
 
@@ -150,7 +127,7 @@ impl StoredRows {
 
     /// Whether no more rows fit into the batch.
     pub fn is_full(&self) -> bool {
-        let bytes = self.keys.bytes.len() + self.values.bytes.len();
+        let bytes = self.keys.total_bytes() + self.values.total_bytes();
         self.len() >= BATCH_ROWS || bytes + self.len() * ROW_BYTES >= self.most_bytes
     }
 

@@ -74,6 +74,12 @@ impl ChangeStream {
             let read = self.object(place, &decision)?;
             read.for_each_records(&self.root, &mut |records| changes.add(epoch, records, emit))?;
         }
+        // A host that is removing the epoch may have removed this operator's objects only.
+        if self.chains.contains(&None)
+            && let Some(error) = self.removed(epoch)
+        {
+            return Err(error);
+        }
         changes.flush(epoch, emit)
     }
 
@@ -83,13 +89,9 @@ impl ChangeStream {
         let partition = self.partitions[place];
         let read = DecidedEpoch::read(&self.root, &self.operator, partition, decision)?;
         match (read.decided(), self.chains[place]) {
-            // The operator takes part from a later epoch on, or a host is removing the epoch and
-            // has removed its objects only.
-            (None, None) => {
-                if let Some(error) = self.removed(decision.epoch) {
-                    return Err(error);
-                }
-            }
+            // The operator takes part from a later epoch on; the caller checks that no host is
+            // removing this one.
+            (None, None) => {}
             (None, Some(_)) => {
                 return Err(not_evaluated(&self.root, &self.operator, decision.epoch));
             }

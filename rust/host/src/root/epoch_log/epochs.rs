@@ -114,13 +114,14 @@ impl EpochLog {
 
     /// Returns whether the log has an epoch that no host is about to remove.
     ///
-    /// A host that was killed may have removed a part of such an epoch.
+    /// A host that was killed may have removed a part of such an epoch. The marks are read first: a
+    /// mark is removed only after everything that it names.
     ///
     /// # Errors
     /// `Restore` for a rewind mark that cannot be read, `Io` if the disk fails.
     pub fn has_whole(&self, epoch: Epoch) -> Result<bool> {
-        let rewinds = self.marks.read()?;
-        let mark = self.trims()?.find(epoch, rewinds.newest_of(epoch));
+        let (trims, rewinds) = (self.trims()?, self.marks.read()?);
+        let mark = trims.find(epoch, rewinds.newest_of(epoch));
         Ok(mark.is_none() && !self.files_after(epoch, &rewinds)?.is_empty())
     }
 

@@ -89,12 +89,8 @@ impl<'a> VerificationWalk<'a> {
     }
 
     /// Returns whether a host is removing an epoch, or none of its objects in force is left.
-    ///
-    /// The marks are read first: a mark is removed only after everything that it names.
     pub(super) fn is_removed(&self, epoch: Epoch) -> Result<bool> {
-        let (trims, rewinds) = (self.root.log.trims()?, self.root.log.marks().read()?);
-        Ok(trims.find(epoch, rewinds.newest_of(epoch)).is_some()
-            || self.root.log.files_after(epoch, &rewinds)?.is_empty())
+        Ok(!self.root.log.has_whole(epoch)?)
     }
 
     /// Returns the report.

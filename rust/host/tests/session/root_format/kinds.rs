@@ -19,14 +19,6 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-pub(super) fn copy(from: &Path, to: &Path) {
-    for file in files(from) {
-        let target = to.join(&file);
-        fs::create_dir_all(target.parent().unwrap()).unwrap();
-        fs::copy(from.join(&file), target).unwrap();
-    }
-}
-
 /// The kinds of the objects below a folder: their names with `N` for a number, `D` for random
 /// digits or a digest, and `O` for an operator.
 pub(super) fn kinds(folder: &Path) -> BTreeSet<String> {

@@ -26,7 +26,7 @@ use crate::support::{
     HEARTBEAT, Host, Joined, QUERY, Row, Spark, TaskRequest, batch, deleted, heartbeat, joined,
     left, matched, right, unmatched,
 };
-use kinds::{KINDS, copy, kinds};
+use kinds::{KINDS, kinds};
 use write::write;
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/root-v1");
@@ -121,8 +121,7 @@ fn rows(epoch: i64, rate: i64) -> Vec<Row> {
 /// A copy of the fixture, as the root of a query.
 fn fixture() -> Spark {
     let spark = Spark::new();
-    spark.delete();
-    copy(Path::new(FIXTURE), spark.path());
+    Spark::replace_root(Path::new(FIXTURE), spark.path());
     spark
 }
 

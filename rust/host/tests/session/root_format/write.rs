@@ -9,7 +9,7 @@ use holdfast_host::protocol::{Digest, Epoch, IdleTimes, PartitionId, RunNumber};
 use holdfast_host::root::{ChunkName, FollowerName, Root};
 use serde_json::Value;
 
-use super::kinds::{copy, files};
+use super::kinds::files;
 use super::{FIXTURE, IDLE, LAST, REWOUND, SKIPPED, compute, name, rows};
 use crate::support::{Host, Row, Spark, wait_until};
 
@@ -87,10 +87,8 @@ fn store_records_in_a_chunk(spark: &Spark, root: &Root) {
 fn write_root_fixture() {
     let spark = Spark::new();
     write(&spark);
-    if Path::new(FIXTURE).exists() {
-        fs::remove_dir_all(FIXTURE).unwrap();
-    }
-    copy(spark.path(), Path::new(FIXTURE));
+    fs::create_dir_all(FIXTURE).unwrap();
+    Spark::replace_root(spark.path(), Path::new(FIXTURE));
     // The address of this host for readers means nothing elsewhere.
     for file in files(Path::new(FIXTURE)) {
         if file.starts_with("readers") {

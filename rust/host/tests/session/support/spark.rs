@@ -68,16 +68,17 @@ impl Spark {
     /// Copies the root, without the local databases.
     pub fn back_up(&self) -> TempDir {
         let backup = tempfile::tempdir().unwrap();
-        self.replace_root(self.path(), backup.path());
+        Self::replace_root(self.path(), backup.path());
         backup
     }
 
     /// Replaces the root by a backup. The local databases stay, and hosts may have them open.
     pub fn restore_backup(&self, backup: &TempDir) {
-        self.replace_root(backup.path(), self.path());
+        Self::replace_root(backup.path(), self.path());
     }
 
-    fn replace_root(&self, from: &Path, to: &Path) {
+    /// Replaces a root by a copy of another one. Neither has its local databases copied or removed.
+    pub fn replace_root(from: &Path, to: &Path) {
         let entries = |folder: &Path| -> Vec<PathBuf> {
             let entries = std::fs::read_dir(folder).unwrap();
             let paths = entries.map(|entry| entry.unwrap().path());

@@ -5,6 +5,7 @@ use arrow_schema::DataType;
 use holdfast_core::{Error, ErrorKind, KeyValueStore, Result, Transaction};
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::net::frame::MAX_PAYLOAD;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::input::InputRows;
 use crate::operator::worker::Worker;
@@ -118,6 +119,22 @@ pub fn unreadable(function: &str) -> Error {
         ErrorKind::Serialization,
         format!("{function}: a stored group cannot be read: restore the state from a backup"),
     )
+}
+
+/// Checks that a row of the result fits into a frame and into the offsets of an Arrow column.
+/// `advice` is what the user can do if it does not.
+///
+/// # Errors
+/// `Serialization` names the key.
+pub fn check_row_size(bytes: usize, function: &str, advice: &str, key: &[u8]) -> Result<()> {
+    if bytes <= MAX_PAYLOAD as usize {
+        return Ok(());
+    }
+    let text = format!(
+        "aggregate: the values of {function} in one row of the result are {bytes} bytes, and a \
+         row has at most {MAX_PAYLOAD}: {advice}"
+    );
+    Err(Error::new(ErrorKind::Serialization, text).key(key))
 }
 
 /// The error of a result that does not fit its type.

@@ -13,11 +13,10 @@ use holdfast_core::store::windowed::ordered;
 use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::accumulator::{Access, Accumulator, column, unreadable};
+use super::accumulator::{Access, Accumulator, check_row_size, column, unreadable};
 use super::stored_items::{StoredItem, decode_count, prefix, read};
 use crate::codec::float;
 use crate::codec::row::RowCodec;
-use crate::net::frame::MAX_PAYLOAD;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::input::InputRows;
 
@@ -99,20 +98,14 @@ impl Items {
 
     /// Checks that a row of the result fits into a frame and into the offsets of an Arrow column.
     fn check_size(&self, bytes: usize, key: &[u8]) -> Result<()> {
-        if self.kind == ItemsFunction::CountDistinct || bytes <= MAX_PAYLOAD as usize {
-            return Ok(());
-        }
-        let function = if self.kind == ItemsFunction::List {
-            "collect_list"
-        } else {
-            "collect_set"
+        let function = match self.kind {
+            ItemsFunction::CountDistinct => return Ok(()),
+            ItemsFunction::List => "collect_list",
+            ItemsFunction::Set => "collect_set",
         };
-        let text = format!(
-            "aggregate: the values of {function} in one row of the result are {bytes} bytes, and a \
-             row has at most {MAX_PAYLOAD}: collect them over a shorter window or by more columns, \
-             or store the rows themselves (materialize)"
-        );
-        Err(Error::new(ErrorKind::Serialization, text).key(key))
+        let advice = "collect them over a shorter window or by more columns, or store the rows \
+                      themselves (materialize)";
+        check_row_size(bytes, function, advice, key)
     }
 
     /// Returns how many bytes a result takes while it is built; it saturates for a corrupt count.
@@ -197,23 +190,23 @@ impl Accumulator for Items {
         let nulls: Vec<_> = column(input, self.column)
             .map(|values| values.logical_nulls())
             .collect();
-        let (times, mut added) = (&input.inputs, Vec::with_capacity(rows.len()));
+        let mut added = Vec::with_capacity(rows.len());
         for row in rows {
-            let (input, n, group) = (row.place.input(), row.place.row(), row.group as usize);
-            if nulls[input].as_ref().is_some_and(|nulls| nulls.is_null(n)) {
+            let (batch, n, group) = (row.place.input(), row.place.row(), row.group as usize);
+            if nulls[batch].as_ref().is_some_and(|nulls| nulls.is_null(n)) {
                 continue;
             }
             let mut key = self.prefix(group, access);
             if self.kind == ItemsFunction::List {
                 let order = if self.timed {
-                    times[input].time(n).unwrap_or(i64::MIN)
+                    input.time(row.place).unwrap_or(i64::MIN)
                 } else {
                     self.counts[group]
                 };
                 key.extend_from_slice(&ordered(order));
                 self.counts[group] += 1;
             }
-            key.extend_from_slice(encoded[input].get(n));
+            key.extend_from_slice(encoded[batch].get(n));
             added.push((key, group, 1));
         }
         self.add(added, access)
@@ -346,6 +339,7 @@ impl Accumulator for Items {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::frame::MAX_PAYLOAD;
 
     #[test]
     fn a_row_larger_than_a_frame_names_the_function_and_the_key() {

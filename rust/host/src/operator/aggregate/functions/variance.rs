@@ -90,16 +90,15 @@ impl Spread {
     }
 
     fn result(self, function: VarianceFunction) -> Option<f64> {
-        let population = |spread: Self| spread.squares / spread.count;
-        let sample = |spread: Self| spread.squares / (spread.count - 1.0);
-        let has_sample = self.count > 1.0;
+        use VarianceFunction::{Population, PopulationDeviation, Sample, SampleDeviation};
+        let divisor = match function {
+            Sample | SampleDeviation => self.count - 1.0,
+            Population | PopulationDeviation => self.count,
+        };
+        let variance = (divisor > 0.0).then(|| self.squares / divisor);
         match function {
-            VarianceFunction::Sample => has_sample.then(|| sample(self)),
-            VarianceFunction::SampleDeviation => has_sample.then(|| sample(self).sqrt()),
-            VarianceFunction::Population => (self.count > 0.0).then(|| population(self)),
-            VarianceFunction::PopulationDeviation => {
-                (self.count > 0.0).then(|| population(self).sqrt())
-            }
+            Sample | Population => variance,
+            SampleDeviation | PopulationDeviation => variance.map(f64::sqrt),
         }
     }
 }
@@ -152,13 +151,7 @@ impl Accumulator for Variance {
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
         let column = |of: fn(&Spread) -> f64| -> ArrayRef {
-            Arc::new(
-                self.groups
-                    .iter()
-                    .map(of)
-                    .map(Some)
-                    .collect::<Float64Array>(),
-            )
+            Arc::new(Float64Array::from_iter_values(self.groups.iter().map(of)))
         };
         Ok(vec![
             column(|spread| spread.count),

@@ -5,14 +5,12 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 
 use super::number_table::NumberTable;
+use crate::codec::byte_list::ByteList;
 
 /// Keys by number.
 #[derive(Default)]
 pub struct KeyNumbers {
-    /// The bytes of all keys, end to end.
-    bytes: Vec<u8>,
-    /// By key: where its bytes end.
-    ends: Vec<usize>,
+    keys: ByteList,
     table: NumberTable,
     hasher: RandomState,
 }
@@ -21,7 +19,7 @@ impl KeyNumbers {
     /// A key's bytes.
     #[inline]
     pub fn key(&self, number: u32) -> &[u8] {
-        key(&self.bytes, &self.ends, number)
+        self.keys.get(number as usize)
     }
 
     /// Returns the number of a key; none if the key has none.
@@ -34,27 +32,19 @@ impl KeyNumbers {
     #[inline]
     pub fn enter(&mut self, wanted: &[u8]) -> u32 {
         let Self {
-            bytes,
-            ends,
+            keys,
             table,
             hasher,
         } = self;
-        let next = ends.len() as u32;
+        let next = keys.len() as u32;
         let number = table.find_or_add(hasher.hash_one(wanted), next, |number| {
-            key(bytes, ends, number) == wanted
+            keys.get(number as usize) == wanted
         });
         if number == next {
-            bytes.extend_from_slice(wanted);
-            ends.push(bytes.len());
+            keys.push(wanted);
         }
         number
     }
-}
-
-fn key<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
-    let number = number as usize;
-    let start = number.checked_sub(1).map_or(0, |before| ends[before]);
-    &bytes[start..ends[number]]
 }
 
 #[cfg(test)]

@@ -6,14 +6,15 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, LargeBinaryArray, ListArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field};
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::Result;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::ranked_rows::{RankedRows, RankingOrder};
 use crate::codec::float;
 use crate::codec::row::RowCodec;
-use crate::net::frame::MAX_PAYLOAD;
-use crate::operator::aggregate::functions::accumulator::{Access, Accumulator, column, unreadable};
+use crate::operator::aggregate::functions::accumulator::{
+    Access, Accumulator, check_row_size, column, unreadable,
+};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::input::InputRows;
 
@@ -33,18 +34,11 @@ impl Ranking {
 
     /// Checks that a row of the result fits into a frame and into the offsets of an Arrow column.
     fn check_size(self, bytes: usize, key: &[u8]) -> Result<()> {
-        if bytes <= MAX_PAYLOAD as usize {
-            return Ok(());
-        }
         let function = match self.order {
             RankingOrder::Greatest => "max_by",
             RankingOrder::Least => "min_by",
         };
-        let text = format!(
-            "aggregate: the values of {function} in one row of the result are {bytes} bytes, and a \
-             row has at most {MAX_PAYLOAD}: rank fewer values, or smaller ones"
-        );
-        Err(Error::new(ErrorKind::Serialization, text).key(key))
+        check_row_size(bytes, function, "rank fewer values, or smaller ones", key)
     }
 }
 
@@ -179,7 +173,10 @@ impl Accumulator for RankedValues {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_core::ErrorKind;
+
     use super::*;
+    use crate::net::frame::MAX_PAYLOAD;
 
     #[test]
     fn a_row_larger_than_a_frame_names_the_function_and_the_key() {
