@@ -4,7 +4,9 @@
 //! user's code.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
@@ -43,10 +45,29 @@ impl BatchSize {
 pub fn value_bytes(column: &ArrayRef, row: usize) -> usize {
     match column.data_type() {
         DataType::Boolean => 1,
-        other => other.primitive_width().unwrap_or_else(|| {
-            let value = column.slice(row, 1).to_data();
-            value.get_slice_memory_size().unwrap_or(0)
-        }),
+        DataType::List(_) => slice_bytes(&column.as_list::<i32>().value(row)),
+        DataType::Map(..) => {
+            let entries: ArrayRef = Arc::new(column.as_map().value(row));
+            slice_bytes(&entries)
+        }
+        DataType::Struct(_) => {
+            let fields = column.as_struct().columns().iter();
+            fields.map(|field| value_bytes(field, row)).sum()
+        }
+        other => other
+            .primitive_width()
+            .unwrap_or_else(|| slice_bytes(&column.slice(row, 1))),
+    }
+}
+
+/// Returns about how many bytes the values of a slice have.
+///
+/// Arrow counts all elements of a list column for each slice of it.
+fn slice_bytes(values: &ArrayRef) -> usize {
+    if values.data_type().is_nested() {
+        (0..values.len()).map(|row| value_bytes(values, row)).sum()
+    } else {
+        values.to_data().get_slice_memory_size().unwrap_or(0)
     }
 }
 
@@ -69,10 +90,28 @@ pub fn batches<T>(rows: &[T], bytes: impl Fn(&T) -> usize) -> impl Iterator<Item
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ListArray, StructArray};
+    use arrow_schema::Field;
+
     use super::*;
 
     fn cut(sizes: &[usize]) -> Vec<usize> {
         batches(sizes, |size| *size).map(<[usize]>::len).collect()
+    }
+
+    #[test]
+    fn a_value_is_as_large_as_its_own_elements() {
+        let lists = [vec![Some(1), None], vec![], vec![Some(2); 100]];
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists.map(Some));
+        let lists: ArrayRef = Arc::new(lists);
+        let sizes = |column: &ArrayRef| [0, 1, 2].map(|row| value_bytes(column, row));
+        let [two, none, hundred] = sizes(&lists);
+        assert!((16..32).contains(&two) && none < 16, "{two} and {none}");
+        assert!((800..832).contains(&hundred), "{hundred}");
+        let field = Field::new("l", lists.data_type().clone(), true);
+        let structs: ArrayRef = Arc::new(StructArray::from(vec![(Arc::new(field), lists)]));
+        assert_eq!(sizes(&structs), [two, none, hundred]);
     }
 
     #[test]
