@@ -116,7 +116,8 @@ def whole_offset(value: Any) -> Any:
 
 def _fits_double(number: Any, _type: Any) -> None:
     """Raises `OverflowError` for a number, such as a long double, that no double equals."""
-    if not isinstance(number, float) and number == number and float(number) != number:  # noqa: PLR0124
+    # A NaN differs from itself.
+    if not isinstance(number, float) and float(number) != number == number:  # noqa: PLR0124
         raise OverflowError(f"no float equals it; the nearest is {float(number)}")
 
 
