@@ -79,17 +79,30 @@ fn exact_scalar(field: &Field, value: Value) -> Result<Value, Problem> {
             if digits > usize::try_from(*scale).unwrap_or(0) {
                 return Err(not_such(field, &text, "too many digits behind the point"));
             }
+            if !text.contains(|c: char| c.is_ascii_digit()) {
+                return Err(not_such(field, &text, "it has no digits"));
+            }
             Ok(Value::String(text))
         }
+        // The Arrow parser ignores the last of an odd number of digits.
+        (DataType::Binary, Value::String(text)) if text.len() % 2 != 0 => Err(not_such(
+            field,
+            text,
+            "give two hexadecimal digits for each byte",
+        )),
         // A longer text would be cut to its date.
         (DataType::Date32, Value::String(text)) if text.len() != "2026-03-01".len() => {
             Err(not_such(field, text, "give a date as 2026-03-01"))
         }
+        // Spark has no unsigned numbers.
         (_, Value::Number(number))
-            if (kind.is_integer() || kind.is_temporal())
-                && !(number.is_i64() || number.is_u64()) =>
+            if (kind.is_integer() || kind.is_temporal()) && !number.is_i64() =>
         {
-            Err(not_such(field, &number.to_string(), "no whole number"))
+            Err(not_such(
+                field,
+                &number.to_string(),
+                "no whole number of 64 bits",
+            ))
         }
         (DataType::Float64 | DataType::Float32, Value::Number(_) | Value::String(_))
             if !fits_float(kind, &value) =>
@@ -166,6 +179,8 @@ pub fn not_such(field: &Field, text: &str, why: &str) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::TimeUnit;
+
     use super::*;
 
     #[test]
@@ -173,7 +188,26 @@ mod tests {
         let field = Field::new("d", DataType::Decimal128(20, 0), true);
         assert!(exact(&field, "123".into()).is_ok());
         let long = format!("1{}", "0".repeat(256));
-        assert!(exact(&field, long.into()).is_err());
+        for wrong in [long.as_str(), "", "-", ".", "-."] {
+            assert!(exact(&field, wrong.into()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_binary_column_takes_whole_bytes() {
+        let field = Field::new("b", DataType::Binary, true);
+        assert!(exact(&field, "00ff".into()).is_ok());
+        assert!(exact(&field, "00f".into()).is_err());
+    }
+
+    #[test]
+    fn a_column_of_integers_or_times_takes_numbers_of_64_bits() {
+        let time = DataType::Timestamp(TimeUnit::Microsecond, None);
+        for kind in [DataType::Int64, time] {
+            let field = Field::new("n", kind, true);
+            assert!(exact(&field, i64::MAX.into()).is_ok(), "{field}");
+            assert!(exact(&field, (1_u64 << 63).into()).is_err(), "{field}");
+        }
     }
 
     #[test]
