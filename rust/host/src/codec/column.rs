@@ -44,10 +44,17 @@ impl Column {
         Ok(Field::new(&self.name, data_type, true))
     }
 
-    /// Whether Arrow can read the type back. Arrow writes some names of inner fields in a form that
-    /// it cannot read.
-    pub fn is_readable(&self) -> bool {
-        parse(&self.data_type).is_ok()
+    /// Returns why a root cannot record the column; none if it can. Arrow writes some names of
+    /// inner fields in a form that it cannot read.
+    pub fn unreadable(&self) -> Option<String> {
+        parse(&self.data_type).err().map(|_| {
+            format!(
+                "column {:?} is {}, and the state's root cannot store such field names: rename the \
+                 field inside the column (no backslash, no line break, no other invisible \
+                 character, not empty)",
+                self.name, self.data_type
+            )
+        })
     }
 }
 
@@ -145,7 +152,7 @@ mod tests {
             name: "c".to_owned(),
             data_type: format!("{}Int64{}", "List(".repeat(depth), ")".repeat(depth)),
         };
-        assert!(column(MAX_DEPTH).is_readable());
+        assert!(column(MAX_DEPTH).unreadable().is_none());
         assert_eq!(
             column(1_000_000).field().expect_err("too deep").kind(),
             ErrorKind::Restore

@@ -57,6 +57,9 @@ impl Aggregation {
     fn new(spec: &AggregateSpec, schema: &Schema) -> Result<Self> {
         spec.check()?;
         let layout = InputLayout::new("aggregate", &spec.rows, schema)?;
+        spec.aggregates
+            .iter()
+            .try_for_each(|aggregate| RecordedFunction::check(aggregate, &layout))?;
         let numbered = spec.aggregates.iter().enumerate();
         let accumulators: Vec<_> = numbered
             .map(|(number, aggregate)| accumulator(number, aggregate, spec, &layout))

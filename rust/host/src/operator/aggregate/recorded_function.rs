@@ -19,6 +19,28 @@ pub struct RecordedFunction {
 }
 
 impl RecordedFunction {
+    /// Checks that the root can record a function. Otherwise the table of the groups could not be
+    /// read.
+    ///
+    /// # Errors
+    /// `InvalidValue` names the column.
+    pub fn check(aggregate: &AggregateColumn, layout: &InputLayout) -> Result<()> {
+        // A function of the user has a record of its own.
+        if aggregate.declared.is_some() {
+            return Ok(());
+        }
+        let fields = aggregate
+            .columns()
+            .map(|column| Column::from(layout.field(layout.left.start + column)));
+        match fields.filter_map(|column| column.unreadable()).next() {
+            Some(why) => Err(Error::new(
+                ErrorKind::InvalidValue,
+                format!("aggregate {:?}: {why}", aggregate.name),
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the record of a column of the result.
     pub fn write(aggregate: &AggregateColumn, layout: &InputLayout) -> Column {
         let columns = aggregate.columns().map(|column| {

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::difference;
 use super::operator_meta::{OperatorMeta, PayloadSchema, RecordedOperator, StoredOperator};
+use crate::codec::column::Column;
 use crate::protocol::{self, Decision, Epoch, OperatorName, RunNumber};
 use crate::root::epoch_log::EpochLog;
 use crate::root::names;
@@ -172,13 +173,8 @@ impl OperatorCatalog {
     ) -> Result<StoredOperator> {
         // A type that is written must be readable later.
         let mut columns = meta.payload.left.iter().chain(&meta.payload.right);
-        if let Some(column) = columns.find(|column| !column.is_readable()) {
-            let text = format!(
-                "operator {name}: column {:?} is {}, and the state's root cannot store such field \
-                 names: rename the field inside the column (no backslash, no line break, no other \
-                 invisible character, not empty)",
-                column.name, column.data_type
-            );
+        if let Some(why) = columns.find_map(Column::unreadable) {
+            let text = format!("operator {name}: {why}");
             return Err(Error::new(ErrorKind::InvalidValue, text).path(self.objects.path()));
         }
         let first = self.first_version(name, meta, run, partitions)?;

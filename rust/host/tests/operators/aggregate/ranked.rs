@@ -34,8 +34,7 @@ fn batch(rows: &[Row]) -> RecordBatch {
 }
 
 fn request(settings: &Value) -> Value {
-    let mut request =
-        json!({"kind": "aggregate", "keys": ["k"], "left": ["x", "o"], "timed": true});
+    let mut request = json!({"kind": "aggregate", "keys": ["k"], "timed": true});
     request
         .as_object_mut()
         .unwrap()
@@ -230,4 +229,20 @@ fn a_ranked_function_without_an_order_is_refused() {
             "{error}"
         );
     }
+}
+
+/// Without the record of the function, nothing could read the table of the groups.
+#[test]
+fn an_order_whose_type_a_root_cannot_record_is_refused() {
+    let start = |name: &str| {
+        let field = Field::new(name, DataType::Int64, true);
+        let kind: holdfast_host::operator::OperatorKind =
+            serde_json::from_value(request(&json!({}))).unwrap();
+        kind.spec()
+            .start(&with_orders(DataType::Struct(vec![field].into())))
+            .err()
+    };
+    assert!(start("net gross").is_none());
+    let error = start("net\\gross").expect("refused").to_string();
+    assert!(error.contains("rename the field"), "{error}");
 }
