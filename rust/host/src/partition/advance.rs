@@ -92,14 +92,6 @@ impl PartitionState {
                     // A host that did not know of the operator has recorded the epoch as skipped.
                     return Err(not_evaluated(&self.root, &ran.operator, previous));
                 }
-                let decided = decision.of(&self.operator, self.number);
-                if step == OpenStep::Ready && facts.applied.is_none() && decided.is_some() {
-                    return Err(self.root.violation(Violation::BegunEarlier {
-                        operator: self.operator.clone(),
-                        first_epoch: request.first_epoch,
-                        previous,
-                    }));
-                }
             }
             match step {
                 OpenStep::Ready => {

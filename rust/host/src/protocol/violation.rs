@@ -128,10 +128,10 @@ pub enum Violation {
         epoch: Epoch,
     },
 
-    /// The operator took part in the epoch before its first one.
+    /// The operator took part in an epoch before its first one.
     #[error(
         "operator {operator}: operators/{operator}.json says that it began with epoch \
-         {first_epoch}, but it took part in epoch {previous}: a superseded run wrote the file \
+         {first_epoch}, but it took part in epoch {earlier}: a superseded run wrote the file \
          last, or it was changed by hand. Restore it from a backup"
     )]
     BegunEarlier {
@@ -139,8 +139,8 @@ pub enum Violation {
         operator: OperatorName,
         /// The epoch in which it first took part, as the root says.
         first_epoch: Epoch,
-        /// The epoch before.
-        previous: Epoch,
+        /// The earlier epoch.
+        earlier: Epoch,
     },
 
     /// Spark's offsets of an epoch are not those that the epoch was computed from.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -33,8 +34,8 @@ fn join() -> OperatorName {
     OperatorName::new("join").unwrap()
 }
 
-#[test]
-fn operator_without_its_file_is_refused_while_its_state_exists() {
+/// A stopped query whose operator `join` took part in epochs 0 and 1, and that continues with 2.
+fn stopped() -> Spark {
     let (spark, host) = (Spark::new(), Host::start());
     for epoch in 0..2 {
         spark.begin(epoch);
@@ -45,10 +46,20 @@ fn operator_without_its_file_is_refused_while_its_state_exists() {
     }
     host.stop();
     spark.delete_local();
+    spark.begin(2);
+    spark
+}
+
+fn log_of(spark: &Spark, epoch: i64) -> PathBuf {
+    spark.path().join(format!("log/{epoch:020}"))
+}
+
+#[test]
+fn operator_without_its_file_is_refused_while_its_state_exists() {
+    let spark = stopped();
     let file = spark.path().join("operators/join.json");
     let content = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();
-    spark.begin(2);
     let (task, host) = (TaskRequest::new(&spark, "a", 2), Host::start());
     let check = |attempt| {
         let error = refused(
@@ -66,26 +77,55 @@ fn operator_without_its_file_is_refused_while_its_state_exists() {
         assert!(!file.exists(), "the root stays as it is");
     };
     check(1);
-    // If the query has continued without the operator, the last epoch has no object of it. Its
-    // snapshots still prove that it has state.
-    let log = spark.path().join(format!("log/{:020}", 1));
-    fs::rename(&log, spark.path().join("hidden")).unwrap();
+    // If the query has continued without the operator, the last epoch has no object of it. An
+    // earlier one still proves that it has state.
+    let hidden = |epoch| spark.path().join(format!("hidden {epoch}"));
+    fs::rename(log_of(&spark, 1), hidden(1)).unwrap();
+    check(2);
+    // So do its snapshots, when the log is trimmed.
+    fs::rename(log_of(&spark, 0), hidden(0)).unwrap();
     let snapshots = spark.path().join("snapshots/join/0");
     fs::create_dir_all(&snapshots).unwrap();
     let snapshot = snapshots.join(format!("{:020}.{}.1.1", 0, "0".repeat(32)));
     fs::write(&snapshot, "{}").unwrap();
-    check(2);
+    check(3);
     fs::remove_file(snapshot).unwrap();
-    fs::rename(spark.path().join("hidden"), log).unwrap();
+    (0..2).for_each(|epoch| fs::rename(hidden(epoch), log_of(&spark, epoch)).unwrap());
     // With the file restored, the state is complete again.
     fs::write(&file, content).unwrap();
     assert_eq!(
-        task.attempt(3)
+        task.attempt(4)
             .run(host.connect(), &[left("EUR", 10, 1)])
             .unwrap()
             .rows,
         [matched(1, 100, 10)]
     );
+}
+
+/// A session from before a rewind that stalls may write the file after the new run.
+#[test]
+fn operator_that_took_part_does_not_begin_again() {
+    let spark = stopped();
+    let file = spark.path().join("operators/join.json");
+    let mut stored: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    // The query has continued without the operator in epoch 1.
+    let left_out = log_of(&spark, 1);
+    fs::remove_dir_all(&left_out).unwrap();
+    fs::create_dir(&left_out).unwrap();
+    fs::write(left_out.join("other.0.1"), "its part of the epoch").unwrap();
+    let (task, host) = (TaskRequest::new(&spark, "a", 2), Host::start());
+    for (attempt, first) in [(1, 2), (2, 5)] {
+        stored["first_epoch"] = first.into();
+        fs::write(&file, stored.to_string()).unwrap();
+        let error = refused(
+            task.clone()
+                .attempt(attempt)
+                .run(host.connect(), &[left("EUR", 10, 1)]),
+        );
+        assert_eq!(error.kind(), ErrorKind::StateMismatch, "{error}");
+        let text = format!("began with epoch {first}, but it took part in epoch 0");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
 }
 
 #[test]

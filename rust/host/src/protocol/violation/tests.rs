@@ -128,7 +128,7 @@ fn every_message_names_what_is_affected_and_what_to_do() {
             Violation::BegunEarlier {
                 operator: operator.clone(),
                 first_epoch: epoch,
-                previous: Epoch(40),
+                earlier: Epoch(40),
             },
             ErrorKind::StateMismatch,
             &["operators/", "epoch 41", "took part in epoch 40", "backup"],

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::difference;
 use super::operator_meta::{OperatorMeta, PayloadSchema, RecordedOperator, StoredOperator};
 use crate::codec::column::Column;
-use crate::protocol::{self, Decision, Epoch, OperatorName, RunNumber};
+use crate::protocol::{Epoch, OperatorName, RunNumber, Violation};
 use crate::root::epoch_log::EpochLog;
 use crate::root::names;
 use crate::root::objects::{Objects, PutOutcome};
@@ -23,8 +23,8 @@ use crate::root::snapshot_repository::SnapshotRepository;
 pub struct OperatorCatalog {
     objects: Arc<Objects>,
     runs: Arc<RunClaims>,
-    log: Arc<EpochLog>,
-    snapshots: Arc<SnapshotRepository>,
+    pub(super) log: Arc<EpochLog>,
+    pub(super) snapshots: Arc<SnapshotRepository>,
     /// Operators as a run found them.
     cached: Mutex<HashMap<OperatorName, CachedOperator>>,
 }
@@ -240,12 +240,20 @@ impl OperatorCatalog {
         run: RunNumber,
         partitions: u32,
     ) -> Result<OperatorMeta> {
-        let file = names::operator(name);
-        match self.objects.get_json::<OperatorMeta>(&file)? {
-            Some(first)
-                if first == *meta
-                    || self.took_part(name, first.first_epoch, meta.first_epoch, partitions)? =>
-            {
+        let (file, epoch) = (names::operator(name), meta.first_epoch);
+        let found = self.objects.get_json::<OperatorMeta>(&file)?;
+        let stays = match &found {
+            Some(first) => {
+                first == meta || self.took_part(name, first.first_epoch, epoch, partitions)?
+            }
+            None => false,
+        };
+        let recorded = found.as_ref().map(|first| first.first_epoch);
+        if !stays || recorded == Some(epoch) {
+            self.check_is_new(name, recorded, epoch, partitions)?;
+        }
+        match found {
+            Some(first) if stays => {
                 // The host that put it may have been killed before it synced the name.
                 self.objects.sync_names(&file)?;
                 Ok(first)
@@ -257,72 +265,31 @@ impl OperatorCatalog {
                     .try_for_each(|file| self.objects.remove(file))?;
                 self.put(&file, meta)
             }
-            None => {
-                self.check_is_new(name, meta.first_epoch)?;
-                self.put(&file, meta)
-            }
+            None => self.put(&file, meta),
         }
     }
 
-    /// Returns whether an operator took part in any epoch from `first` on; `epoch` is being
-    /// computed.
+    /// Checks that an operator that begins with `epoch` took part in no earlier one.
     ///
-    /// False only if the log proves it; true if the log was trimmed or lost. Epochs that a rewind
-    /// took back do not count. An interrupted rewind, or a host that registers late, may leave an
-    /// operator that begins after `epoch`. If that operator stayed, the state would skip epochs.
-    fn took_part(
+    /// Its file in `operators/`, which has the first epoch `recorded`, may have been lost, or
+    /// written last by a session from before a rewind. The operator would start again with empty
+    /// state.
+    fn check_is_new(
         &self,
         name: &OperatorName,
-        first: Epoch,
+        recorded: Option<Epoch>,
         epoch: Epoch,
         partitions: u32,
-    ) -> Result<bool> {
-        let objects = self.log.files_in_force(first)?.heads;
-        let has_object = |run: Option<RunNumber>| {
-            objects
-                .iter()
-                .any(|object| object.operator == *name && run.is_none_or(|run| run == object.run))
-        };
-        if first >= epoch {
-            return Ok(has_object(None)
-                || self.log.has_later(epoch, |other| other == name)?
-                || self.has_snapshot_since(name, epoch)?);
-        }
-        let left_out = match protocol::highest_whole(&objects, partitions) {
-            Decision::Run(run) => !has_object(Some(run)),
-            Decision::Partial { .. } | Decision::Nothing => false,
-        };
-        Ok(!left_out
-            || self.log.has_later(first, |other| other == name)?
-            || !self.snapshots.list_all(name)?.is_empty())
-    }
-
-    /// Whether a snapshot of this epoch or a later one exists that no rewind took back.
-    fn has_snapshot_since(&self, name: &OperatorName, epoch: Epoch) -> Result<bool> {
-        for id in self.snapshots.list_all(name)? {
-            if id.epoch >= epoch && !self.log.was_taken_back(id.epoch)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Checks that an operator without a file in `operators/` is indeed new.
-    ///
-    /// If the file was lost, the operator would start again with empty state.
-    fn check_is_new(&self, name: &OperatorName, first_epoch: Epoch) -> Result<()> {
-        let Some(before) = first_epoch.previous() else {
+    ) -> Result<()> {
+        let Some(earlier) = self.last_part(name, epoch, partitions)? else {
             return Ok(());
         };
-        let heads = self.log.files_in_force(before)?.heads;
-        if heads.iter().all(|object| object.operator != *name)
-            && self
-                .snapshots
-                .list_all(name)?
-                .iter()
-                .all(|id| id.epoch > before)
-        {
-            return Ok(());
+        if let Some(first_epoch) = recorded {
+            return Err(self.objects.violation(Violation::BegunEarlier {
+                operator: name.clone(),
+                first_epoch,
+                earlier,
+            }));
         }
         let file = names::operator(name);
         let text = format!(

@@ -8,6 +8,7 @@
 mod catalog;
 mod difference;
 mod operator_meta;
+mod participation;
 mod store_serdes;
 mod stored_store;
 

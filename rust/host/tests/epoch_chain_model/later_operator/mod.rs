@@ -10,11 +10,7 @@
 //!   claims, remove the file, put it if it is absent.
 //! - One `holdfast rewind`. A session from before it may go on, and register the operator late.
 //!
-//! Left out:
-//!
-//! - Two drivers at once, lost commits and folders. The other models have them.
-//! - A function that leaves `later` out of an epoch after the rewind. If a session from before the
-//!   rewind then replaces the operator's file, no rule notices that the state begins anew.
+//! Two drivers at once, lost commits and folders are left out. The other models have them.
 //!
 //! When a session of `later` opens, its state must have exactly what the sink was given since the
 //! operator's first epoch, without a gap.
@@ -31,7 +27,7 @@ use state::{Driver, EPOCHS, EpochState, MAX_RUNS, Object, Phase, State, name, re
 /// A rule that the test switches off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// A state that is empty does not open if the decision of the epoch before names the operator.
+    /// An operator that took part in an epoch does not begin in a later one.
     BegunEarlier,
     /// Each decision from the operator's first epoch on names it.
     NamedInEachEpoch,
@@ -86,19 +82,20 @@ impl Model {
                 }
             }
             Phase::Staged => {
-                // An epoch that has an object of an operator is computed with it. For epochs after
-                // a rewind see the first lines of this file.
-                let has_begun = (0..=epoch).any(|before| state.has_later(before));
-                if !has_begun || state.rewind.is_none() && !state.has_later(epoch) {
+                // An epoch that has an object of an operator is computed with it.
+                if !state.has_later(epoch) {
                     to(Phase::Returned(None));
                 }
+                let is_new =
+                    !self.has(Rule::BegunEarlier) || !(0..epoch).any(|before| state.is_of(before));
                 match state.first {
-                    None if epoch > 0 && state.has_later(epoch - 1) => {}
-                    None => to(Phase::Puts),
-                    Some(first) if first == epoch || state.took_part(first, epoch) => {
+                    None if is_new => to(Phase::Puts),
+                    Some(first) if first == epoch && is_new => to(Phase::Registered(first)),
+                    Some(first) if first != epoch && state.took_part(first, epoch) => {
                         to(Phase::Registered(first));
                     }
-                    Some(_) => to(Phase::Replaces),
+                    Some(first) if first != epoch && is_new => to(Phase::Replaces),
+                    None | Some(_) => {}
                 }
             }
             Phase::Replaces if state.is_fenced(driver) => {}
@@ -170,19 +167,13 @@ impl Model {
             has_offsets: true,
             planned: PlannedBatch::default(),
         });
-        let is_empty = step == OpenStep::Ready;
-        let is_open = is_empty || matches!(step, OpenStep::Apply { .. });
+        let is_open = matches!(step, OpenStep::Ready | OpenStep::Apply { .. });
         if !is_open || state.is_fenced(driver) {
             return Ok(None);
         }
         let mut next = state.clone();
-        if let Some(previous) = epoch.checked_sub(1) {
-            let Some(record) = next.decide(previous) else {
-                return Ok(None);
-            };
-            if is_empty && record.is_some() && self.has(Rule::BegunEarlier) {
-                return Ok(None);
-            }
+        if epoch > 0 && next.decide(epoch - 1).is_none() {
+            return Ok(None);
         }
         let mut chain = Digest::ZERO;
         for before in first..epoch {

@@ -114,15 +114,27 @@ impl State {
         if first >= epoch {
             return self.has_later(first) || has_later_since(epoch + 1);
         }
-        let objects = self.in_force(first);
+        self.whole_has_later(first).unwrap_or(true) || has_later_since(first + 1)
+    }
+
+    /// Whether the catalog of operators finds that `later` took part in an epoch.
+    pub(super) fn is_of(&self, epoch: usize) -> bool {
+        self.whole_has_later(epoch)
+            .unwrap_or_else(|| self.has_later(epoch))
+    }
+
+    /// Whether the highest whole run of an epoch has an object of `later`; none without such a run.
+    fn whole_has_later(&self, epoch: usize) -> Option<bool> {
+        let objects = self.in_force(epoch);
         let ids: Vec<ObjectId> = objects.iter().map(|object| object.id()).collect();
-        let left_out = match protocol::highest_whole(&ids, 1) {
-            Decision::Run(run) => !objects
-                .iter()
-                .any(|object| object.run == run.0 && object.later.is_some()),
-            Decision::Partial { .. } | Decision::Nothing => false,
-        };
-        !left_out || has_later_since(first + 1)
+        match protocol::highest_whole(&ids, 1) {
+            Decision::Run(run) => Some(
+                objects
+                    .iter()
+                    .any(|object| object.run == run.0 && object.later.is_some()),
+            ),
+            Decision::Partial { .. } | Decision::Nothing => None,
+        }
     }
 
     /// Decides a committed epoch; none for an error.
