@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from processors import OUT, Hits
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.functions import pandas_udf
 from reading import connect, same_value, stored
@@ -47,6 +48,27 @@ def test_an_idle_query_answers_with_its_last_epoch(stream: Stream):
         # No session follows the first epoch, so a read applies it.
         assert table.get("a")["x"] == 0
         assert table.scan().read_all().num_rows == len(KEYS)
+
+
+def test_columns_that_a_micro_batch_adds_are_read(stream: Stream):
+    """The host has read the operator's tables before, in the same run."""
+
+    def put(rows: DataFrame, epoch: int) -> None:
+        frame = rows.selectExpr("k", "x", *["x + 100 AS more"] * epoch)
+        hfs.materialize(frame, by="k", state=stream.state(), name="table").count()
+
+    same_value(stream, 1)
+    writer = stream.source("left").writeStream.foreachBatch(hfs.foreach_batch(put))
+    query = writer.option("checkpointLocation", stream.checkpoint).start()
+    try:
+        query.processAllAvailable()
+        assert connect(stream, offline="never")["table"].scan().read_all().num_rows == len(KEYS)
+        same_value(stream, 2)
+        query.processAllAvailable()
+        found = connect(stream, offline="never")["table"].scan().read_all().to_pylist()
+    finally:
+        query.stop()
+    assert [(row["x"], row["more"]) for row in found] == [(2, 102)] * len(KEYS)
 
 
 def test_every_answer_is_of_one_epoch_while_epochs_go_on(stream: Stream):

@@ -30,12 +30,18 @@ pub struct Reads {
     address: Option<ReaderAddress>,
     /// What the host counts.
     pub counters: HostCounters,
-    /// The tables of each operator, by root id and operator. They are valid for one run: another
-    /// run may have other tables.
-    tables: Mutex<HashMap<(String, OperatorName), TablesOfRun>>,
+    /// The tables of each operator, by root id and operator.
+    tables: Mutex<HashMap<(String, OperatorName), CachedTables>>,
 }
 
-type TablesOfRun = (RunNumber, Arc<Vec<StateTable>>);
+/// The tables of an operator, as a run found them.
+struct CachedTables {
+    /// Another run may have other tables.
+    run: RunNumber,
+    /// The versions of the columns. A micro-batch of the run may have added one.
+    versions: usize,
+    tables: Arc<Vec<StateTable>>,
+}
 
 impl Reads {
     /// Makes the part of a host that serves readers at an address.
@@ -90,14 +96,21 @@ impl Reads {
         run: RunNumber,
     ) -> Result<Arc<Vec<StateTable>>> {
         let key = (target.root.clone(), target.operator.clone());
-        if let Some((of_run, tables)) = self.tables.lock().get(&key)
-            && *of_run == run
+        let registered = root.operators.registered_versions(&target.operator);
+        if let Some(cached) = self.tables.lock().get(&key)
+            && cached.run == run
+            && cached.versions >= registered
         {
-            return Ok(Arc::clone(tables));
+            return Ok(Arc::clone(&cached.tables));
         }
         let recorded = root.operators.recorded(&target.operator)?;
         let tables = Arc::new(operator_tables(&recorded)?);
-        self.tables.lock().insert(key, (run, Arc::clone(&tables)));
+        let cached = CachedTables {
+            run,
+            versions: recorded.payloads.len(),
+            tables: Arc::clone(&tables),
+        };
+        self.tables.lock().insert(key, cached);
         Ok(tables)
     }
 }
@@ -112,8 +125,12 @@ mod tests {
         let operator = OperatorName::new("join").expect("a name");
         for root in ["one", "another"] {
             let key = (root.to_owned(), operator.clone());
-            let tables = (RunNumber(1), Arc::default());
-            reads.tables.lock().insert(key, tables);
+            let cached = CachedTables {
+                run: RunNumber(1),
+                versions: 1,
+                tables: Arc::default(),
+            };
+            reads.tables.lock().insert(key, cached);
         }
         reads.forget_tables("one");
         let tables = reads.tables.lock();

@@ -83,6 +83,15 @@ impl OperatorCatalog {
         Ok(stored)
     }
 
+    /// Returns how many versions of its columns an operator had when this process last registered
+    /// it; 0 if it did not.
+    pub fn registered_versions(&self, operator: &OperatorName) -> usize {
+        let cached = self.cached.lock();
+        cached
+            .get(operator)
+            .map_or(0, |(_, _, stored)| stored.payloads.len())
+    }
+
     /// Lists the names of all operators.
     ///
     /// # Errors
