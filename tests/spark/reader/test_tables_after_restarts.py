@@ -52,6 +52,19 @@ def test_a_reader_follows_a_changed_retention(stream: Stream, offline: str):
     assert at(150) in starts
 
 
+def test_an_earlier_epoch_keeps_its_retention(stream: Stream):
+    stream.batch(left=[("a", 5, 1)])
+    stream.batch(left=[("a", 100, 2)])
+    stream.run(windows(stream, retention="1 hour"))
+    stream.batch(left=[("a", 150, 3)])
+    stream.run(windows(stream, retention="20 seconds"))
+    for offline in ("auto", "only"):
+        table = reading.connect(stream, offline=offline)["windows"]
+        starts = table.scan(epoch=1).read_all()["window_start"].to_pylist()
+        assert sorted(starts) == [at(0), at(100)]
+        assert at(0) not in table.scan().read_all()["window_start"].to_pylist()
+
+
 @pytest.mark.parametrize("then", [{"retention": "1 hour"}, {"emit": "close"}])
 def test_windows_that_had_expired_do_not_come_back(stream: Stream, offline: str, then: Any):
     """A rebuilt database may hold windows that had expired, but not their collected values."""

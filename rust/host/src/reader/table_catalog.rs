@@ -130,7 +130,11 @@ impl TableCatalog {
         let found = Arc::new(OperatorTables {
             run,
             first_epoch: recorded.meta.first_epoch,
-            stores: recorded.stores().iter().map(StoreSpec::from).collect(),
+            stores: recorded
+                .stores_of_copies()
+                .iter()
+                .map(StoreSpec::from)
+                .collect(),
             isolation_level: recorded.isolation_level(),
             descriptions: tables.iter().map(describe).collect(),
             tables,

@@ -85,11 +85,60 @@ impl RecordedOperator {
             .map_or(&[], |payload| payload.stores.as_slice())
     }
 
+    /// Returns the stores, each with its longest retention in all starts of the query.
+    ///
+    /// A copy that is opened with them shows each epoch with the retention that the epoch was
+    /// computed with: the epoch's own state has the end of it.
+    pub fn stores_of_copies(&self) -> Vec<StoredStore> {
+        let mut stores = self.stores().to_vec();
+        for store in &mut stores {
+            let of_starts = self.payloads.iter().flat_map(|payload| &payload.stores);
+            store.kind = of_starts
+                .filter(|of_start| of_start.name == store.name)
+                .fold(store.kind, |kind, of_start| kind.or_longer(of_start.kind));
+        }
+        stores
+    }
+
     /// Returns the isolation level of readers that name none, as the newest start of the query gave
     /// it.
     pub fn isolation_level(&self) -> IsolationLevel {
         self.payloads
             .last()
             .map_or_else(IsolationLevel::default, |payload| payload.isolation_level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::stored_store::StoredKind;
+    use super::*;
+
+    #[test]
+    fn copies_have_the_longest_retention_of_all_starts() {
+        let session = |retention| StoredStore {
+            name: "groups".to_owned(),
+            kind: StoredKind::Session { retention },
+        };
+        let payload = |retention| PayloadSchema {
+            stores: vec![session(retention)],
+            ..PayloadSchema::default()
+        };
+        let operator = RecordedOperator {
+            meta: OperatorMeta {
+                kind: "aggregate".to_owned(),
+                key: Vec::new(),
+                time: None,
+                value: Vec::new(),
+                payload: payload(7),
+                settings: BTreeMap::new(),
+                first_epoch: Epoch(0),
+            },
+            payloads: vec![payload(7), payload(9), payload(1)],
+        };
+        assert_eq!(operator.stores(), [session(1)]);
+        assert_eq!(operator.stores_of_copies(), [session(9)]);
     }
 }

@@ -61,6 +61,27 @@ pub enum StoredKind {
     Session { retention: i64 },
 }
 
+impl StoredKind {
+    /// Returns this kind of store with the longer retention of two stores of windows or sessions.
+    #[must_use]
+    pub fn or_longer(mut self, mut other: Self) -> Self {
+        let retentions = (self.windows_retention(), other.windows_retention());
+        if let (Some(retention), Some(of_other)) = retentions {
+            *retention = (*retention).max(*of_other);
+        }
+        self
+    }
+
+    fn windows_retention(&mut self) -> Option<&mut i64> {
+        match self {
+            Self::Window { retention, .. }
+            | Self::TimestampedWindow { retention, .. }
+            | Self::Session { retention } => Some(retention),
+            Self::KeyValue | Self::TimestampedKeyValue | Self::Versioned { .. } => None,
+        }
+    }
+}
+
 impl From<StoredKind> for StoreKind {
     fn from(kind: StoredKind) -> Self {
         let window = |retention, window_size, retain_duplicates, timestamped| Self::Window {
