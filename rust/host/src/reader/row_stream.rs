@@ -1,10 +1,11 @@
 //! The rows of a scan, read ahead by a thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use holdfast_core::{Error, ErrorKind, Result, panic_message};
 
@@ -33,9 +34,13 @@ impl RowStream {
         read: impl FnOnce(&mut EmitRows<'_>) -> Result<()> + Send + 'static,
     ) -> Result<Self> {
         let (send, batches) = mpsc::sync_channel(AHEAD);
+        let columns = Arc::clone(&schema);
         let work = move || {
             let dropped = || Error::new(ErrorKind::InvalidState, "the scan was closed");
-            let mut emit = |batch| send.send(Ok(batch)).map_err(|_| dropped());
+            let mut emit = |batch| {
+                let batch = with_schema(&batch, &columns)?;
+                send.send(Ok(batch)).map_err(|_| dropped())
+            };
             // Without an error, the rows before a panic would look like all rows.
             let result = catch_unwind(AssertUnwindSafe(|| read(&mut emit)));
             let result = result.unwrap_or_else(|panic| {
@@ -76,6 +81,20 @@ impl RowStream {
     }
 }
 
+/// Returns a batch with this schema. The message of a host has the types of the columns as the host
+/// knows them, and the consumer of the stream does not look at them.
+fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().to_vec();
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows).map_err(|error| {
+        let text = format!(
+            "the rows have other columns than the table had when the scan began ({error}): scan \
+             again"
+        );
+        Error::new(ErrorKind::Serialization, text)
+    })
+}
+
 impl Iterator for RowStream {
     type Item = Result<RecordBatch>;
 
@@ -90,9 +109,8 @@ impl Iterator for RowStream {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow_schema::Schema;
+    use arrow_array::{ArrayRef, Int64Array};
+    use arrow_schema::{DataType, Field, Schema};
 
     use super::*;
     use crate::protocol::Epoch;
@@ -114,5 +132,21 @@ mod tests {
         assert!(found[0].is_ok());
         let error = found[1].as_ref().expect_err("the panic");
         assert!(error.to_string().contains("a bug in Holdfast"), "{error}");
+    }
+
+    #[test]
+    fn rows_with_other_columns_than_the_streams_are_an_error() {
+        let rows = |name| {
+            let column: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+            let inner = Field::new(name, DataType::Int64, true);
+            let inner = arrow_array::StructArray::from(vec![(Arc::new(inner), column)]);
+            RecordBatch::try_from_iter([("value", Arc::new(inner) as ArrayRef)]).expect("a batch")
+        };
+        let (schema, other) = (rows("b").schema(), rows("a"));
+        let state = AnswerState::of_final(Epoch(0));
+        let mut stream = RowStream::start(schema, state, move |emit| emit(other)).expect("starts");
+        let error = stream.next().expect("an item").expect_err("other columns");
+        assert_eq!(error.kind(), ErrorKind::Serialization, "{error}");
+        assert!(stream.next().is_none());
     }
 }
