@@ -3,18 +3,17 @@
 //! `accumulator.rs` the interface of all functions · `registry.rs` the functions by name ·
 //! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals), `variance.rs` · `pick.rs` one
 //! value of many (min, max, first, last, bool_and, bool_or) · `ranked/` the values of the rows with
-//! the greatest or the least orders · `items.rs` single values in a store (distinct values, lists,
-//! sets; `stored_items.rs` their bytes) · `user/` the user's functions, which run in the worker.
+//! the greatest or the least orders · `collected/` single values in a store (distinct values,
+//! lists, sets) · `user/` the user's functions, which run in the worker.
 
 mod accumulator;
 mod avg;
+mod collected;
 mod count;
 mod decimal;
-mod items;
 mod pick;
 mod ranked;
 mod registry;
-mod stored_items;
 mod sum;
 mod user;
 mod variance;

@@ -7,9 +7,9 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::accumulator::Accumulator;
 use super::avg::{Avg, AvgExact};
+use super::collected::{Items, ItemsFunction};
 use super::count::{Count, Counted};
 use super::decimal::{MAX_PRECISION, wider};
-use super::items::{Items, ItemsFunction};
 use super::pick::{Pick, PickFunction};
 use super::ranked::{RankedValues, Ranking, RankingOrder};
 use super::sum::Sum;

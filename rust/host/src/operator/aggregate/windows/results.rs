@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::operator::aggregate::first_bytes::first_bytes;
 use crate::operator::aggregate::groups::Groups;
 
 /// Rows of the result. Each row is for one window of a key, and is computed from the union of some
@@ -59,17 +60,6 @@ impl ResultRows {
         let sorted = order.into_iter().map(|(.., n)| rows[n].clone());
         *rows = sorted.collect();
     }
-}
-
-/// The first 16 bytes of a key as a number; a shorter key is followed by zeros. If the numbers of
-/// two keys differ, they have the order of the keys.
-fn first_bytes(key: &[u8]) -> u128 {
-    if let Some(first) = key.first_chunk() {
-        return u128::from_be_bytes(*first);
-    }
-    let mut bytes = [0; 16];
-    bytes[..key.len()].copy_from_slice(key);
-    u128::from_be_bytes(bytes)
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Functions that need each value of a group: distinct counts, lists, sets. The values are in a
-//! store of their own.
+//! Functions that need each value of a group. The values are in a store of their own.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,10 +12,13 @@ use holdfast_core::store::windowed::ordered;
 use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::accumulator::{Access, Accumulator, check_row_size, column, unreadable};
-use super::stored_items::{StoredItem, decode_count, prefix, read};
+use super::counted_items::CountedItems;
+use super::stored_items::{StoredItem, decode_count, push_prefix, read};
 use crate::codec::float;
 use crate::codec::row::RowCodec;
+use crate::operator::aggregate::functions::accumulator::{
+    Access, Accumulator, check_row_size, column, unreadable,
+};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
 use crate::operator::input::InputRows;
 
@@ -79,7 +81,9 @@ impl Items {
     }
 
     fn prefix(&self, group: usize, access: &Access<'_>) -> Vec<u8> {
-        prefix(self.number, group, access)
+        let mut prefix = Vec::with_capacity(access.groups.key(group).len() + 32);
+        push_prefix(self.number, group, access.groups, &mut prefix);
+        prefix
     }
 
     fn items(&self, group: usize, access: &mut Access<'_>) -> Result<Vec<StoredItem>> {
@@ -117,41 +121,32 @@ impl Items {
         items.fold(0, |bytes: usize, item| bytes.saturating_add(size(item)))
     }
 
-    /// Adds items of groups, each with its count.
-    fn add(
-        &mut self,
-        mut added: Vec<(Vec<u8>, usize, u64)>,
-        access: &mut Access<'_>,
-    ) -> Result<()> {
-        added.sort_unstable();
-        let distinct: Vec<&[(Vec<u8>, usize, u64)]> = added.chunk_by(|a, b| a.0 == b.0).collect();
-        let keys: Vec<&[u8]> = distinct.iter().map(|same| same[0].0.as_slice()).collect();
+    /// Adds items to the store.
+    fn add(&mut self, added: &CountedItems, access: &mut Access<'_>) -> Result<()> {
+        let order = added.in_order(access.groups);
+        let keys = added.keys(self.number, &order, access.groups);
         // One read of the stored counts, in the order of the keys.
-        let mut found = vec![0; keys.len()];
-        access.items.get_batch(access.tx, &keys, |n, count| {
+        let wanted: Vec<&[u8]> = (0..order.len()).map(|n| keys.get(n)).collect();
+        let mut found = vec![0; order.len()];
+        access.items.get_batch(access.tx, &wanted, |n, count| {
             found[n] = count.map_or(0, decode_count)
         })?;
-        for (same, found) in distinct.iter().zip(found) {
-            let (key, group, _) = &same[0];
-            // A sum with a corrupt count saturates instead of wrapping around.
-            let all = same
-                .iter()
-                .fold(found, |all, (_, _, count)| all.saturating_add(*count));
+        let mut changed = Vec::with_capacity(order.len());
+        for (n, (item, found)) in order.iter().zip(found).enumerate() {
             let count = if self.kind == ItemsFunction::List {
-                all
+                found.saturating_add(added.count(*item))
             } else {
+                self.counts[added.group(*item)] += i64::from(found == 0);
                 1
             };
-            if self.kind != ItemsFunction::List && found == 0 {
-                self.counts[*group] += 1;
-            }
             if count != found {
-                access
-                    .items
-                    .put(access.tx, key, Some(&count.to_be_bytes()))?;
+                changed.push((n, count.to_be_bytes()));
             }
         }
-        Ok(())
+        let rows = changed
+            .iter()
+            .map(|(n, count)| (keys.get(*n), Some(count.as_slice())));
+        access.items.put_batch(access.tx, rows)
     }
 
     /// Normalizes floats among the values. In a list, their bytes then sort as the values;
@@ -190,39 +185,34 @@ impl Accumulator for Items {
         let nulls: Vec<_> = column(input, self.column)
             .map(|values| values.logical_nulls())
             .collect();
-        let mut added = Vec::with_capacity(rows.len());
+        let mut added = CountedItems::default();
         for row in rows {
             let (batch, n, group) = (row.place.input(), row.place.row(), row.group as usize);
             if nulls[batch].as_ref().is_some_and(|nulls| nulls.is_null(n)) {
                 continue;
             }
-            let mut key = self.prefix(group, access);
-            if self.kind == ItemsFunction::List {
-                let order = if self.timed {
-                    input.time(row.place).unwrap_or(i64::MIN)
-                } else {
-                    self.counts[group]
-                };
-                key.extend_from_slice(&ordered(order));
-                self.counts[group] += 1;
+            let value = encoded[batch].get(n);
+            if self.kind != ItemsFunction::List {
+                added.add(row.group, [value, &[]], 1);
+                continue;
             }
-            key.extend_from_slice(encoded[batch].get(n));
-            added.push((key, group, 1));
+            let order = if self.timed {
+                input.time(row.place).unwrap_or(i64::MIN)
+            } else {
+                self.counts[group]
+            };
+            self.counts[group] += 1;
+            added.add(row.group, [&ordered(order), value], 1);
         }
-        self.add(added, access)
+        self.add(&added, access)
     }
 
     fn merge(&mut self, merges: &[GroupMerge], access: &mut Access<'_>) -> Result<()> {
-        let mut added = Vec::new();
+        let mut added = CountedItems::default();
         for merge in merges {
-            let into = self.prefix(merge.into, access);
             for group in merge.parts.iter().filter(|group| **group != merge.into) {
                 for item in self.items(*group, access)? {
-                    added.push((
-                        [into.as_slice(), &item.rest].concat(),
-                        merge.into,
-                        item.count,
-                    ));
+                    added.add(merge.into as u32, [&item.rest, &[]], item.count);
                 }
                 if self.kind == ItemsFunction::List {
                     self.counts[merge.into] += self.counts[*group];
@@ -230,7 +220,7 @@ impl Accumulator for Items {
                 self.delete_items(*group, access)?;
             }
         }
-        self.add(added, access)
+        self.add(&added, access)
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {

@@ -12,7 +12,8 @@ use holdfast_core::store::key_part::push_key_part;
 use holdfast_core::store::windowed::ordered;
 use holdfast_core::{Result, Step};
 
-use super::accumulator::Access;
+use crate::operator::aggregate::functions::accumulator::Access;
+use crate::operator::aggregate::groups::Groups;
 
 /// A stored value.
 pub struct StoredItem {
@@ -22,13 +23,11 @@ pub struct StoredItem {
     pub count: u64,
 }
 
-/// Returns the key prefix of a group's items for one column of the result.
-pub fn prefix(column: u16, group: usize, access: &Access<'_>) -> Vec<u8> {
-    let mut prefix = Vec::with_capacity(access.groups.key(group).len() + 32);
-    push_key_part(access.groups.key(group), &mut prefix);
-    prefix.extend_from_slice(&ordered(access.groups.start(group)));
-    prefix.extend_from_slice(&column.to_be_bytes());
-    prefix
+/// Appends the key prefix of a group's items for one column of the result.
+pub fn push_prefix(column: u16, group: usize, groups: &Groups, out: &mut Vec<u8>) {
+    push_key_part(groups.key(group), out);
+    out.extend_from_slice(&ordered(groups.start(group)));
+    out.extend_from_slice(&column.to_be_bytes());
 }
 
 /// Reads the items whose keys start with a prefix, in the order of the keys.
