@@ -1,6 +1,6 @@
 //! What an aggregation leaves in its stores.
 
-use holdfast_core::{Database, SessionQuery, Step, Timestamp, Transaction};
+use holdfast_core::{Database, FigureValue, SessionQuery, Step, Timestamp, Transaction};
 use serde_json::json;
 
 use super::model::{Kind, Settings};
@@ -170,6 +170,32 @@ fn a_new_session_replaces_a_closed_one_with_the_same_key_and_start() {
     );
     let mut tx = job.databases[0].begin().unwrap();
     assert_eq!(groups(&job.databases[0], &mut tx), 2);
+}
+
+/// The items of a new group are not looked up, and those of a stored group are.
+#[test]
+fn only_the_items_of_stored_groups_are_read() {
+    let mut request = Settings::new(Kind::Session, "update", 1_000).request();
+    request["aggregates"] = json!([{"name": "n", "function": "count_distinct", "column": 0}]);
+    let job = Job::new(&request, 1, 1);
+    let read = || {
+        let metrics = job.databases[0].metrics().unwrap();
+        let records = metrics.of_store("items", "get-batch-records-total");
+        match records.expect("a figure") {
+            FigureValue::Whole(records) => records,
+            FigureValue::Real(_) => panic!("{records:?} is no count"),
+        }
+    };
+    let count = |rows: &[Row]| job.epoch(rows, false).rows[0][3];
+    assert_eq!(count(&[row(1, 0, 1), row(1, 2, 1), row(1, 4, 2)]), Some(2));
+    assert_eq!(count(&[row(2, 20, 1)]), Some(1));
+    assert_eq!(read(), 0);
+    // Each epoch runs twice.
+    assert_eq!(count(&[row(1, 6, 2), row(1, 7, 3)]), Some(3));
+    assert_eq!(read(), 4);
+    // The new start makes a new group, into which the stored one is merged before the rows.
+    assert_eq!(count(&[row(1, -3, 3), row(1, -2, 4)]), Some(4));
+    assert_eq!(read(), 8);
 }
 
 #[test]

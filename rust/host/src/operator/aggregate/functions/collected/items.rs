@@ -43,6 +43,8 @@ pub struct Items {
     timed: bool,
     /// By group: the number of distinct values; for a list, the number of added values.
     counts: Vec<i64>,
+    /// By group: whether it has no items, because it was not stored and no value has been added.
+    is_empty: Vec<bool>,
     /// By group: the items that have been read for the next results. A group may be part of many
     /// results.
     read: HashMap<usize, Vec<StoredItem>>,
@@ -76,6 +78,7 @@ impl Items {
             codec: RowCodec::new([field])?,
             timed,
             counts: Vec::new(),
+            is_empty: Vec::new(),
             read: HashMap::new(),
         })
     }
@@ -125,18 +128,22 @@ impl Items {
     fn add(&mut self, added: &CountedItems, access: &mut Access<'_>) -> Result<()> {
         let order = added.in_order(access.groups);
         let keys = added.keys(self.number, &order, access.groups);
-        // One read of the stored counts, in the order of the keys.
-        let wanted: Vec<&[u8]> = (0..order.len()).map(|n| keys.get(n)).collect();
+        // One read of the stored counts, in the order of the keys; none for a group without items.
+        let is_read = |n: &usize| !self.is_empty[added.group(order[*n])];
+        let read: Vec<usize> = (0..order.len()).filter(is_read).collect();
+        let wanted: Vec<&[u8]> = read.iter().map(|n| keys.get(*n)).collect();
         let mut found = vec![0; order.len()];
         access.items.get_batch(access.tx, &wanted, |n, count| {
-            found[n] = count.map_or(0, decode_count)
+            found[read[n]] = count.map_or(0, decode_count)
         })?;
         let mut changed = Vec::with_capacity(order.len());
         for (n, (item, found)) in order.iter().zip(found).enumerate() {
+            let group = added.group(*item);
+            self.is_empty[group] = false;
             let count = if self.kind == ItemsFunction::List {
                 found.saturating_add(added.count(*item))
             } else {
-                self.counts[added.group(*item)] += i64::from(found == 0);
+                self.counts[group] += i64::from(found == 0);
                 1
             };
             if count != found {
@@ -170,6 +177,10 @@ impl Accumulator for Items {
             .as_primitive_opt::<Int64Type>()
             .ok_or_else(|| unreadable("count_distinct, collect_list, collect_set"))?;
         self.counts = counts.iter().map(|count| count.unwrap_or(0)).collect();
+        // The items of a window that was over, or that a new one replaces, have been deleted.
+        self.is_empty = (0..counts.len())
+            .map(|group| counts.is_null(group))
+            .collect();
         Ok(())
     }
 
