@@ -5,6 +5,7 @@ mod drawn;
 mod examples;
 mod grace;
 mod model;
+mod picks;
 mod ranked;
 mod state;
 mod sums;

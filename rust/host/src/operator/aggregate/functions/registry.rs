@@ -10,7 +10,7 @@ use super::avg::{Avg, AvgExact};
 use super::collected::{Items, ItemsFunction};
 use super::count::{Count, Counted};
 use super::decimal::{MAX_PRECISION, wider};
-use super::pick::{Pick, PickFunction};
+use super::picked::{Pick, PickFunction, picked_values};
 use super::ranked::{RankedValues, Ranking, RankingOrder};
 use super::sum::Sum;
 use super::user::UserFunction;
@@ -94,12 +94,17 @@ pub fn accumulator(
         );
         Error::new(ErrorKind::InvalidType, text)
     };
-    let pick = |which| {
-        Pick::new(which, column, field, spec.timed)
-            .map(|pick| -> Box<dyn Accumulator> { Box::new(pick) })
+    let timed = spec.timed;
+    let pick = |function| {
+        let pick = Pick {
+            function,
+            column,
+            timed,
+        };
+        picked_values(pick, field)
     };
     let items = |kind| {
-        Items::new(kind, number, column, field, spec.timed)
+        Items::new(kind, number, column, field, timed)
             .map(|items| -> Box<dyn Accumulator> { Box::new(items) })
     };
     let ranked = |order| {
