@@ -7,8 +7,9 @@
 //!   of the worker at the other end. `outcome.rs`: what a run returns.
 //! - `input/`: the rows of an epoch in order. `output/`: the rows of the result.
 //! - `batch_size.rs`: how many rows a store call or an output batch has.
-//! - `waiting_rows.rs`: rows that wait for others, in a store. `table_timeline.rs`: the changes of
-//!   a table's key from a time on.
+//! - `numbering/`: numbers for the keys of an epoch.
+//! - `waiting_rows/`: rows that wait for others, in a store. `table_timeline.rs`: the changes of a
+//!   table's key from a time on.
 
 pub mod aggregate;
 pub mod asof_join;
@@ -20,6 +21,7 @@ pub mod join_foreign_key;
 pub mod join_table;
 pub mod join_window;
 pub mod materialize;
+mod numbering;
 mod outcome;
 mod output;
 pub mod process;

@@ -1,8 +1,8 @@
 //! The groups of an epoch. Each group is a key with a window's start. Groups are numbered in the
 //! order in which they are first seen.
 
-use super::numbering::{KeyNumbers, PairNumbers};
 use crate::operator::input::RowPlace;
+use crate::operator::numbering::{KeyNumbers, PairNumbers};
 
 /// Groups by number. A group is its key's bytes and its window's start (0 without windows; with
 /// sliding windows, the time of a pane).

@@ -1,19 +1,17 @@
 //! Aggregation by key, and by windows of event time.
 //!
 //! `spec.rs` settings (`window_spec.rs` those of windows) · `aggregation.rs` the work of a session
-//! · `groups.rs` the groups of an epoch (`numbering/` numbers for keys and groups) · `windows/`
-//! which groups a row is in, and which of them make a row of the result · `functions/` the state of
-//! each function · `item_sweep.rs` deletes items of closed windows · `result_output.rs` sends the
-//! rows of the result to the worker · `recorded_function.rs` the functions as the root records them
-//! · `stored_groups.rs` the groups as readers see them · `first_bytes.rs` numbers that sort as the
-//! keys do.
+//! · `groups.rs` the groups of an epoch · `windows/` which groups a row is in, and which of them
+//! make a row of the result · `functions/` the state of each function · `item_sweep.rs` deletes
+//! items of closed windows · `result_output.rs` sends the rows of the result to the worker ·
+//! `recorded_function.rs` the functions as the root records them · `stored_groups.rs` the groups
+//! as readers see them · `first_bytes.rs` numbers that sort as the keys do.
 
 mod aggregation;
 mod first_bytes;
 mod functions;
 mod groups;
 mod item_sweep;
-mod numbering;
 mod recorded_function;
 mod result_output;
 mod spec;

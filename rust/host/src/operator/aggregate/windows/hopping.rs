@@ -9,9 +9,9 @@ use super::window_store::timed;
 use super::windowing::{OfGroups, Windows};
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, Groups};
-use crate::operator::aggregate::numbering::PairNumbers;
 use crate::operator::aggregate::window_spec::{Emit, HoppingWindow};
 use crate::operator::input::{InputRows, RowPlace};
+use crate::operator::numbering::PairNumbers;
 use crate::protocol::Counts;
 
 /// One group for each window of a key.

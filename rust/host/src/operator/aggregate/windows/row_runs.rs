@@ -1,7 +1,7 @@
 //! Runs of an epoch's rows: rows of one key without a pause longer than the gap.
 
-use crate::operator::aggregate::numbering::KeyNumbers;
 use crate::operator::input::RowPlace;
+use crate::operator::numbering::KeyNumbers;
 
 /// Rows of one key and one epoch that are in one session.
 pub struct RowRun {

@@ -20,9 +20,9 @@ use super::window_store::timed;
 use super::windowing::{OfGroups, Windows};
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
-use crate::operator::aggregate::numbering::KeyNumbers;
 use crate::operator::aggregate::window_spec::Emit;
 use crate::operator::input::{InputRows, RowPlace};
+use crate::operator::numbering::KeyNumbers;
 use crate::protocol::Counts;
 
 /// The sessions of one epoch, each a group under its start.

@@ -4,7 +4,7 @@ use super::stored_items::push_prefix;
 use crate::codec::byte_list::ByteList;
 use crate::operator::aggregate::first_bytes::first_bytes;
 use crate::operator::aggregate::groups::Groups;
-use crate::operator::aggregate::numbering::KeyNumbers;
+use crate::operator::numbering::KeyNumbers;
 
 /// Items of groups, each once, with its count. Items are numbered in the order in which they are
 /// first added.

@@ -16,6 +16,11 @@ pub struct KeyNumbers {
 }
 
 impl KeyNumbers {
+    /// The number of keys.
+    pub fn count(&self) -> usize {
+        self.keys.len()
+    }
+
     /// A key's bytes.
     #[inline]
     pub fn key(&self, number: u32) -> &[u8] {
@@ -68,6 +73,7 @@ mod tests {
                 });
                 prop_assert_eq!(numbers.enter(key), number as u32);
             }
+            prop_assert_eq!(numbers.count(), model.len());
             for (number, key) in model.into_iter().enumerate() {
                 prop_assert_eq!(numbers.key(number as u32), key);
             }
