@@ -12,7 +12,8 @@ pub struct RowPlace(u64);
 const LEFT: u64 = 1 << 63;
 
 impl RowPlace {
-    fn new(is_left: bool, input: usize, row: usize) -> Self {
+    /// The place of a row of a batch.
+    pub fn new(is_left: bool, input: usize, row: usize) -> Self {
         Self(if is_left { LEFT } else { 0 } | ((input as u64) << 32) | row as u64)
     }
 

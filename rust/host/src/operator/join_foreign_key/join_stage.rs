@@ -224,10 +224,7 @@ impl ForeignJoin {
         // For a row without a foreign key, this stage emits a row without a right side; for a
         // delete, it emits a row whose values are all null.
         let Some((foreign, value)) = foreign.zip(value) else {
-            let ours = JoinedSide {
-                time: Some(time),
-                payload: value,
-            };
+            let ours = JoinedSide::new(Some(time), value);
             writer.push(key, ours, JoinedSide::MISSING)?;
             return Ok(0);
         };
@@ -240,14 +237,8 @@ impl ForeignJoin {
             let joins = self.spec.how.joins(true, theirs.is_some());
             if joins || replaces {
                 matched += u64::from(theirs.is_some());
-                let ours = JoinedSide {
-                    time: Some(time),
-                    payload: joins.then_some(value),
-                };
-                let theirs = JoinedSide {
-                    time: since,
-                    payload: theirs.as_deref(),
-                };
+                let ours = JoinedSide::new(Some(time), joins.then_some(value));
+                let theirs = JoinedSide::new(since, theirs.as_deref());
                 writer.push(key, ours, theirs)?;
             }
             replaces = joins;
@@ -298,14 +289,11 @@ impl ForeignJoin {
         )?;
         scan.for_each(&mut |key, version| {
             matched += u64::from(is_joined && value.is_some());
-            let ours = JoinedSide {
-                time: Some(version.timestamp.0),
-                payload: Some(version.value).filter(|_| is_joined),
-            };
-            let theirs = JoinedSide {
-                time: Some(time),
-                payload: value.filter(|_| is_joined),
-            };
+            let ours = JoinedSide::new(
+                Some(version.timestamp.0),
+                Some(version.value).filter(|_| is_joined),
+            );
+            let theirs = JoinedSide::new(Some(time), value.filter(|_| is_joined));
             emitted = writer.push(key, ours, theirs);
             emitted.is_ok()
         })?;

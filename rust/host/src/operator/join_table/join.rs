@@ -138,14 +138,8 @@ impl JoinTable {
             }
             matched += u64::from(value.is_some() && theirs.is_some());
             // If the sides no longer join, a delete goes out: all values are null.
-            let ours = JoinedSide {
-                time: Some(time),
-                payload: value.filter(|_| is_joined),
-            };
-            let theirs = JoinedSide {
-                time: since,
-                payload: theirs.as_deref().filter(|_| is_joined),
-            };
+            let ours = JoinedSide::new(Some(time), value.filter(|_| is_joined));
+            let theirs = JoinedSide::new(since, theirs.as_deref().filter(|_| is_joined));
             let (left, right) = if is_left {
                 (ours, theirs)
             } else {

@@ -6,7 +6,7 @@ use super::columns::OutputColumns;
 use super::from_bytes::{JoinedRows, JoinedSide};
 use super::writer::OutputWriter;
 use crate::operator::batch_size::BatchSize;
-use crate::operator::input::{InputLayout, InputRows};
+use crate::operator::input::{InputBatch, InputLayout, InputRows};
 use crate::operator::outcome::Outcome;
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
@@ -15,6 +15,8 @@ use crate::protocol::Counts;
 pub struct JoinedRowWriter<'a> {
     columns: &'a OutputColumns,
     layout: &'a InputLayout,
+    /// The input whose rows may be sides of joined rows.
+    inputs: &'a [InputBatch],
     output: OutputWriter<'a>,
     rows: JoinedRows,
     size: BatchSize,
@@ -22,6 +24,7 @@ pub struct JoinedRowWriter<'a> {
 
 impl<'a> JoinedRowWriter<'a> {
     /// A writer of rows with these columns; `layout` describes the keys and payloads of the input.
+    /// The sides of the rows have no place in the input.
     pub fn new(
         columns: &'a OutputColumns,
         layout: &'a InputLayout,
@@ -30,9 +33,22 @@ impl<'a> JoinedRowWriter<'a> {
         Self {
             columns,
             layout,
+            inputs: &[],
             output: OutputWriter::new(worker),
             rows: JoinedRows::default(),
             size: BatchSize::default(),
+        }
+    }
+
+    /// A writer of rows with these columns, whose sides may be rows of the input.
+    pub fn over_input(
+        columns: &'a OutputColumns,
+        input: &'a InputRows,
+        worker: &'a mut dyn Worker,
+    ) -> Self {
+        Self {
+            inputs: &input.inputs,
+            ..Self::new(columns, &input.layout, worker)
         }
     }
 
@@ -69,7 +85,7 @@ impl<'a> JoinedRowWriter<'a> {
             return Ok(());
         }
         self.rows.digest(self.output.hasher());
-        let batch = self.rows.batch(self.columns, self.layout)?;
+        let batch = self.rows.batch(self.columns, self.layout, self.inputs)?;
         self.rows.clear();
         self.size = BatchSize::default();
         self.output.emit(batch)

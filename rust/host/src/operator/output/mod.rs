@@ -1,14 +1,16 @@
 //! The rows of a result: their columns, their batches and their digest.
 //!
 //! `columns.rs` where each column comes from · `from_input.rs` batches of input rows ·
-//! `from_bytes.rs` batches of encoded rows · `joined_rows.rs` joined rows in batches · `writer.rs`
-//! sends the batches to the worker · `digest.rs` what each row of a result adds to its digest.
+//! `from_bytes.rs` batches of joined rows (`row_sources.rs` where their columns come from) ·
+//! `joined_rows.rs` sends joined rows in batches · `writer.rs` sends the batches to the worker ·
+//! `digest.rs` what each row of a result adds to its digest.
 
 mod columns;
 mod digest;
 mod from_bytes;
 mod from_input;
 mod joined_rows;
+mod row_sources;
 mod writer;
 
 pub use columns::{ColumnSource, OutputColumn, OutputColumns, times_of};
