@@ -161,6 +161,38 @@ fn rows_are_paired_within_the_window_and_at_both_ends() {
 }
 
 #[test]
+fn pairs_go_out_by_key_and_the_pairs_of_new_left_rows_come_first() {
+    let job = Job::new(&request("inner", 10, false), 2, 1);
+    let stored = [row(1, 10, 1), right(1, 12, 2), row(2, 11, 3)];
+    assert_eq!(
+        job.epoch(&stored, false).rows,
+        [out(Some(&stored[0]), Some(&stored[1]))]
+    );
+    let new = [
+        right(1, 8, 4),
+        right(2, 9, 5),
+        row(1, 11, 6),
+        right(1, 13, 7),
+        row(1, 13, 8),
+    ];
+    let pair = |left: &Row, right: &Row| out(Some(left), Some(right));
+    assert_eq!(
+        job.epoch(&[new[4], new[3], new[2], new[1], new[0]], false)
+            .rows,
+        [
+            pair(&new[2], &new[0]),
+            pair(&new[2], &stored[1]),
+            pair(&new[2], &new[3]),
+            pair(&new[4], &stored[1]),
+            pair(&new[4], &new[3]),
+            pair(&stored[0], &new[0]),
+            pair(&stored[0], &new[3]),
+            pair(&stored[2], &new[1]),
+        ]
+    );
+}
+
+#[test]
 fn rows_without_a_match_go_out_when_their_window_has_closed() {
     let job = job("outer", 2, false);
     assert_eq!(

@@ -7,8 +7,6 @@
 //! it goes out are processed in the order of their times. A left row without a key or a time never
 //! waits.
 
-use std::collections::BTreeMap;
-
 use holdfast_core::{Database, Op, Result, Timestamp, Transaction, VersionedStore};
 
 use super::lookup::FoundVersions;
@@ -17,7 +15,7 @@ use super::spec::{AsofJoinKind, TABLE, WAITING};
 use crate::operator::input::{InputRows, RowPlace};
 use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide};
-use crate::operator::waiting_rows::{CloseLimit, WaitingRow, WaitingRows};
+use crate::operator::waiting_rows::{CloseLimit, RowRequest, WaitingRow, WaitingRows};
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 
@@ -34,12 +32,15 @@ enum JoinStep<'a> {
         key: &'a [u8],
         time: i64,
         payload: &'a [u8],
+        /// Where the row is in the input, if it has not waited.
+        place: Option<RowPlace>,
     },
     /// Pass on a left row without a key or a time. It matches nothing.
     Unmatchable {
         key: &'a [u8],
         time: Option<i64>,
         payload: &'a [u8],
+        place: Option<RowPlace>,
     },
 }
 
@@ -97,11 +98,11 @@ impl<'r> GraceRun<'r> {
             released.push(Released {
                 time,
                 key: key.to_vec(),
-                payload: row.payload.clone(),
+                payload: row.payload.to_vec(),
             });
             Ok(())
         })?;
-        let mut writer = JoinedRowWriter::new(&self.plan.output, &self.rows.layout, worker);
+        let mut writer = JoinedRowWriter::over_input(&self.plan.output, self.rows, worker);
         let (steps, mut found) = (self.steps(&now, &released), FoundVersions::default());
         let mut rest = &steps[..];
         while !rest.is_empty() {
@@ -151,8 +152,18 @@ impl<'r> GraceRun<'r> {
         let (key, time) = (self.rows.key_with_nulls(place), self.rows.time(place));
         let payload = self.rows.payload(place);
         match (self.waits(place), time) {
-            (Some((key, time)), _) => JoinStep::Get { key, time, payload },
-            (None, time) if place.is_left() => JoinStep::Unmatchable { key, time, payload },
+            (Some((key, time)), _) => JoinStep::Get {
+                key,
+                time,
+                payload,
+                place: Some(place),
+            },
+            (None, time) if place.is_left() => JoinStep::Unmatchable {
+                key,
+                time,
+                payload,
+                place: Some(place),
+            },
             // Right rows without a time have been left out before.
             (None, time) => JoinStep::Put {
                 key,
@@ -177,10 +188,20 @@ impl<'r> GraceRun<'r> {
             .filter_map(|(number, step)| Some((step.op()?, number)));
         found.run(table, tx, steps.len(), ops.collect(), counts)?;
         for (number, step) in steps.iter().enumerate() {
-            let (key, time, payload) = match *step {
+            let (key, left) = match *step {
                 JoinStep::Put { .. } => continue,
-                JoinStep::Get { key, time, payload } => (key, Some(time), payload),
-                JoinStep::Unmatchable { key, time, payload } => (key, time, payload),
+                JoinStep::Get {
+                    key,
+                    time,
+                    payload,
+                    place,
+                } => (key, JoinedSide::row(Some(time), payload).at(place)),
+                JoinStep::Unmatchable {
+                    key,
+                    time,
+                    payload,
+                    place,
+                } => (key, JoinedSide::row(time, payload).at(place)),
             };
             let right = found.get(number);
             let is_inner = self.plan.how == AsofJoinKind::Inner;
@@ -189,7 +210,7 @@ impl<'r> GraceRun<'r> {
                 let right = right.map_or(JoinedSide::MISSING, |(time, value)| {
                     JoinedSide::row(Some(time), value)
                 });
-                writer.push(key, JoinedSide::row(time, payload), right)?;
+                writer.push(key, left, right)?;
             }
         }
         Ok(())
@@ -202,26 +223,33 @@ impl<'r> GraceRun<'r> {
         tx: &mut Transaction,
         places: &[RowPlace],
     ) -> Result<()> {
-        let mut records: BTreeMap<(&[u8], i64), Vec<WaitingRow>> = BTreeMap::new();
-        for place in places {
-            if let Some(record) = self.waits(*place) {
-                let payload = self.rows.payload(*place).to_vec();
-                records.entry(record).or_default().push(WaitingRow {
-                    matched: false,
-                    payload,
-                });
+        let mut rows: Vec<(&[u8], i64, RowPlace)> = places
+            .iter()
+            .filter_map(|place| self.waits(*place).map(|(key, time)| (key, time, *place)))
+            .collect();
+        // The sort is stable: the rows of a record stay in their order.
+        rows.sort_by_key(|(key, time, _)| (*key, *time));
+        let records: Vec<_> = rows.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
+        let requests = (0..).zip(&records).filter_map(|(number, record)| {
+            let (key, time, _) = *record.first()?;
+            Some(RowRequest {
+                number,
+                key,
+                from: time,
+                to: time,
+            })
+        });
+        let found = waiting.find(tx, requests)?;
+        let mut stored = found.cursor();
+        for (number, record) in (0..).zip(records) {
+            let stored = stored.take(number).map(|(_, row)| row);
+            let new = record.iter().map(|(_, _, place)| WaitingRow {
+                matched: false,
+                payload: self.rows.payload(*place),
+            });
+            if let [(key, time, _), ..] = record {
+                waiting.put(key, *time, stored.chain(new))?;
             }
-        }
-        let (keys, times): (Vec<&[u8]>, Vec<(i64, i64)>) = records
-            .keys()
-            .map(|(key, time)| (*key, (*time, *time)))
-            .unzip();
-        let mut stored: Vec<Vec<WaitingRow>> = vec![Vec::new(); keys.len()];
-        waiting.find(tx, &keys, &times, &mut |number, _, rows| {
-            stored[number] = rows
-        })?;
-        for (((key, time), rows), stored) in records.into_iter().zip(stored) {
-            waiting.put(key, time, [stored, rows].concat());
         }
         Ok(())
     }
@@ -233,6 +261,7 @@ impl Released {
             key: &self.key,
             time: self.time,
             payload: &self.payload,
+            place: None,
         }
     }
 }

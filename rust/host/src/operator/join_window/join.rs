@@ -6,27 +6,29 @@
 //! `+ after + grace`, a right row until `T` is past its time `+ before + grace`. If no row has
 //! matched it by then and the join keeps unmatched rows of its side, it goes out alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use arrow_schema::Schema;
 use holdfast_core::{Database, Result, StoreSpec, Transaction};
 use serde_json::Value;
 
 use super::matching::Matching;
+use super::new_rows::{NewRow, NewRows};
 use super::spec::{JoinWindowSpec, LEFT, RIGHT};
+use super::waiting_side::WaitingSide;
 use crate::operator::execution::Operator;
 use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides};
+use crate::operator::numbering::KeyNumbers;
 use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumns};
 use crate::operator::spec::{OperatorSpec, by_time};
-use crate::operator::waiting_rows::{CloseLimit, WaitingRows};
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 
 /// The maximum number of keys that are joined at once. Their stored rows are in memory.
-const KEYS: usize = 1_000;
+const KEYS: u32 = 1_000;
 
 /// One session of a join within a window.
 pub struct JoinWindow {
@@ -36,17 +38,9 @@ pub struct JoinWindow {
     counts: Counts,
 }
 
-/// The new rows of a key, in order.
-#[derive(Default)]
-struct NewRows {
-    left: Vec<(i64, RowPlace)>,
-    right: Vec<(i64, RowPlace)>,
-}
-
 /// The input by key.
-struct InputByKey<'a> {
-    keys: Vec<&'a [u8]>,
-    rows: Vec<NewRows>,
+struct InputByKey {
+    new: NewRows,
     /// Rows without a key or a time.
     unmatchable: Vec<RowPlace>,
     stream_time: Option<i64>,
@@ -88,40 +82,28 @@ impl JoinWindow {
     }
 
     /// Groups the rows that are not late by their keys.
-    fn by_key(&self, places: Vec<RowPlace>, stream_time: Option<i64>) -> InputByKey<'_> {
+    fn by_key(&self, places: Vec<RowPlace>, mut stream_time: Option<i64>) -> InputByKey {
         let oldest = stream_time.map_or(i64::MIN, |time| time.saturating_sub(self.spec.grace));
-        let mut input = InputByKey {
-            keys: Vec::new(),
-            rows: Vec::new(),
-            unmatchable: Vec::new(),
-            stream_time,
-            late: 0,
-        };
-        let mut numbers: HashMap<&[u8], usize> = HashMap::new();
+        let (mut keys, mut rows) = (KeyNumbers::default(), Vec::with_capacity(places.len()));
+        let (mut unmatchable, mut late) = (Vec::new(), 0);
         for place in places {
             let (Some(key), Some(time)) = (self.rows.key(place), self.rows.time(place)) else {
-                input.unmatchable.push(place);
+                unmatchable.push(place);
                 continue;
             };
             if time < oldest {
-                input.late += 1;
+                late += 1;
                 continue;
             }
-            input.stream_time = input.stream_time.max(Some(time));
-            let number = *numbers.entry(key).or_insert_with(|| {
-                input.keys.push(key);
-                input.rows.push(NewRows::default());
-                input.keys.len() - 1
-            });
-            let new = &mut input.rows[number];
-            if place.is_left() {
-                &mut new.left
-            } else {
-                &mut new.right
-            }
-            .push((time, place));
+            stream_time = stream_time.max(Some(time));
+            rows.push((keys.enter(key), NewRow { time, place }));
         }
-        input
+        InputByKey {
+            new: NewRows::new(keys, &rows),
+            unmatchable,
+            stream_time,
+            late,
+        }
     }
 
     /// Sends the rows without a key or a time, if the join keeps unmatched rows of their side.
@@ -138,6 +120,7 @@ impl JoinWindow {
                 continue;
             }
             let side = JoinedSide::row(self.rows.time(place), self.rows.payload(place));
+            let side = side.at(Some(place));
             emit_alone(
                 writer,
                 self.rows.key_with_nulls(place),
@@ -146,18 +129,6 @@ impl JoinWindow {
             )?;
         }
         Ok(dropped)
-    }
-
-    /// Returns the time before which the rows of a side are closed.
-    fn close_limit(&self, is_left: bool, stream_time: Option<i64>) -> CloseLimit {
-        match stream_time {
-            _ if self.spec.last => CloseLimit::End,
-            None => CloseLimit::Before(i64::MIN),
-            Some(time) => CloseLimit::Before(
-                time.saturating_sub(self.spec.grace)
-                    .saturating_sub(self.spec.wait(is_left)),
-            ),
-        }
     }
 }
 
@@ -207,40 +178,42 @@ impl Operator for JoinWindow {
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
-        let (mut left, mut right) = (WaitingRows::new(db, LEFT)?, WaitingRows::new(db, RIGHT)?);
+        let mut sides = [
+            WaitingSide::new(db, &self.spec, true)?,
+            WaitingSide::new(db, &self.spec, false)?,
+        ];
+        let before = sides.iter().filter_map(|side| side.rows.stream_time(tx));
+        let before = before.max();
         let places = self.rows.all(RowOrder::All, &mut Counts::default())?;
-        let mut input = self.by_key(places, left.stream_time(tx).max(right.stream_time(tx)));
-        input.stream_time = input.stream_time.max(self.rows.heartbeat);
+        let input = self.by_key(places, before);
+        let stream_time = input.stream_time.max(self.rows.heartbeat);
+        for side in &mut sides {
+            side.close(&self.spec, stream_time);
+        }
         let mut counts = Counts {
             late: input.late,
             ..self.counts
         };
-        let mut writer = JoinedRowWriter::new(&self.output, &self.rows.layout, worker);
+        let mut writer = JoinedRowWriter::over_input(&self.output, &self.rows, worker);
         counts.dropped += self.emit_unmatchable(&input.unmatchable, &mut writer)?;
-        let payload = |(time, place): &(i64, RowPlace)| (*time, self.rows.payload(*place));
-        for (keys, rows) in input.keys.chunks(KEYS).zip(input.rows.chunks(KEYS)) {
-            let mut matching = Matching::new(&self.spec, keys.to_vec());
-            for (key, NewRows { left, right }) in rows.iter().enumerate() {
-                matching.add_new(key, true, left.iter().map(payload));
-                matching.add_new(key, false, right.iter().map(payload));
-            }
-            matching.load(tx, &left, &right)?;
-            counts.matched += matching.run(&mut writer, &mut left, &mut right)?;
+        let matching = Matching {
+            spec: &self.spec,
+            input: &self.rows,
+            new: &input.new,
+        };
+        let key_count = input.new.key_count();
+        for first in (0..key_count).step_by(KEYS as usize) {
+            let keys = first..key_count.min(first.saturating_add(KEYS));
+            counts.matched += matching.run(tx, keys, &mut sides, &mut writer)?;
         }
-        for (waiting, is_left) in [(left, true), (right, false)] {
-            let limit = self.close_limit(is_left, input.stream_time);
-            if self.spec.how.keeps_unmatched(is_left) {
-                waiting.closed(tx, limit, &mut |key, time, row| {
-                    if row.matched {
-                        return Ok(());
-                    }
-                    let side = JoinedSide::row(Some(time), &row.payload);
-                    emit_alone(&mut writer, key, side, is_left)
-                })?;
-            }
-            waiting.stage(tx, limit, input.stream_time)?;
+        for side in sides {
+            side.closed_unmatched(tx, |key, time, payload| {
+                let row = JoinedSide::row(Some(time), payload);
+                emit_alone(&mut writer, key, row, side.is_left)
+            })?;
+            side.stage(tx, stream_time)?;
         }
         let outcome = writer.finish(&self.rows, counts)?;
-        Ok(outcome.at(input.stream_time))
+        Ok(outcome.at(stream_time))
     }
 }

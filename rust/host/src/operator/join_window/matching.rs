@@ -1,150 +1,138 @@
 //! The new and the waiting rows of some keys, and the pairs that they make.
 
+use std::ops::Range;
+
 use holdfast_core::{Result, Transaction};
 
+use super::new_rows::{NewRow, NewRows};
 use super::spec::JoinWindowSpec;
+use super::waiting_side::WaitingSide;
+use crate::operator::input::{InputRows, RowPlace};
 use crate::operator::output::{JoinedRowWriter, JoinedSide};
-use crate::operator::waiting_rows::{WaitingRow, WaitingRows};
+use crate::operator::waiting_rows::{RowRequest, WaitingRow};
 
 /// A row of one side of a key.
-struct Candidate {
+struct Candidate<'a> {
     time: i64,
-    row: WaitingRow,
-    /// Whether it came in this epoch.
-    is_new: bool,
+    row: WaitingRow<'a>,
+    /// Where it is in the input, if it came in this epoch.
+    place: Option<RowPlace>,
     /// Whether its record must be written.
     has_changed: bool,
 }
 
-/// One key's rows. After `load`, each side is in the order of time; at equal times, waiting rows
-/// come before new ones.
+/// One key's rows. Each side is in the order of time; at equal times, waiting rows come before new
+/// ones.
 #[derive(Default)]
-struct KeyRows {
-    left: Vec<Candidate>,
-    right: Vec<Candidate>,
+struct KeyRows<'a> {
+    left: Vec<Candidate<'a>>,
+    right: Vec<Candidate<'a>>,
 }
 
-/// Some keys with their rows.
+/// Joins the new rows of an epoch, some keys at a time.
 pub struct Matching<'a> {
-    spec: &'a JoinWindowSpec,
-    keys: Vec<&'a [u8]>,
-    rows: Vec<KeyRows>,
+    /// The settings.
+    pub spec: &'a JoinWindowSpec,
+    /// The input.
+    pub input: &'a InputRows,
+    /// The input's rows by key. Those of one side of a key are in the order of time.
+    pub new: &'a NewRows,
 }
 
-impl<'a> Matching<'a> {
-    /// Starts with keys that have no rows.
-    pub fn new(spec: &'a JoinWindowSpec, keys: Vec<&'a [u8]>) -> Self {
-        Self {
-            spec,
-            rows: keys.iter().map(|_| KeyRows::default()).collect(),
-            keys,
-        }
-    }
-
-    /// Adds new rows of a key's side, which are in the order of time.
-    pub fn add_new<'b>(
-        &mut self,
-        key: usize,
-        is_left: bool,
-        rows: impl Iterator<Item = (i64, &'b [u8])>,
-    ) {
-        let new = rows.map(|(time, payload)| Candidate {
-            time,
-            row: WaitingRow {
-                matched: false,
-                payload: payload.to_vec(),
-            },
-            is_new: true,
-            has_changed: true,
-        });
-        self.rows[key].side_mut(is_left).extend(new);
-    }
-
-    /// Adds the waiting rows that new rows may match, and the waiting rows of the same side and
-    /// time as a new row, which are in the same record as that row.
-    pub fn load(
-        &mut self,
-        tx: &mut Transaction,
-        left: &WaitingRows,
-        right: &WaitingRows,
-    ) -> Result<()> {
-        for (waiting, is_left) in [(left, true), (right, false)] {
-            let ranges: Vec<(i64, i64)> = self
-                .rows
-                .iter()
-                .map(|rows| self.wanted(rows, is_left))
-                .collect();
-            let rows = &mut self.rows;
-            waiting.find(tx, &self.keys, &ranges, &mut |key, time, found| {
-                let found = found.into_iter().map(|row| Candidate {
-                    time,
-                    row,
-                    is_new: false,
-                    has_changed: false,
-                });
-                rows[key].side_mut(is_left).extend(found);
-            })?;
-        }
-        for rows in &mut self.rows {
-            // The sort is stable: rows of one time and kind stay in their order.
-            rows.left.sort_by_key(|row| (row.time, row.is_new));
-            rows.right.sort_by_key(|row| (row.time, row.is_new));
-        }
-        Ok(())
-    }
-
-    /// Returns the times between which the waiting rows of a key's side are needed.
-    fn wanted(&self, rows: &KeyRows, is_left: bool) -> (i64, i64) {
-        let (earlier, later, own, other) = if is_left {
-            (self.spec.after, self.spec.before, &rows.left, &rows.right)
-        } else {
-            (self.spec.before, self.spec.after, &rows.right, &rows.left)
-        };
-        let times = |rows: &[Candidate]| {
-            let new = leading_new(rows);
-            Some((new.first()?.time, new.last()?.time))
-        };
-        let other = times(other)
-            .map(|(first, last)| (first.saturating_sub(earlier), last.saturating_add(later)));
-        match (times(own), other) {
-            (Some(own), Some(other)) => (own.0.min(other.0), own.1.max(other.1)),
-            // A key has new rows of at least one side.
-            (own, other) => own.or(other).unwrap_or((i64::MAX, i64::MIN)),
-        }
-    }
-
-    /// Sends all pairs that have a new row, and puts the changed records into the waiting rows.
-    /// Returns the number of pairs.
+impl Matching<'_> {
+    /// Sends all pairs of some keys that have a new row, and puts the changed records into the
+    /// waiting rows. Returns the number of pairs.
     pub fn run(
-        mut self,
+        &self,
+        tx: &mut Transaction,
+        keys: Range<u32>,
+        [left, right]: &mut [WaitingSide; 2],
         writer: &mut JoinedRowWriter<'_>,
-        left: &mut WaitingRows,
-        right: &mut WaitingRows,
     ) -> Result<u64> {
-        let mut pairs = 0;
-        for (key, rows) in self.keys.iter().zip(&mut self.rows) {
+        let requests = |is_left| {
+            let requests = keys.clone().map(move |number| (number, is_left));
+            requests.filter_map(|(number, is_left)| self.request(number, is_left))
+        };
+        let found_left = left.rows.find(tx, requests(true))?;
+        let found_right = right.rows.find(tx, requests(false))?;
+        let (mut stored_left, mut stored_right) = (found_left.cursor(), found_right.cursor());
+        let (mut rows, mut pairs) = (KeyRows::default(), 0);
+        for number in keys.clone() {
+            let new = |is_left| self.new.side(number, is_left);
+            self.fill(&mut rows.left, stored_left.take(number), new(true));
+            self.fill(&mut rows.right, stored_right.take(number), new(false));
+            let key = self.new.key(number);
             pairs += rows.emit_pairs(key, self.spec, writer)?;
-            put_changed(left, key, std::mem::take(&mut rows.left));
-            put_changed(right, key, std::mem::take(&mut rows.right));
+            put_changed(left, key, &rows.left)?;
+            put_changed(right, key, &rows.right)?;
         }
         Ok(pairs)
     }
-}
 
-/// Returns the new rows of a side. Until the side is sorted, they come before its waiting rows.
-fn leading_new(rows: &[Candidate]) -> &[Candidate] {
-    &rows[..rows.iter().take_while(|row| row.is_new).count()]
-}
-
-impl KeyRows {
-    fn side_mut(&mut self, is_left: bool) -> &mut Vec<Candidate> {
-        if is_left {
-            &mut self.left
+    /// Returns the waiting rows of a key's side that are needed: those that new rows may match, and
+    /// those of the same time as a new row of this side, which are in the same record as that row.
+    fn request(&self, number: u32, is_left: bool) -> Option<RowRequest<'_>> {
+        let (earlier, later) = if is_left {
+            (self.spec.after, self.spec.before)
         } else {
-            &mut self.right
-        }
+            (self.spec.before, self.spec.after)
+        };
+        let times = |is_left| {
+            let rows = self.new.side(number, is_left);
+            Some((rows.first()?.time, rows.last()?.time))
+        };
+        let own = times(is_left);
+        let other = times(!is_left)
+            .map(|(first, last)| (first.saturating_sub(earlier), last.saturating_add(later)));
+        let (from, to) = match (own, other) {
+            (Some(own), Some(other)) => (own.0.min(other.0), own.1.max(other.1)),
+            (own, other) => own.or(other)?,
+        };
+        let key = self.new.key(number);
+        Some(RowRequest {
+            number,
+            key,
+            from,
+            to,
+        })
     }
 
+    /// Replaces the rows of a side with those of another key. Both the waiting rows and the new
+    /// ones are in the order of time.
+    fn fill<'b>(
+        &'b self,
+        side: &mut Vec<Candidate<'b>>,
+        stored: impl Iterator<Item = (i64, WaitingRow<'b>)>,
+        new: &[NewRow],
+    ) {
+        side.clear();
+        let mut stored = stored
+            .map(|(time, row)| Candidate {
+                time,
+                row,
+                place: None,
+                has_changed: false,
+            })
+            .peekable();
+        for NewRow { time, place } in new.iter().copied() {
+            while let Some(row) = stored.next_if(|row| row.time <= time) {
+                side.push(row);
+            }
+            side.push(Candidate {
+                time,
+                row: WaitingRow {
+                    matched: false,
+                    payload: self.input.payload(place),
+                },
+                place: Some(place),
+                has_changed: true,
+            });
+        }
+        side.extend(stored);
+    }
+}
+
+impl KeyRows<'_> {
     fn emit_pairs(
         &mut self,
         key: &[u8],
@@ -153,22 +141,18 @@ impl KeyRows {
     ) -> Result<u64> {
         let Self { left, right } = self;
         let mut pairs = 0;
-        let mut pair = |ours: &mut Candidate, theirs: &mut Candidate| {
+        let mut pair = |ours: &mut Candidate<'_>, theirs: &mut Candidate<'_>| {
             pairs += 1;
-            for (row, is_left) in [(&mut *ours, true), (&mut *theirs, false)] {
-                // Only sides whose unmatched rows go out must record the match.
-                if spec.how.keeps_unmatched(is_left) && !row.row.matched {
-                    row.row.matched = true;
-                    row.has_changed = true;
-                }
+            // Only sides whose unmatched rows go out must record the match.
+            if spec.how.keeps_unmatched(true) {
+                ours.record_match();
             }
-            writer.push(
-                key,
-                JoinedSide::row(Some(ours.time), &ours.row.payload),
-                JoinedSide::row(Some(theirs.time), &theirs.row.payload),
-            )
+            if spec.how.keeps_unmatched(false) {
+                theirs.record_match();
+            }
+            writer.push(key, ours.side(), theirs.side())
         };
-        for ours in left.iter_mut().filter(|row| row.is_new) {
+        for ours in left.iter_mut().filter(|row| row.is_new()) {
             for theirs in between(
                 right,
                 ours.time.saturating_sub(spec.before),
@@ -177,13 +161,16 @@ impl KeyRows {
                 pair(ours, theirs)?;
             }
         }
-        for theirs in right.iter_mut().filter(|row| row.is_new) {
+        if left.iter().all(Candidate::is_new) {
+            return Ok(pairs);
+        }
+        for theirs in right.iter_mut().filter(|row| row.is_new()) {
             let waiting = between(
                 left,
                 theirs.time.saturating_sub(spec.after),
                 theirs.time.saturating_add(spec.before),
             );
-            for ours in waiting.iter_mut().filter(|row| !row.is_new) {
+            for ours in waiting.iter_mut().filter(|row| !row.is_new()) {
                 pair(ours, theirs)?;
             }
         }
@@ -191,25 +178,36 @@ impl KeyRows {
     }
 }
 
+impl<'a> Candidate<'a> {
+    fn is_new(&self) -> bool {
+        self.place.is_some()
+    }
+
+    fn record_match(&mut self) {
+        self.has_changed |= !self.row.matched;
+        self.row.matched = true;
+    }
+
+    fn side(&self) -> JoinedSide<'a> {
+        JoinedSide::row(Some(self.time), self.row.payload).at(self.place)
+    }
+}
+
 /// Returns the rows with times in `[from, to]`.
-fn between(rows: &mut [Candidate], from: i64, to: i64) -> &mut [Candidate] {
+fn between<'a, 'b>(rows: &'b mut [Candidate<'a>], from: i64, to: i64) -> &'b mut [Candidate<'a>] {
     let first = rows.partition_point(|row| row.time < from);
     let end = rows.partition_point(|row| row.time <= to);
     &mut rows[first..end.max(first)]
 }
 
 /// Puts the changed records of a key into the waiting rows of its side.
-fn put_changed(waiting: &mut WaitingRows, key: &[u8], rows: Vec<Candidate>) {
-    let mut rows = rows.into_iter().peekable();
-    while let Some(first) = rows.next() {
-        let (time, mut has_changed) = (first.time, first.has_changed);
-        let mut record = vec![first.row];
-        while let Some(row) = rows.next_if(|row| row.time == time) {
-            has_changed |= row.has_changed;
-            record.push(row.row);
-        }
-        if has_changed {
-            waiting.put(key, time, record);
+fn put_changed(side: &mut WaitingSide, key: &[u8], rows: &[Candidate<'_>]) -> Result<()> {
+    for record in rows.chunk_by(|a, b| a.time == b.time) {
+        if let [first, ..] = record
+            && record.iter().any(|row| row.has_changed)
+        {
+            side.put(key, first.time, record.iter().map(|row| row.row))?;
         }
     }
+    Ok(())
 }

@@ -1,34 +1,34 @@
-//! Rows of one side that wait. The rows of one key and one time are one record of a window store.
-//!
-//! ```text
-//! record   row, row, …
-//! row      1 if it has been matched, else 0 | length of its payload, 4 bytes big-endian | payload
-//! ```
-
-use std::collections::BTreeMap;
+//! The waiting rows of one side: those in the store, and those that an epoch changes.
 
 use holdfast_core::transaction::LARGEST;
 use holdfast_core::{
     Database, Error, ErrorKind, Result, Timestamp, Transaction, WindowPut, WindowStore,
 };
 
-/// A row that waits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitingRow {
-    /// Whether it has been matched. This is recorded only if unmatched rows of its side go out.
-    pub matched: bool,
-    /// Its payload.
-    pub payload: Vec<u8>,
-}
+use super::changed_records::ChangedRecords;
+use super::close_limit::CloseLimit;
+use super::found_rows::FoundWaitingRows;
+use super::record::{WaitingRow, rows_of};
 
 /// A function that takes a row's key, its time, and the row.
-type Visit<'a> = dyn FnMut(&[u8], i64, &WaitingRow) -> Result<()> + 'a;
+type Visit<'a> = dyn FnMut(&[u8], i64, WaitingRow<'_>) -> Result<()> + 'a;
 
 /// The waiting rows of one side. If a record cannot be decoded, a read fails with `Serialization`.
 pub struct WaitingRows {
     store: WindowStore,
-    /// Records that this epoch changes, by time and key.
-    changed: BTreeMap<(i64, Vec<u8>), Vec<WaitingRow>>,
+    changed: ChangedRecords,
+}
+
+/// The stored rows of a key between two times.
+pub struct RowRequest<'a> {
+    /// The number by which the caller knows the request.
+    pub number: u32,
+    /// The key.
+    pub key: &'a [u8],
+    /// First time, inclusive.
+    pub from: i64,
+    /// Last time, inclusive.
+    pub to: i64,
 }
 
 impl WaitingRows {
@@ -36,7 +36,7 @@ impl WaitingRows {
     pub fn new(db: &Database, store: &str) -> Result<Self> {
         Ok(Self {
             store: db.window(store)?,
-            changed: BTreeMap::new(),
+            changed: ChangedRecords::default(),
         })
     }
 
@@ -45,36 +45,53 @@ impl WaitingRows {
         self.store.stream_time(tx).map(|time| time.0)
     }
 
-    /// Reads the stored rows of keys, for each key between two times, both included. `f` takes the
-    /// key's position, a time and the rows of that time.
-    pub fn find(
+    /// Reads the stored rows of requests, whose numbers ascend.
+    ///
+    /// The stream time of the store is the greatest time of its rows or a later one. So nothing is
+    /// read for a request of later times.
+    pub fn find<'a>(
         &self,
         tx: &mut Transaction,
-        keys: &[&[u8]],
-        times: &[(i64, i64)],
-        f: &mut dyn FnMut(usize, i64, Vec<WaitingRow>),
-    ) -> Result<()> {
-        let (from, to): (Vec<Timestamp>, Vec<Timestamp>) = times
-            .iter()
-            .map(|(from, to)| (Timestamp(*from), Timestamp(*to)))
-            .unzip();
-        let mut failed = Ok(());
-        self.store.fetch_ranges(
-            tx,
-            keys,
-            &from,
-            &to,
-            &mut |number, window, record| match decode(record.value) {
-                Some(rows) => f(number, window.start.0, rows),
-                None => failed = Err(unreadable_row(self.store.name(), window.key)),
-            },
-        )?;
-        failed
+        requests: impl IntoIterator<Item = RowRequest<'a>>,
+    ) -> Result<FoundWaitingRows> {
+        let (mut found, mut failed) = (FoundWaitingRows::default(), Ok(()));
+        let Some(newest) = self.stream_time(tx) else {
+            return Ok(found);
+        };
+        let (mut numbers, mut keys) = (Vec::new(), Vec::new());
+        let (mut from, mut to) = (Vec::new(), Vec::new());
+        for request in requests {
+            if request.from <= request.to.min(newest) {
+                numbers.push(request.number);
+                keys.push(request.key);
+                from.push(Timestamp(request.from));
+                to.push(Timestamp(request.to));
+            }
+        }
+        self.store
+            .fetch_ranges(tx, &keys, &from, &to, &mut |n, window, record| {
+                for row in rows_of(record.value) {
+                    match row {
+                        Some(row) => found.push(numbers[n], window.start.0, row),
+                        None => failed = Err(unreadable_row(self.store.name(), window.key)),
+                    }
+                }
+            })?;
+        failed.map(|()| found)
     }
 
-    /// Replaces a record with the rows that it has after this epoch.
-    pub fn put(&mut self, key: &[u8], time: i64, rows: Vec<WaitingRow>) {
-        self.changed.insert((time, key.to_vec()), rows);
+    /// Replaces a record with the rows that it has after this epoch. An epoch replaces a record at
+    /// most once. Records of one key should follow each other.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a row of more than 4 GiB.
+    pub fn put<'a>(
+        &mut self,
+        key: &[u8],
+        time: i64,
+        rows: impl IntoIterator<Item = WaitingRow<'a>>,
+    ) -> Result<()> {
+        self.changed.push(key, time, rows)
     }
 
     /// Passes all closed rows to `f`. No row can match them any more. Stored rows come first, then
@@ -83,32 +100,36 @@ impl WaitingRows {
         let Some(last) = limit.last() else {
             return Ok(());
         };
+        let changed = self.changed.closed(limit);
         let mut failed = Ok(());
         let mut scan =
             self.store
                 .fetch_range(tx, None, None, Timestamp::MIN, Timestamp(last), false)?;
         scan.for_each(&mut |window, record| {
-            if self
-                .changed
-                .contains_key(&(window.start.0, window.key.to_vec()))
-            {
-                return true;
+            let (key, time) = (window.key, window.start.0);
+            let is_changed = changed
+                .binary_search_by(|changed| (changed.time, changed.key).cmp(&(time, key)))
+                .is_ok();
+            if !is_changed {
+                failed = self.visit(key, time, record.value, f);
             }
-            let rows =
-                decode(record.value).ok_or_else(|| unreadable_row(self.store.name(), window.key));
-            failed = rows.and_then(|rows| {
-                rows.iter()
-                    .try_for_each(|row| f(window.key, window.start.0, row))
-            });
             failed.is_ok()
         })?;
         failed?;
-        for ((time, key), rows) in self
-            .changed
-            .iter()
-            .take_while(|((time, _), _)| *time <= last)
-        {
-            rows.iter().try_for_each(|row| f(key, *time, row))?;
+        for record in changed {
+            self.visit(record.key, record.time, record.bytes, f)?;
+        }
+        Ok(())
+    }
+
+    /// Passes the rows of a record to `f`.
+    fn visit(&self, key: &[u8], time: i64, record: &[u8], f: &mut Visit<'_>) -> Result<()> {
+        for row in rows_of(record) {
+            f(
+                key,
+                time,
+                row.ok_or_else(|| unreadable_row(self.store.name(), key))?,
+            )?;
         }
         Ok(())
     }
@@ -119,33 +140,27 @@ impl WaitingRows {
     /// # Errors
     /// `InvalidValue` for a record that is too large; those of the store.
     pub fn stage(
-        self,
+        mut self,
         tx: &mut Transaction,
         limit: CloseLimit,
         stream_time: Option<i64>,
     ) -> Result<()> {
-        let mut record = Vec::new();
-        for ((time, key), rows) in &self.changed {
-            if limit.is_closed(*time) {
-                continue;
-            }
+        // A put raises the stream time of the store, so the records are put in the order of time.
+        self.changed.retain_open(limit);
+        for record in self.changed.iter() {
             check_size(
                 self.store.name(),
-                (key.as_slice(), *time),
-                record_bytes(rows),
-            )?;
-            record.clear();
-            encode(rows, &mut record)?;
-            self.store.put(
-                tx,
-                WindowPut {
-                    key,
-                    value: Some(&record),
-                    start: Timestamp(*time),
-                    timestamp: None,
-                },
+                (record.key, record.time),
+                record.bytes.len(),
             )?;
         }
+        let puts = self.changed.iter().map(|record| WindowPut {
+            key: record.key,
+            value: Some(record.bytes),
+            start: Timestamp(record.time),
+            timestamp: None,
+        });
+        self.store.put_batch(tx, puts)?;
         if let Some(time) = stream_time {
             self.store.advance_stream_time(tx, Timestamp(time));
         }
@@ -159,42 +174,6 @@ pub fn unreadable_row(store: &str, key: &[u8]) -> Error {
     Error::new(ErrorKind::Serialization, text)
         .store(store)
         .key(key)
-}
-
-/// The time up to which rows are closed.
-#[derive(Debug, Clone, Copy)]
-pub enum CloseLimit {
-    /// Rows before this time are closed.
-    Before(i64),
-    /// All rows are closed: no epoch follows this one.
-    End,
-}
-
-impl CloseLimit {
-    /// Whether rows of a time are closed.
-    pub fn is_closed(self, time: i64) -> bool {
-        match self {
-            Self::Before(limit) => time < limit,
-            Self::End => true,
-        }
-    }
-
-    /// The last time that is closed.
-    fn last(self) -> Option<i64> {
-        match self {
-            Self::Before(limit) => limit.checked_sub(1),
-            Self::End => Some(i64::MAX),
-        }
-    }
-}
-
-/// The bytes of a row in a record, without its payload.
-const ROW_BYTES: usize = 5;
-
-/// The number of bytes that [`encode`] writes.
-fn record_bytes(rows: &[WaitingRow]) -> usize {
-    let bytes = rows.iter().map(|row| ROW_BYTES + row.payload.len());
-    bytes.fold(0, usize::saturating_add)
 }
 
 /// Fails if a record is too large for its store or for the log.
@@ -214,53 +193,107 @@ fn check_size(store: &str, (key, time): (&[u8], i64), bytes: usize) -> Result<()
         .key(key))
 }
 
-fn encode(rows: &[WaitingRow], out: &mut Vec<u8>) -> Result<()> {
-    for row in rows {
-        let length = u32::try_from(row.payload.len())
-            .map_err(|_| Error::new(ErrorKind::InvalidValue, "a row has more than 4 GiB"))?;
-        out.push(u8::from(row.matched));
-        out.extend_from_slice(&length.to_be_bytes());
-        out.extend_from_slice(&row.payload);
-    }
-    Ok(())
-}
-
-fn decode(mut record: &[u8]) -> Option<Vec<WaitingRow>> {
-    let mut rows = Vec::new();
-    while let Some((matched, rest)) = record.split_first() {
-        let (length, rest) = rest.split_first_chunk()?;
-        let (payload, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        rows.push(WaitingRow {
-            matched: *matched != 0,
-            payload: payload.to_vec(),
-        });
-        record = rest;
-    }
-    Some(rows)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
 
-    #[test]
-    fn stored_bytes_never_change() {
-        let rows = [
-            WaitingRow {
-                matched: true,
-                payload: b"ab".to_vec(),
-            },
-            WaitingRow {
-                matched: false,
-                payload: Vec::new(),
-            },
-        ];
-        let mut record = Vec::new();
-        encode(&rows, &mut record).expect("short");
-        assert_eq!(record, [1, 0, 0, 0, 2, b'a', b'b', 0, 0, 0, 0, 0]);
-        assert_eq!(decode(&record).as_deref(), Some(rows.as_slice()));
-        assert_eq!(decode(&record[..8]), None);
-        assert_eq!(record_bytes(&rows), record.len());
+    use holdfast_core::{Commit, DatabaseOptions, StoreSpec};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::operator::spec::by_time;
+
+    const RETENTION: i64 = 6;
+
+    /// The rows of records, each with whether it has been matched, by time and key.
+    type Records = BTreeMap<(i64, Vec<u8>), Vec<(bool, Vec<u8>)>>;
+
+    /// Key, time, and the row.
+    type Row = (Vec<u8>, i64, (bool, Vec<u8>));
+
+    fn record() -> impl Strategy<Value = (i64, u8, Vec<(bool, Vec<u8>)>)> {
+        let row = (any::<bool>(), vec(any::<u8>(), 0..3));
+        (0..9_i64, 0..3_u8, vec(row, 1..4))
+    }
+
+    fn rows<'a>(
+        records: impl Iterator<Item = (&'a (i64, Vec<u8>), &'a Vec<(bool, Vec<u8>)>)>,
+    ) -> Vec<Row> {
+        let rows = records.flat_map(|((time, key), rows)| {
+            rows.iter().map(|row| (key.clone(), *time, row.clone()))
+        });
+        rows.collect()
+    }
+
+    proptest! {
+        #[test]
+        fn waiting_rows_equal_a_map_of_their_records(
+            epochs in vec((vec(record(), 0..8), vec((-2..40_i64, -2..40_i64), 3)), 1..9),
+            is_last in any::<bool>(),
+        ) {
+            let store = StoreSpec::new("waiting", by_time(RETENTION, 0));
+            let db = Database::open_in_memory(&[store], DatabaseOptions::default()).expect("opens");
+            let (mut stored, mut time) = (Records::new(), i64::MIN);
+            let count = epochs.len();
+            for (number, (records, ranges)) in epochs.into_iter().enumerate() {
+                let mut tx = db.begin().expect("begins");
+                let mut waiting = WaitingRows::new(&db, "waiting").expect("has the store");
+
+                let keys = [[0], [1], [2]];
+                let requests = (0..).zip(&keys).zip(&ranges).map(|((number, key), (from, to))| {
+                    RowRequest { number, key, from: *from, to: *to }
+                });
+                let found = waiting.find(&mut tx, requests).expect("reads");
+                let mut cursor = found.cursor();
+                for ((number, key), (from, to)) in (0..).zip(&keys).zip(&ranges) {
+                    let found: Vec<Row> = cursor.take(number).map(|(time, row)| {
+                        (key.to_vec(), time, (row.matched, row.payload.to_vec()))
+                    }).collect();
+                    let is_wanted = |(time, of): &(i64, Vec<u8>)| {
+                        of == key && (*from..=*to).contains(time)
+                    };
+                    let expected = rows(stored.iter().filter(|(place, _)| is_wanted(place)));
+                    prop_assert_eq!(found, expected);
+                }
+
+                // Later epochs have later rows. Rows before the horizon are late.
+                let horizon = time.saturating_sub(RETENTION - 1);
+                let records = records.into_iter()
+                    .map(|(after, key, rows)| ((3 * number as i64 + after, vec![key]), rows));
+                let changed: Records = records.filter(|((time, _), _)| *time >= horizon).collect();
+                time = changed.keys().map(|(time, _)| *time).fold(time, i64::max);
+                let limit = if is_last && number + 1 == count {
+                    CloseLimit::End
+                } else {
+                    CloseLimit::Before(time.saturating_sub(RETENTION - 1))
+                };
+                let mut by_key: Vec<_> = changed.iter().collect();
+                by_key.sort_by_key(|((time, key), _)| (key, *time));
+                for ((time, key), rows) in by_key {
+                    let rows = rows.iter()
+                        .map(|(matched, payload)| WaitingRow { matched: *matched, payload });
+                    waiting.put(key, *time, rows).expect("small");
+                }
+
+                let mut closed = Vec::new();
+                waiting.closed(&mut tx, limit, &mut |key, time, row| {
+                    closed.push((key.to_vec(), time, (row.matched, row.payload.to_vec())));
+                    Ok(())
+                }).expect("reads");
+                let is_closed = |place: &(i64, Vec<u8>)| limit.is_closed(place.0);
+                stored.retain(|place, _| !changed.contains_key(place));
+                let mut expected = rows(stored.iter().filter(|(place, _)| is_closed(place)));
+                expected.extend(rows(changed.iter().filter(|(place, _)| is_closed(place))));
+                prop_assert_eq!(closed, expected);
+
+                let stream_time = (time > i64::MIN).then_some(time);
+                waiting.stage(&mut tx, limit, stream_time).expect("stages");
+                db.commit_transaction(tx, Commit::default()).expect("commits");
+                stored.extend(changed);
+                stored.retain(|place, _| !is_closed(place));
+            }
+        }
     }
 
     #[test]

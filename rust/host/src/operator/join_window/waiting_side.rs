@@ -1,0 +1,88 @@
+//! The waiting rows of one side of the join.
+
+use holdfast_core::{Database, Result, Transaction};
+
+use super::spec::{JoinWindowSpec, LEFT, RIGHT};
+use crate::operator::waiting_rows::{CloseLimit, WaitingRow, WaitingRows};
+
+/// The waiting rows of one side, and which of them are closed after this epoch.
+pub struct WaitingSide {
+    /// Whether it is the left side.
+    pub is_left: bool,
+    /// The rows.
+    pub rows: WaitingRows,
+    /// Whether rows that are closed without a match go out.
+    pub keeps_unmatched: bool,
+    limit: CloseLimit,
+}
+
+impl WaitingSide {
+    /// The rows of a side before an epoch. No row is closed yet.
+    pub fn new(db: &Database, spec: &JoinWindowSpec, is_left: bool) -> Result<Self> {
+        Ok(Self {
+            is_left,
+            rows: WaitingRows::new(db, if is_left { LEFT } else { RIGHT })?,
+            keeps_unmatched: spec.how.keeps_unmatched(is_left),
+            limit: CloseLimit::Before(i64::MIN),
+        })
+    }
+
+    /// Sets the stream time after this epoch, on which it depends which rows are closed.
+    pub fn close(&mut self, spec: &JoinWindowSpec, stream_time: Option<i64>) {
+        self.limit = match stream_time {
+            _ if spec.last => CloseLimit::End,
+            None => CloseLimit::Before(i64::MIN),
+            Some(time) => CloseLimit::Before(
+                time.saturating_sub(spec.grace)
+                    .saturating_sub(spec.wait(self.is_left)),
+            ),
+        };
+    }
+
+    /// Replaces the record of a key and a time. A closed record is not needed if no unmatched row
+    /// goes out.
+    ///
+    /// # Errors
+    /// As [`WaitingRows::put`].
+    pub fn put<'a>(
+        &mut self,
+        key: &[u8],
+        time: i64,
+        rows: impl IntoIterator<Item = WaitingRow<'a>>,
+    ) -> Result<()> {
+        if self.limit.is_closed(time) && !self.keeps_unmatched {
+            return Ok(());
+        }
+        self.rows.put(key, time, rows)
+    }
+
+    /// Passes the key, the time and the payload of each closed row without a match to `f`, if they
+    /// go out.
+    ///
+    /// # Errors
+    /// Those of the store and of `f`.
+    pub fn closed_unmatched(
+        &self,
+        tx: &mut Transaction,
+        mut f: impl FnMut(&[u8], i64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        if !self.keeps_unmatched {
+            return Ok(());
+        }
+        self.rows.closed(tx, self.limit, &mut |key, time, row| {
+            if row.matched {
+                Ok(())
+            } else {
+                f(key, time, row.payload)
+            }
+        })
+    }
+
+    /// Stages the changes of this epoch.
+    ///
+    /// # Errors
+    /// As [`WaitingRows::stage`].
+    pub fn stage(self, tx: &mut Transaction, stream_time: Option<i64>) -> Result<()> {
+        self.rows.stage(tx, self.limit, stream_time)
+    }
+}
