@@ -88,6 +88,23 @@ fn order_of_arrival_does_not_decide_which_groups_are_stored() {
     }
 }
 
+#[test]
+fn groups_that_are_newer_than_the_state_are_not_looked_up() {
+    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+        let job = Settings::new(kind, "update", 3).job(1);
+        let looked_up = || {
+            let metrics = job.databases[0].metrics().unwrap();
+            metrics.of_store("groups", "fetch-batch-records-total")
+        };
+        for time in [0, 1_000, 2_000] {
+            job.epoch(&[row(1, time, 1), row(2, time + 1, 2)], false);
+            assert_eq!(looked_up(), Some(FigureValue::Whole(0)), "{kind:?}, {time}");
+        }
+        job.epoch(&[row(1, 2_000, 3)], false);
+        assert_ne!(looked_up(), Some(FigureValue::Whole(0)), "{kind:?}");
+    }
+}
+
 /// Readers find closed windows until their retention ends, with all their values.
 #[test]
 fn items_remain_as_long_as_their_windows() {

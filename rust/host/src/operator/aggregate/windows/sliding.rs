@@ -161,6 +161,9 @@ impl Windows for SlidingWindows {
                 })?;
             }
         }
+        // No stored pane is later than the store's stream time.
+        let newest = self.store.stream_time(tx);
+        wanted.retain(|(_, from, _)| Some(Timestamp(*from)) <= newest);
         wanted.sort_unstable();
         wanted.dedup_by(|next, last| {
             let is_one = next.0 == last.0 && next.1 <= after(last.2);

@@ -22,17 +22,25 @@ pub fn timed<'a>(
 }
 
 /// Reads the states of groups from a window store.
+///
+/// The store has no group that starts after its stream time. Such groups are new and are not looked
+/// up.
 pub fn read(
     store: &WindowStore,
     tx: &mut Transaction,
     groups: &Groups,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    let mut states = vec![None; groups.count()];
-    let (keys, starts): (Vec<&[u8]>, Vec<Timestamp>) = (0..groups.count())
-        .map(|group| (groups.key(group), Timestamp(groups.start(group))))
+    let newest = store.stream_time(tx);
+    let wanted: Vec<usize> = (0..groups.count())
+        .filter(|group| Some(Timestamp(groups.start(*group))) <= newest)
+        .collect();
+    let (keys, starts): (Vec<&[u8]>, Vec<Timestamp>) = wanted
+        .iter()
+        .map(|group| (groups.key(*group), Timestamp(groups.start(*group))))
         .unzip();
+    let mut states = vec![None; groups.count()];
     store.fetch_batch(tx, &keys, &starts, |n, state| {
-        states[n] = state.map(|state| state.value.to_vec())
+        states[wanted[n]] = state.map(|state| state.value.to_vec())
     })?;
     Ok(states)
 }
@@ -129,4 +137,90 @@ pub fn stored(
         true
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::{Commit, Database, DatabaseOptions, FigureValue, StoreKind, StoreSpec};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RETENTION: i64 = 30;
+
+    fn database() -> std::sync::Arc<Database> {
+        let kind = StoreKind::Window {
+            retention: RETENTION,
+            window_size: 0,
+            retain_duplicates: false,
+            timestamped: false,
+        };
+        Database::open_in_memory(&[StoreSpec::new("w", kind)], DatabaseOptions::default())
+            .expect("opens")
+    }
+
+    /// Returns how many windows have been looked up.
+    fn looked_up(db: &Database) -> Option<FigureValue> {
+        let metrics = db.metrics().expect("figures");
+        metrics.of_store("w", "fetch-batch-records-total")
+    }
+
+    proptest! {
+        #[test]
+        fn states_are_those_of_a_look_up_of_each_group(
+            epochs in prop::collection::vec(
+                prop::collection::vec((0..3_u8, -20..60_i64, any::<bool>()), 0..12), 1..6),
+        ) {
+            let db = database();
+            let store = db.window("w").expect("a store");
+            for (n, epoch) in epochs.iter().enumerate() {
+                let mut tx = db.begin().expect("begins");
+                let mut groups = Groups::default();
+                for (key, start, _) in epoch {
+                    groups.enter(&[*key], *start);
+                }
+                let found = read(&store, &mut tx, &groups).expect("reads");
+                for (group, found) in found.into_iter().enumerate() {
+                    let start = Timestamp(groups.start(group));
+                    let expected = store.fetch(&mut tx, groups.key(group), start, |state| {
+                        state.map(|state| state.value.to_vec())
+                    });
+                    prop_assert_eq!(found, expected.expect("reads"));
+                }
+                let value = [n as u8];
+                let puts = epoch.iter().map(|(key, start, is_put)| WindowPut {
+                    key: std::slice::from_ref(key),
+                    value: is_put.then_some(value.as_slice()),
+                    start: Timestamp(*start),
+                    timestamp: None,
+                });
+                store.put_batch(&mut tx, puts).expect("puts");
+                db.commit_transaction(tx, Commit::default()).expect("commits");
+            }
+        }
+    }
+
+    #[test]
+    fn groups_that_are_newer_than_the_store_are_not_looked_up() {
+        let db = database();
+        let store = db.window("w").expect("a store");
+        let mut tx = db.begin().expect("begins");
+        let mut groups = Groups::default();
+        for start in 10..20 {
+            groups.enter(b"k", start);
+        }
+        let read = |tx: &mut Transaction, groups: &Groups| {
+            let states = read(&store, tx, groups).expect("reads");
+            (states.iter().flatten().count(), looked_up(&db))
+        };
+        assert_eq!(read(&mut tx, &groups), (0, Some(FigureValue::Whole(0))));
+        let put = WindowPut {
+            key: b"k",
+            value: Some(b"state"),
+            start: Timestamp(12),
+            timestamp: None,
+        };
+        store.put(&mut tx, put).expect("puts");
+        assert_eq!(read(&mut tx, &groups), (1, Some(FigureValue::Whole(3))));
+    }
 }

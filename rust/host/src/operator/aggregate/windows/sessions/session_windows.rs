@@ -84,16 +84,21 @@ impl SessionWindows {
     }
 
     /// Returns the open sessions that row runs touch, each once. Sets `closed` to the closed ones.
+    ///
+    /// No stored session ends after the store's stream time. Runs that begin more than a gap later
+    /// touch none and are not looked up.
     fn touched(
         &mut self,
         tx: &mut Transaction,
         runs: &[RowRun],
         keys: &KeyNumbers,
     ) -> Result<Vec<PlacedPart>> {
-        let names: Vec<&[u8]> = runs.iter().map(|run| keys.key(run.key)).collect();
+        let newest = self.store.stream_time(tx);
         let end = |run: &RowRun| Timestamp(run.first.saturating_sub(self.gap));
-        let ends: Vec<Timestamp> = runs.iter().map(end).collect();
-        let start = |run: &RowRun| Timestamp(self.end(run.last));
+        let runs: Vec<&RowRun> = runs.iter().filter(|run| Some(end(run)) <= newest).collect();
+        let names: Vec<&[u8]> = runs.iter().map(|run| keys.key(run.key)).collect();
+        let ends: Vec<Timestamp> = runs.iter().map(|run| end(run)).collect();
+        let start = |run: &&RowRun| Timestamp(self.end(run.last));
         let starts: Vec<Timestamp> = runs.iter().map(start).collect();
         let (mut found, mut closed) = (Vec::<PlacedPart>::new(), HashMap::new());
         self.store
