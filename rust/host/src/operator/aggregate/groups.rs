@@ -49,6 +49,12 @@ impl Groups {
         self.keys.enter(key)
     }
 
+    /// The bytes of a key that has a number.
+    #[inline]
+    pub fn key_bytes(&self, key: u32) -> &[u8] {
+        self.keys.key(key)
+    }
+
     /// Like [`Self::enter`], for a key that has a number.
     #[inline]
     pub fn enter_start(&mut self, key: u32, start: i64) -> u32 {

@@ -5,7 +5,7 @@ use holdfast_core::{Database, Result};
 use super::by_key::ByKey;
 use super::clock::WindowClock;
 use super::hopping::HoppingWindows;
-use super::session::SessionWindows;
+use super::sessions::SessionWindows;
 use super::sliding::SlidingWindows;
 use super::windowing::Windows;
 use crate::operator::aggregate::spec::{AggregateSpec, GROUPS};

@@ -2,8 +2,8 @@
 
 use holdfast_core::{Result, SessionQuery, SessionStore, Timestamp, Transaction, WindowedKey};
 
-use super::windowing::OfGroups;
 use crate::operator::aggregate::groups::Groups;
+use crate::operator::aggregate::windows::windowing::OfGroups;
 use crate::operator::batch_size::BATCH_ROWS;
 
 /// Returns the query for all sessions whose last row has this time or a later one. The result is

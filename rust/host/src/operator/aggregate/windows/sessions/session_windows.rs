@@ -8,21 +8,19 @@
 //! New rows may begin at the same time as a closed session and end late enough to be a new, open
 //! session. This session then replaces the closed one.
 
-use std::collections::HashMap;
-
 use holdfast_core::{Result, SessionStore, Timestamp, Transaction, WindowedKey};
 
-use super::clock::WindowClock;
-use super::results::ResultRows;
 use super::row_runs::{RowRun, row_runs};
+use super::session_parts::{PartSource, SessionPart, TouchedSessions, count_joined, in_order};
 use super::session_store;
-use super::window_store::timed;
-use super::windowing::{OfGroups, Windows};
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::aggregate::window_spec::Emit;
+use crate::operator::aggregate::windows::clock::WindowClock;
+use crate::operator::aggregate::windows::results::ResultRows;
+use crate::operator::aggregate::windows::window_store::timed;
+use crate::operator::aggregate::windows::windowing::{OfGroups, Windows};
 use crate::operator::input::{InputRows, RowPlace};
-use crate::operator::numbering::KeyNumbers;
 use crate::protocol::Counts;
 
 /// The sessions of one epoch, each a group under its start.
@@ -31,30 +29,37 @@ pub struct SessionWindows {
     gap: i64,
     clock: WindowClock,
     emit: Emit,
-    /// The last row's time, by group.
-    lasts: Vec<i64>,
-    /// The stored groups: the last row's time, and the state.
-    stored: HashMap<usize, (i64, Vec<u8>)>,
+    /// By group.
+    sessions: Vec<SessionGroup>,
     merges: Vec<GroupMerge>,
     /// Stored groups that no row touches and that this epoch closes.
     closing: Vec<usize>,
-    /// The last time of each closed session that rows overlap, by the number of its key and by its
-    /// start.
-    closed: HashMap<(u32, i64), i64>,
-    /// The last time of the closed session that a new group replaces.
-    replaced: HashMap<usize, i64>,
+    /// The new groups that replace a closed session, with the time of its last row.
+    replaced: Vec<(usize, i64)>,
 }
 
-/// A part of a session.
-enum SessionPart {
-    /// Rows of this epoch, by the number of their run.
-    Rows(usize),
-    /// A stored session's state.
-    Stored(Vec<u8>),
+/// A group: a session.
+struct SessionGroup {
+    /// The last row's time.
+    last: i64,
+    /// As it is in the store; none for a new group.
+    stored: Option<StoredSession>,
 }
 
-/// A part with its key, its first and its last time.
-type PlacedPart = (u32, i64, i64, SessionPart);
+/// A session in the store.
+struct StoredSession {
+    /// The last row's time.
+    last: i64,
+    /// The group's state, until it is read.
+    state: Vec<u8>,
+}
+
+impl SessionGroup {
+    /// The time of the last row of the stored session.
+    fn stored_last(&self) -> Option<i64> {
+        self.stored.as_ref().map(|stored| stored.last)
+    }
+}
 
 impl SessionWindows {
     /// Sessions whose states are in this store.
@@ -64,12 +69,10 @@ impl SessionWindows {
             gap,
             clock,
             emit,
-            lasts: Vec::new(),
-            stored: HashMap::new(),
+            sessions: Vec::new(),
             merges: Vec::new(),
             closing: Vec::new(),
-            closed: HashMap::new(),
-            replaced: HashMap::new(),
+            replaced: Vec::new(),
         }
     }
 
@@ -78,29 +81,36 @@ impl SessionWindows {
         last.saturating_add(self.gap)
     }
 
+    /// The time of the last row of a group.
+    fn last(&self, group: usize) -> i64 {
+        self.sessions[group].last
+    }
+
     /// The first moment after a session.
     fn after(&self, last: i64) -> i64 {
         self.end(last).saturating_add(1)
     }
 
-    /// Returns the open sessions that row runs touch, each once. Sets `closed` to the closed ones.
+    /// Finds the stored sessions that row runs touch, and adds the open ones to `parts`. A session
+    /// that several runs touch is added for each of them.
     ///
     /// No stored session ends after the store's stream time. Runs that begin more than a gap later
     /// touch none and are not looked up.
     fn touched(
-        &mut self,
+        &self,
         tx: &mut Transaction,
         runs: &[RowRun],
-        keys: &KeyNumbers,
-    ) -> Result<Vec<PlacedPart>> {
+        groups: &Groups,
+        parts: &mut Vec<SessionPart>,
+    ) -> Result<TouchedSessions> {
         let newest = self.store.stream_time(tx);
         let end = |run: &RowRun| Timestamp(run.first.saturating_sub(self.gap));
         let runs: Vec<&RowRun> = runs.iter().filter(|run| Some(end(run)) <= newest).collect();
-        let names: Vec<&[u8]> = runs.iter().map(|run| keys.key(run.key)).collect();
+        let names: Vec<&[u8]> = runs.iter().map(|run| groups.key_bytes(run.key)).collect();
         let ends: Vec<Timestamp> = runs.iter().map(|run| end(run)).collect();
         let start = |run: &&RowRun| Timestamp(self.end(run.last));
         let starts: Vec<Timestamp> = runs.iter().map(start).collect();
-        let (mut found, mut closed) = (Vec::<PlacedPart>::new(), HashMap::new());
+        let mut touched = TouchedSessions::default();
         self.store
             .find_batch(tx, &names, &ends, &starts, &mut |n, session, state| {
                 let (key, first, last) = (runs[n].key, session.start.0, session.end.0);
@@ -108,79 +118,89 @@ impl SessionWindows {
                     // An earlier one may be in this copy of the state only. Its items are deleted
                     // already, and the items under its start are those of a new session.
                     if last >= self.clock.swept_from() {
-                        closed.insert((key, first), last);
+                        touched.closed.push((key, first, last));
                     }
                 } else {
-                    found.push((key, first, last, SessionPart::Stored(state.to_vec())));
+                    let source = PartSource::Stored(touched.states.len() as u32);
+                    touched.states.push(state.to_vec());
+                    parts.push(SessionPart {
+                        key,
+                        first,
+                        last,
+                        source,
+                    });
                 }
             })?;
-        self.closed = closed;
-        found.sort_by_key(|(key, first, last, _)| (*key, *first, *last));
-        found.dedup_by_key(|(key, first, last, _)| (*key, *first, *last));
-        Ok(found)
+        touched.closed.sort_unstable();
+        Ok(touched)
     }
 
     /// Adds the session that consists of these parts.
     fn add(
         &mut self,
-        parts: Vec<PlacedPart>,
+        parts: &[SessionPart],
+        touched: &mut TouchedSessions,
         runs: &mut [RowRun],
-        keys: &KeyNumbers,
         groups: &mut Groups,
         counts: &mut Counts,
     ) {
-        let (Some((key, first, ..)), Some(last)) = (
-            parts.first(),
-            parts.iter().map(|(_, _, last, _)| *last).max(),
-        ) else {
+        let (Some(&SessionPart { key, first, .. }), Some(last)) =
+            (parts.first(), parts.iter().map(|part| part.last).max())
+        else {
             return;
         };
-        let is_new = parts
-            .iter()
-            .all(|(.., part)| matches!(part, SessionPart::Rows(_)));
+        let is_new = !parts.iter().any(SessionPart::is_stored);
         let is_late = is_new && self.clock.was_closed(self.after(last));
-        let closed = self.closed.remove(&(*key, *first));
-        let key = keys.key(*key);
-        let group = (!is_late).then(|| self.group(groups, key, *first, last));
+        let group = (!is_late).then(|| self.group(groups, (key, first), last));
         // Items are stored by key and start, so those of the closed session must be deleted.
-        if let (Some(group), Some(closed)) = (group, closed) {
-            self.replaced.insert(group as usize, closed);
+        if let (Some(group), Some(closed)) = (group, touched.closed_at(key, first)) {
+            self.replaced.push((group as usize, closed));
         }
-        let mut merge = GroupMerge {
-            into: group.unwrap_or_default() as usize,
-            parts: Vec::new(),
-        };
-        for (_, first, last, part) in parts {
-            match part {
-                SessionPart::Rows(run) => {
-                    runs[run].group = group;
-                    counts.late += if is_late { runs[run].rows } else { 0 };
+        for part in parts {
+            match part.source {
+                PartSource::Rows(run) => {
+                    let run = &mut runs[run as usize];
+                    run.group = group;
+                    counts.late += if is_late { run.rows } else { 0 };
                 }
-                SessionPart::Stored(state) => {
-                    let stored = groups.enter(key, first) as usize;
-                    if stored != merge.into {
-                        self.group(groups, key, first, last);
-                    }
-                    merge.parts.push(stored);
-                    self.stored.insert(stored, (last, state));
+                PartSource::Stored(number) => {
+                    let stored = if part.first == first {
+                        group.unwrap_or_default()
+                    } else {
+                        self.group(groups, (key, part.first), part.last)
+                    };
+                    self.sessions[stored as usize].stored = Some(StoredSession {
+                        last: part.last,
+                        state: std::mem::take(&mut touched.states[number as usize]),
+                    });
                 }
             }
         }
-        if merge.parts.iter().any(|group| *group != merge.into) {
-            self.merges.push(merge);
+        let stored = || parts.iter().filter(|part| part.is_stored());
+        if let Some(into) = group
+            && stored().any(|part| part.first != first)
+        {
+            let of_part = |part: &SessionPart| groups.enter_start(key, part.first) as usize;
+            self.merges.push(GroupMerge {
+                into: into as usize,
+                parts: stored().map(of_part).collect(),
+            });
         }
     }
 
     /// The stream time of the store after the epoch, if it is `before` now. A heartbeat does not
     /// raise it.
     fn store_time(&self, before: Option<i64>) -> Option<i64> {
-        before.max(self.lasts.iter().copied().max())
+        before.max(self.sessions.iter().map(|session| session.last).max())
     }
 
-    fn group(&mut self, groups: &mut Groups, key: &[u8], first: i64, last: i64) -> u32 {
-        let group = groups.enter(key, first);
-        self.lasts.resize(groups.count(), i64::MIN);
-        self.lasts[group as usize] = last;
+    /// Returns the group of the session with this key number and first time, and sets its last
+    /// time.
+    fn group(&mut self, groups: &mut Groups, (key, first): (u32, i64), last: i64) -> u32 {
+        let group = groups.enter_start(key, first);
+        let new = || SessionGroup { last, stored: None };
+        self.sessions.resize_with(groups.count(), new);
+        self.sessions[group as usize].last = last;
         group
     }
 }
@@ -194,31 +214,27 @@ impl Windows for SessionWindows {
         groups: &mut Groups,
         counts: &mut Counts,
     ) -> Result<Vec<Assigned>> {
-        let mut keys = KeyNumbers::default();
         let rows = timed(input, places, &mut counts.dropped);
-        let (mut runs, rows) = row_runs(rows, self.gap, &mut keys);
-        let mut parts = self.touched(tx, &runs, &keys)?;
-        parts.extend(
-            runs.iter()
-                .enumerate()
-                .map(|(n, run)| (run.key, run.first, run.last, SessionPart::Rows(n))),
-        );
-        parts.sort_by_key(|(key, first, ..)| (*key, *first));
-        let mut session: Vec<PlacedPart> = Vec::new();
-        let mut end = (0, i64::MIN);
-        for part in parts {
-            let (key, first, last) = (part.0, part.1, part.2);
-            if session.is_empty() || key != end.0 || first > end.1 {
-                let session = std::mem::take(&mut session);
-                self.add(session, &mut runs, &keys, groups, counts);
-                end = (key, i64::MIN);
-            }
-            end.1 = end.1.max(self.end(last));
-            session.push(part);
+        let (mut runs, rows) = row_runs(rows, self.gap, groups);
+        let mut parts: Vec<SessionPart> = (0..)
+            .zip(&runs)
+            .map(|(number, run)| SessionPart {
+                key: run.key,
+                first: run.first,
+                last: run.last,
+                source: PartSource::Rows(number),
+            })
+            .collect();
+        let mut touched = self.touched(tx, &runs, groups, &mut parts)?;
+        let parts = in_order(parts);
+        let mut rest = &parts[..];
+        while !rest.is_empty() {
+            let session;
+            (session, rest) = rest.split_at(count_joined(rest, self.gap));
+            self.add(session, &mut touched, &mut runs, groups, counts);
         }
-        self.add(session, &mut runs, &keys, groups, counts);
         let assigned = rows.into_iter().filter_map(|(place, run)| {
-            let group = runs[run].group?;
+            let group = runs[run as usize].group?;
             Some(Assigned { group, place })
         });
         Ok(assigned.collect())
@@ -275,8 +291,11 @@ impl Windows for SessionWindows {
             let group = groups.enter(session.key, first) as usize;
             // A session that rows have touched is in `groups` already.
             if group == known {
-                self.lasts.push(last);
-                self.stored.insert(group, (last, state.to_vec()));
+                let state = state.to_vec();
+                self.sessions.push(SessionGroup {
+                    last,
+                    stored: Some(StoredSession { last, state }),
+                });
                 self.closing.push(group);
             }
             true
@@ -284,9 +303,10 @@ impl Windows for SessionWindows {
         Ok(())
     }
 
-    fn read(&mut self, _: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
-        Ok((0..groups.count())
-            .map(|group| self.stored.get(&group).map(|(_, state)| state.clone()))
+    fn read(&mut self, _: &mut Transaction, _: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
+        let stored = self.sessions.iter_mut().map(|group| group.stored.as_mut());
+        Ok(stored
+            .map(|stored| stored.map(|stored| std::mem::take(&mut stored.state)))
             .collect())
     }
 
@@ -313,27 +333,25 @@ impl Windows for SessionWindows {
                 .copied()
                 .filter(|group| *group != merge.into)
         });
-        let grown = touched.iter().copied().filter(|group| {
-            self.stored
-                .get(group)
-                .is_some_and(|(last, _)| *last != self.lasts[*group])
-        });
+        let grown = touched
+            .iter()
+            .copied()
+            .filter(|group| self.sessions[*group].stored_last() != Some(self.last(*group)));
         // Deletes come first: a put may raise the store's stream time beyond them.
         let mut puts: Vec<(WindowedKey<'_>, Option<&[u8]>)> = merged
             .chain(grown)
-            .filter_map(|group| Some((session(group, self.stored.get(&group)?.0), None)))
+            .filter_map(|group| Some((session(group, self.sessions[group].stored_last()?), None)))
             .collect();
         let replaced = self.replaced.iter();
         puts.extend(replaced.map(|(group, last)| (session(*group, *last), None)));
         let is_finished = |group: usize| {
-            self.emit == Emit::Close && self.clock.is_finished(self.after(self.lasts[group]))
+            self.emit == Emit::Close && self.clock.is_finished(self.after(self.last(group)))
         };
         // Sessions that have grown are deleted above.
-        let over = self
-            .stored
-            .iter()
-            .filter(|(group, (last, _))| *last == self.lasts[**group] && is_finished(**group));
-        puts.extend(over.map(|(group, (last, _))| (session(*group, *last), None)));
+        let over = (0..self.sessions.len()).filter(|group| {
+            self.sessions[*group].stored_last() == Some(self.last(*group)) && is_finished(*group)
+        });
+        puts.extend(over.map(|group| (session(group, self.last(group)), None)));
         // For sessions that expire in this epoch, the order of the puts would decide whether the
         // store accepts them.
         let before = self.store.stream_time(tx).map(|time| time.0);
@@ -343,32 +361,32 @@ impl Windows for SessionWindows {
         let open = touched
             .iter()
             .copied()
-            .filter(|group| self.lasts[*group] >= oldest && !is_finished(*group));
-        puts.extend(open.map(|group| (session(group, self.lasts[group]), Some(state.get(group)))));
+            .filter(|group| self.last(*group) >= oldest && !is_finished(*group));
+        puts.extend(open.map(|group| (session(group, self.last(group)), Some(state.get(group)))));
         self.store.put_batch(tx, &puts)
     }
 
     fn results(&self, groups: &Groups, touched: &[usize]) -> ResultRows {
         let mut results = ResultRows::default();
         let is_out = |group: &usize| {
-            self.emit == Emit::Update || self.clock.is_closed(self.after(self.lasts[*group]))
+            self.emit == Emit::Update || self.clock.is_closed(self.after(self.last(*group)))
         };
         let closing = self.closing.iter().filter(|_| self.emit == Emit::Close);
         for group in touched.iter().chain(closing).copied().filter(is_out) {
-            results.push(groups.start(group), self.end(self.lasts[group]), group);
+            results.push(groups.start(group), self.end(self.last(group)), group);
         }
         results
     }
 
     fn finished(&self, groups: &Groups, retained: i64) -> Vec<usize> {
         let is_over = |group: &usize| {
-            let last = self.lasts[*group];
+            let last = self.last(*group);
             self.clock.is_over((self.after(last), last), retained)
         };
         (0..groups.count()).filter(is_over).collect()
     }
 
     fn replacing(&self) -> Vec<usize> {
-        self.replaced.keys().copied().collect()
+        self.replaced.iter().map(|(group, _)| *group).collect()
     }
 }
