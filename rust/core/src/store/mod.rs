@@ -9,6 +9,7 @@ pub mod session;
 pub mod timestamped;
 pub mod versioned;
 pub mod window;
+mod window_value;
 pub mod windowed;
 
 pub use crate::store_spec::{StoreKind, StoreSpec, default_segment_interval};

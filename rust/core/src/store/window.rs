@@ -1,23 +1,14 @@
 //! The window store, with timestamps or without: (key, window start[, duplicate number]) → value.
-//!
-//! ```text
-//! value   00 | value, or 01 | timestamp, 8 bytes big-endian | value
-//! ```
-//!
-//! The first byte lets a timestamped store read the rows of a former plain store of the same name.
-//! They have timestamp -1 until they are written again.
 
 use super::key_part::push_key_part;
-use super::timestamped::{NO_TIMESTAMP, Stamped};
+use super::timestamped::Stamped;
 use super::versioned::VersionRow;
+use super::window_value::{PLAIN, STAMPED, decode};
 use super::windowed::{KeySpan, RowScan, Selection, WindowedKey, WindowedRow, WindowedRows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Call, Operation};
 use crate::time::Timestamp;
 use crate::transaction::Transaction;
-
-const PLAIN: u8 = 0;
-const STAMPED: u8 = 1;
 
 /// A handle to a window store of a database. Every call takes the transaction to work in.
 #[derive(Clone)]
@@ -38,20 +29,6 @@ pub struct WindowPut<'a> {
     pub start: Timestamp,
     /// The value's own timestamp, in a timestamped store.
     pub timestamp: Option<Timestamp>,
-}
-
-fn decode(row: &[u8]) -> Stamped<'_> {
-    match row.split_first() {
-        Some((&STAMPED, stamped)) => Stamped::decode(stamped),
-        Some((_, value)) => Stamped {
-            value,
-            timestamp: NO_TIMESTAMP,
-        },
-        None => Stamped {
-            value: row,
-            timestamp: NO_TIMESTAMP,
-        },
-    }
 }
 
 impl WindowStore {
@@ -103,7 +80,7 @@ impl WindowStore {
     /// `InvalidValue` for a key or value of more than 1 GiB.
     pub fn put(&self, tx: &mut Transaction, put: WindowPut<'_>) -> Result<()> {
         let _call = self.rows.call(Operation::Put);
-        self.admit(tx, &put, &mut Vec::new())
+        self.admit(tx, &put, false, &mut Vec::new())
     }
 
     /// Puts many windows, in order.
@@ -115,21 +92,49 @@ impl WindowStore {
         tx: &mut Transaction,
         puts: impl IntoIterator<Item = WindowPut<'a>>,
     ) -> Result<()> {
+        self.admit_batch(tx, puts, false)
+    }
+
+    /// As `put_batch`, for windows that the transaction has read and found. They have a row by time
+    /// already, so only their values are written.
+    ///
+    /// # Errors
+    /// As `put`; the rows before the failed one are then staged.
+    pub fn replace_batch<'a>(
+        &self,
+        tx: &mut Transaction,
+        puts: impl IntoIterator<Item = WindowPut<'a>>,
+    ) -> Result<()> {
+        self.admit_batch(tx, puts, true)
+    }
+
+    fn admit_batch<'a>(
+        &self,
+        tx: &mut Transaction,
+        puts: impl IntoIterator<Item = WindowPut<'a>>,
+        are_stored: bool,
+    ) -> Result<()> {
         let mut call = self.rows.call(Operation::PutBatch);
         let mut part = Vec::new();
         for (n, put) in puts.into_iter().enumerate() {
-            self.admit(tx, &put, &mut part)?;
+            self.admit(tx, &put, are_stored, &mut part)?;
             call.records(n + 1);
         }
         Ok(())
     }
 
-    fn admit(&self, tx: &mut Transaction, put: &WindowPut<'_>, part: &mut Vec<u8>) -> Result<()> {
+    fn admit(
+        &self,
+        tx: &mut Transaction,
+        put: &WindowPut<'_>,
+        is_stored: bool,
+        part: &mut Vec<u8>,
+    ) -> Result<()> {
         let is_passed_over = put.value.is_none() && self.retain_duplicates;
         if is_passed_over || !self.rows.admit(tx, put.start.0) {
             return Ok(());
         }
-        self.stage(tx, *put, part)
+        self.stage(tx, *put, is_stored, part)
     }
 
     /// Stages windows that were accepted before, in any order. They are not checked against the
@@ -158,7 +163,7 @@ impl WindowStore {
         let mut part = Vec::new();
         for put in puts {
             if admits(tx, put) && (put.value.is_some() || !self.retain_duplicates) {
-                self.stage(tx, *put, &mut part)?;
+                self.stage(tx, *put, false, &mut part)?;
             }
         }
         Ok(())
@@ -181,7 +186,14 @@ impl WindowStore {
         })
     }
 
-    fn stage(&self, tx: &mut Transaction, put: WindowPut<'_>, part: &mut Vec<u8>) -> Result<()> {
+    /// Stages a window. `is_stored` is whether its row exists.
+    fn stage(
+        &self,
+        tx: &mut Transaction,
+        put: WindowPut<'_>,
+        is_stored: bool,
+        part: &mut Vec<u8>,
+    ) -> Result<()> {
         let number = self.retain_duplicates.then(|| self.rows.next_sequence(tx));
         let bytes = number.map(u64::to_be_bytes);
         let more = bytes
@@ -189,20 +201,18 @@ impl WindowStore {
             .map_or([].as_slice(), |bytes| bytes.as_slice());
         part.clear();
         push_key_part(put.key, part);
-        match (put.value, put.timestamp) {
-            (None, _) => self.rows.stage(tx, part, put.start.0, more, None)?,
-            (Some(value), None) => {
-                self.rows
-                    .stage(tx, part, put.start.0, more, Some(&[&[PLAIN], value]))?
+        let mut stage = |value: Option<&[&[u8]]>| match value {
+            // Each put of a store with duplicates is another row.
+            Some(value) if is_stored && number.is_none() => {
+                self.rows.stage_value(tx, part, put.start.0, value)
             }
+            value => self.rows.stage(tx, part, put.start.0, more, value),
+        };
+        match (put.value, put.timestamp) {
+            (None, _) => stage(None)?,
+            (Some(value), None) => stage(Some(&[&[PLAIN], value]))?,
             (Some(value), Some(timestamp)) => {
-                self.rows.stage(
-                    tx,
-                    part,
-                    put.start.0,
-                    more,
-                    Some(&[&[STAMPED], &timestamp.0.to_be_bytes(), value]),
-                )?;
+                stage(Some(&[&[STAMPED], &timestamp.0.to_be_bytes(), value]))?;
             }
         }
         if let Some(number) = number {
@@ -353,35 +363,5 @@ impl WindowScan {
     ) -> Result<bool> {
         let Self { scan, window_size } = self;
         scan.for_each(&mut |row| visit(window(row, *window_size), decode(row.value)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_never_change() {
-        assert_eq!(
-            decode(&[0, b'v']),
-            Stamped {
-                value: b"v",
-                timestamp: NO_TIMESTAMP
-            }
-        );
-        assert_eq!(
-            decode(&[0]),
-            Stamped {
-                value: b"",
-                timestamp: NO_TIMESTAMP
-            }
-        );
-        assert_eq!(
-            decode(&[1, 0, 0, 0, 0, 0, 0, 1, 2, b'v']),
-            Stamped {
-                value: b"v",
-                timestamp: Timestamp(258)
-            }
-        );
     }
 }

@@ -105,7 +105,12 @@ impl Subject for Window {
                 start: Timestamp(start),
                 timestamp: at,
             };
-            self.store(open)?.put(open.tx, put)?;
+            let is_stored = !self.duplicates && self.rows.contains_key(&(start, key.clone(), 0));
+            if is_stored && n.is_multiple_of(2) {
+                self.store(open)?.replace_batch(open.tx, [put])?;
+            } else {
+                self.store(open)?.put(open.tx, put)?;
+            }
         }
         if start < self.horizon() || (self.duplicates && new.is_none()) {
             return Ok(());

@@ -134,14 +134,7 @@ impl WindowedRows {
         value: Option<&[&[u8]]>,
     ) -> Result<()> {
         let ordered = layout::ordered(time);
-        let named = |error| {
-            let mut key = Vec::new();
-            push_key(part, &mut key);
-            self.named(error).key(&key)
-        };
-        tx.make_room().map_err(named)?;
-        tx.stage(self.inner.windowed, &[part, &ordered, more], value, false)
-            .map_err(named)?;
+        self.stage_windowed(tx, [part, &ordered, more], value)?;
         tx.stage(
             self.inner.times,
             &[&ordered, part, more],
@@ -150,6 +143,35 @@ impl WindowedRows {
         )?;
         self.raise_stream_time(tx, time);
         Ok(())
+    }
+
+    /// Stages the value of a row that the transaction can read. Its row in `times` stays: a row is
+    /// in both tables or in neither, until its time is before the horizon.
+    pub(in crate::store) fn stage_value(
+        &self,
+        tx: &mut Transaction,
+        part: &[u8],
+        time: i64,
+        value: &[&[u8]],
+    ) -> Result<()> {
+        self.stage_windowed(tx, [part, &layout::ordered(time), &[]], Some(value))
+    }
+
+    /// Stages the `windowed` row of a key part, a time and the bytes after the time.
+    fn stage_windowed(
+        &self,
+        tx: &mut Transaction,
+        row_key: [&[u8]; 3],
+        value: Option<&[&[u8]]>,
+    ) -> Result<()> {
+        let named = |error| {
+            let mut key = Vec::new();
+            push_key(row_key[0], &mut key);
+            self.named(error).key(&key)
+        };
+        tx.make_room().map_err(named)?;
+        tx.stage(self.inner.windowed, &row_key, value, false)
+            .map_err(named)
     }
 
     /// Reads the row of a key at a time and calls `f` with its value, without a copy.
@@ -224,4 +246,83 @@ fn push_row_key(key: &[u8], time: i64, more: &[u8], out: &mut Vec<u8>) {
     push_key_part(key, out);
     out.extend_from_slice(&layout::ordered(time));
     out.extend_from_slice(more);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::window::{WindowPut, WindowStore};
+    use crate::{Database, DatabaseOptions, OffsetChange, StoreKind, StoreSpec};
+
+    fn open(retain_duplicates: bool) -> Result<Arc<Database>> {
+        let kind = StoreKind::Window {
+            retention: 50,
+            window_size: 10,
+            retain_duplicates,
+            timestamped: false,
+        };
+        Database::open_in_memory(&[StoreSpec::new("w", kind)], DatabaseOptions::default())
+    }
+
+    fn put<'a>(key: &'a [u8], start: i64, value: Option<&'a [u8]>) -> WindowPut<'a> {
+        WindowPut {
+            key,
+            value,
+            start: Timestamp(start),
+            timestamp: None,
+        }
+    }
+
+    /// The windows in the order of time: start, key and value.
+    fn by_time(store: &WindowStore, tx: &mut Transaction) -> Result<Vec<(i64, Vec<u8>, Vec<u8>)>> {
+        let mut found = Vec::new();
+        let mut scan = store.fetch_range(tx, None, None, Timestamp::MIN, Timestamp::MAX, false)?;
+        scan.for_each(&mut |window, stamped| {
+            found.push((window.start.0, window.key.to_vec(), stamped.value.to_vec()));
+            true
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn replaced_windows_keep_their_rows_by_time() -> Result<()> {
+        let db = open(false)?;
+        let store = db.window("w")?;
+        let mut tx = db.transaction()?;
+        store.put_batch(
+            &mut tx,
+            [put(b"a", 5, Some(b"1")), put(b"b", 40, Some(b"2"))],
+        )?;
+        drop(tx);
+        db.commit(OffsetChange::Keep)?;
+        let mut tx = db.transaction()?;
+        store.replace_batch(&mut tx, [put(b"a", 5, None), put(b"b", 40, Some(b"3"))])?;
+        let staged = store.rows.tables().map(|table| {
+            let mut staged = 0;
+            let counted = tx.for_each_staged(table, |_, _| {
+                staged += 1;
+                Ok(())
+            });
+            counted.map(|()| staged)
+        });
+        assert!(matches!(staged, [Ok(2), Ok(1)]), "{staged:?}");
+        let expected = [(40, b"b".to_vec(), b"3".to_vec())];
+        assert_eq!(by_time(&store, &mut tx)?, expected);
+        drop(tx);
+        db.commit(OffsetChange::Keep)?;
+        assert_eq!(by_time(&store, &mut db.begin()?)?, expected);
+        Ok(())
+    }
+
+    #[test]
+    fn replaced_windows_of_a_store_with_duplicates_are_added() -> Result<()> {
+        let db = open(true)?;
+        let store = db.window("w")?;
+        let mut tx = db.begin()?;
+        store.put(&mut tx, put(b"a", 5, Some(b"1")))?;
+        store.replace_batch(&mut tx, [put(b"a", 5, Some(b"2"))])?;
+        let rows = [b"1", b"2"].map(|value| (5, b"a".to_vec(), value.to_vec()));
+        assert_eq!(by_time(&store, &mut tx)?, rows);
+        Ok(())
+    }
 }
