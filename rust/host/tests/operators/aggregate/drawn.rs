@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_core::Timestamp;
 use proptest::prelude::*;
 
 use super::model::{AVERAGE, Kind, Model, Settings, of_static};
@@ -13,6 +14,23 @@ fn kinds() -> impl Strategy<Value = Kind> + Clone {
         Just(Kind::Sliding),
         Just(Kind::Session)
     ]
+}
+
+/// The stored windows, in the order of time: start, key and state.
+fn stored(job: &Job) -> Vec<(i64, Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    for db in &job.databases {
+        let (mut tx, store) = (db.begin().unwrap(), db.window("groups").unwrap());
+        let mut scan = store
+            .fetch_range(&mut tx, None, None, Timestamp::MIN, Timestamp::MAX, false)
+            .unwrap();
+        scan.for_each(&mut |window, state| {
+            found.push((window.start.0, window.key.to_vec(), state.value.to_vec()));
+            true
+        })
+        .unwrap();
+    }
+    found
 }
 
 fn check(found: Vec<Out>, expected: Vec<Out>) -> Result<(), TestCaseError> {
@@ -62,6 +80,24 @@ proptest! {
             }
             prop_assert_eq!(found, expected);
         }
+    }
+
+    /// An epoch writes only the values of the windows that it has read. The log's records are
+    /// applied without reads.
+    #[test]
+    fn windows_in_the_order_of_time_are_those_of_a_replay(
+        epochs in rows(Just(true), 1, 50).prop_flat_map(|rows| cut(rows, 40)),
+        kind in prop::sample::select(vec![Kind::Hopping, Kind::Sliding]),
+        emit in prop::sample::select(vec!["update", "close"]), grace in prop::option::of(0..12_i64),
+    ) {
+        let settings = Settings { kind, emit, grace, last: false };
+        let mut job = settings.job(1);
+        for (rows, _) in &epochs {
+            job.epoch(rows, false);
+        }
+        let found = stored(&job);
+        job.restart(&settings.request());
+        prop_assert_eq!(found, stored(&job));
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub struct HoppingWindows {
     window: HoppingWindow,
     clock: WindowClock,
     emit: Emit,
-    /// The groups that are in the store.
-    stored: Vec<usize>,
+    /// By group: whether it is in the store.
+    is_stored: Vec<bool>,
 }
 
 impl HoppingWindows {
@@ -32,7 +32,7 @@ impl HoppingWindows {
             window,
             clock,
             emit,
-            stored: Vec::new(),
+            is_stored: Vec::new(),
         }
     }
 
@@ -152,9 +152,7 @@ impl Windows for HoppingWindows {
 
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
         let states = window_store::read(&self.store, tx, groups)?;
-        self.stored = (0..groups.count())
-            .filter(|group| states[*group].is_some())
-            .collect();
+        self.is_stored = states.iter().map(Option::is_some).collect();
         Ok(states)
     }
 
@@ -173,7 +171,7 @@ impl Windows for HoppingWindows {
             groups,
             touched,
             state,
-            &self.stored,
+            |group| self.is_stored[group],
             is_finished,
         )
     }

@@ -206,16 +206,13 @@ impl Windows for SlidingWindows {
         let is_finished = |group| {
             self.emit == Emit::Close && self.clock.is_finished(self.after_all(groups.start(group)))
         };
-        let stored: Vec<usize> = (0..groups.count())
-            .filter(|group| !self.is_new[*group])
-            .collect();
         window_store::write(
             &self.store,
             tx,
             groups,
             touched,
             state,
-            &stored,
+            |group| !self.is_new[group],
             is_finished,
         )
     }

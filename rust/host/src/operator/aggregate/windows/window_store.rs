@@ -46,14 +46,17 @@ pub fn read(
 }
 
 /// Writes the states of groups into a window store, and deletes the stored groups that are
-/// finished.
+/// finished. `touched` is in the order of the groups' starts.
+///
+/// Stored groups are replaced before new ones are put: a new group may raise the stream time, and
+/// the retention could then refuse an older group.
 pub fn write(
     store: &WindowStore,
     tx: &mut Transaction,
     groups: &Groups,
     touched: &[usize],
     state: &EncodedRows,
-    stored: &[usize],
+    is_stored: impl Fn(usize) -> bool,
     is_finished: impl Fn(usize) -> bool,
 ) -> Result<()> {
     let put = |group: usize, value| WindowPut {
@@ -62,15 +65,17 @@ pub fn write(
         start: Timestamp(groups.start(group)),
         timestamp: None,
     };
-    let deletes = stored
-        .iter()
-        .filter(|group| is_finished(**group))
-        .map(|group| put(*group, None));
-    let puts = touched
+    let deletes = (0..groups.count())
+        .filter(|group| is_stored(*group) && is_finished(*group))
+        .map(|group| put(group, None));
+    store.put_batch(tx, deletes)?;
+    let (stored, new): (Vec<usize>, Vec<usize>) = touched
         .iter()
         .filter(|group| !is_finished(**group))
-        .map(|group| put(*group, Some(state.get(*group))));
-    store.put_batch(tx, deletes.chain(puts))
+        .partition(|group| is_stored(**group));
+    let put_state = |group: &usize| put(*group, Some(state.get(*group)));
+    store.replace_batch(tx, stored.iter().map(put_state))?;
+    store.put_batch(tx, new.iter().map(put_state))
 }
 
 /// Passes the stored groups that start between two times, both included, to `f`, a batch at a time.
