@@ -142,6 +142,18 @@ impl Transaction {
         }
     }
 
+    /// Begins another transaction on the commit on which this one began, with its own memory. It
+    /// reads no record of this one, but it begins with the stream times of this one.
+    #[must_use]
+    pub fn begin_another(&self) -> Self {
+        Self::new(
+            Arc::clone(self.base.committed()),
+            Arc::clone(&self.tables),
+            self.stores.clone(),
+            self.memory_limit.spiller.clone(),
+        )
+    }
+
     /// Records the input offset that writes come from. It is committed and rolled back with them.
     ///
     /// # Errors

@@ -70,6 +70,37 @@ fn scans_and_views_do_not_change_with_spills_commits_and_rollbacks() {
 }
 
 #[test]
+fn another_transaction_on_the_same_commit_reads_only_the_commit_and_its_own_rows() {
+    let _turn = turn();
+    let dir = directory();
+    let db = open(dir.path(), 1 << 20);
+    let store = db.key_value("kv").unwrap();
+    put(&db, b"a", Some(b"committed"));
+    db.commit(at(1)).unwrap();
+    let mut first = db.begin().unwrap();
+    store.put(&mut first, b"b", Some(b"spilled")).unwrap();
+    first.spill().unwrap();
+    store.put(&mut first, b"c", Some(b"staged")).unwrap();
+    // A later commit is not in the second transaction: it is on the commit of the first one.
+    put(&db, b"d", Some(b"later"));
+    db.commit(at(2)).unwrap();
+    let mut second = first.begin_another();
+    store.put(&mut second, b"e", Some(b"second")).unwrap();
+    second.spill().unwrap();
+    let expected = |keys: [(&str, &str); 2]| -> Rows {
+        let owned = |(key, value): (&str, &str)| (key.into(), value.into());
+        keys.map(owned).into_iter().collect()
+    };
+    let committed = ("a", "committed");
+    assert_eq!(
+        rows(&db, &mut second),
+        expected([committed, ("e", "second")])
+    );
+    drop(second);
+    assert_eq!(rows(&db, &mut first).len(), 3, "the first one is unchanged");
+}
+
+#[test]
 fn large_batch_spills_and_memory_stays_small() {
     let _turn = turn();
     let dir = directory();

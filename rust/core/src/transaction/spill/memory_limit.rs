@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// When a transaction spills, and the memory that it has used.
 pub(in crate::transaction) struct MemoryLimit {
     /// Where it spills; `None` for a reader and for a database that never spills.
-    pub(super) spiller: Option<Arc<Spiller>>,
+    pub(in crate::transaction) spiller: Option<Arc<Spiller>>,
     /// The transaction's own limit, if it is lower than the database's.
     pub(super) bytes: Option<usize>,
     /// The number of staged bytes at which the memory is measured again.
