@@ -13,6 +13,7 @@ mod join_foreign_key;
 mod join_table;
 mod join_window;
 mod large;
+mod many_parts;
 mod materialize;
 mod sorting;
 mod support;

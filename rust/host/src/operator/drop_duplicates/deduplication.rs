@@ -15,7 +15,7 @@ use holdfast_core::{Database, Error, ErrorKind, Result, StoreSpec, Transaction, 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::newest_times::NewestTimes;
+use super::epoch_keys::EpochKeys;
 use crate::operator::batch_size::batches;
 use crate::operator::execution::Operator;
 use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides};
@@ -107,19 +107,19 @@ impl DropDuplicates {
         &self,
         seen: &WindowStore,
         tx: &mut Transaction,
-        newest: &mut NewestTimes,
+        keys: &mut EpochKeys,
         rows: &[(RowPlace, i64)],
     ) -> Result<Vec<RowPlace>> {
         let numbers: Vec<usize> = rows
             .iter()
-            .map(|(place, _)| newest.number(self.rows.key_with_nulls(*place)))
+            .map(|(place, _)| keys.number(self.rows.key_with_nulls(*place)))
             .collect();
-        newest.load(seen, tx)?;
+        keys.load(seen, tx)?;
         let distinct = rows
             .iter()
             .zip(numbers)
             .filter_map(|((place, time), number)| {
-                let before = newest.raise(number, *time);
+                let before = keys.raise(number, *time);
                 let is_near = before.is_some_and(|now| time.saturating_sub(now) <= self.within);
                 (!is_near).then_some(*place)
             });
@@ -149,15 +149,18 @@ impl Operator for DropDuplicates {
             .stream_time(tx)
             .map_or(i64::MIN, |time| time.0.saturating_sub(self.within));
         let mut writer = OutputWriter::new(worker);
-        let mut newest = NewestTimes::new(self.rows.heartbeat);
+        let mut keys = EpochKeys::default();
         while let Some(part) = self.rows.next_part(RowOrder::Matchable, &mut self.counts)? {
+            if keys.make_room(&seen, tx, self.rows.spare_memory())? {
+                self.rows.count_spill();
+            }
             let rows = self.in_time(part, oldest);
-            let distinct = self.distinct(&seen, tx, &mut newest, &rows)?;
+            let distinct = self.distinct(&seen, tx, &mut keys, &rows)?;
             for places in batches(&distinct, |place| self.rows.row_bytes(*place)) {
                 writer.emit_input_rows(&self.output, &self.rows, places)?;
             }
         }
-        newest.store(&seen, tx)?;
+        keys.store(db, &seen, tx, self.rows.heartbeat)?;
         let stream_time = seen.stream_time(tx).map(|time| time.0);
         Ok(writer.finish(&self.rows, self.counts).at(stream_time))
     }

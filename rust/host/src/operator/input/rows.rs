@@ -325,6 +325,27 @@ impl InputRows {
         matches!(self.parts, Parts::All)
     }
 
+    /// Returns how many bytes the operator may hold beside the current part, and reserves them. If
+    /// rows have spilled, it is the memory in which they were sorted; otherwise there is no limit,
+    /// because there is no other part.
+    pub fn spare_memory(&mut self) -> usize {
+        match &mut self.memory {
+            Some((share, _)) if !self.runs.is_empty() => {
+                let room = share.room();
+                share.reserve(room);
+                room
+            }
+            _ => usize::MAX,
+        }
+    }
+
+    /// Counts that the operator has moved such memory to disk.
+    pub fn count_spill(&self) {
+        if let Some((share, _)) = &self.memory {
+            share.count_spill();
+        }
+    }
+
     /// Starts again with the first part.
     pub fn restart(&mut self) {
         if !self.runs.is_empty() {

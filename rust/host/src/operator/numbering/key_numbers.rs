@@ -21,6 +21,11 @@ impl KeyNumbers {
         self.keys.len()
     }
 
+    /// The bytes of all keys.
+    pub fn total_bytes(&self) -> usize {
+        self.keys.total_bytes()
+    }
+
     /// A key's bytes.
     #[inline]
     pub fn key(&self, number: u32) -> &[u8] {
