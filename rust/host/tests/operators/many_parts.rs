@@ -1,5 +1,5 @@
-//! Epochs many times larger than their memory: an operator holds a part of such an epoch, and gives
-//! the same results and the same changes as with all rows in memory.
+//! Epochs many times larger than their memory: an operator holds one part of such an epoch, and
+//! gives the same results and the same changes as with all rows in memory.
 //!
 //! The stores are in files, so that transactions spill.
 
@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    TimestampMicrosecondArray, new_null_array,
 };
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use holdfast_core::{Commit, Database, DatabaseOptions, Durability, Timestamp};
 use holdfast_host::cancellation::Cancellation;
 use holdfast_host::memory::budget::Budget;
@@ -18,6 +18,7 @@ use holdfast_host::operator::OperatorKind;
 use holdfast_host::operator::input::Intake;
 use serde_json::{Value, json};
 
+use crate::join_foreign_key::stages::first_stage;
 use crate::support::{most_held, schema};
 
 /// The rows of an epoch: twenty parts of 10,000 rows.
@@ -164,4 +165,56 @@ fn deduplication_holds_a_part_of_the_keys() {
         5,
     );
     run(|_| 1, 3);
+}
+
+/// A row of the left table: key, time, foreign key, value.
+type LeftRow = (i64, i64, Option<i64>, Option<i64>);
+
+/// Checks the first stage of a join by a foreign key with these rows, by epoch and number.
+fn check_first_stage(row: fn(i64, i64) -> LeftRow) {
+    let (request, schema) = first_stage("left", 20_000);
+    let batch = |epoch: i64, numbers: &[i64]| {
+        let rows: Vec<LeftRow> = numbers.iter().map(|number| row(epoch, *number)).collect();
+        let mut columns = fixed(&vec![true; rows.len()], rows.iter().map(|row| row.1));
+        let keys = rows.iter().map(|row| text(row.0, 100));
+        columns.push(Arc::new(StringArray::from_iter_values(keys)));
+        columns.push(Arc::new(
+            rows.iter().map(|row| row.2).collect::<Int64Array>(),
+        ));
+        columns.push(Arc::new(
+            rows.iter().map(|row| row.3).collect::<Int64Array>(),
+        ));
+        columns.push(new_null_array(&DataType::Int8, rows.len()));
+        columns.push(new_null_array(&DataType::Int64, rows.len()));
+        RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
+    };
+    let epochs = Epochs {
+        request: &request,
+        schema: Arc::clone(&schema),
+        batch: &batch,
+    };
+    epochs.check(2);
+}
+
+#[test]
+fn first_stage_of_a_foreign_key_join_holds_a_part_of_the_rows() {
+    // Three rows of each key and time, some of which are in two parts. Keys come again with another
+    // foreign key, with none, and as deletes; the second epoch begins with late rows.
+    check_first_stage(|epoch, number| {
+        let time = number / 3 + epoch * 40_000;
+        let is_deleted = time % 11 == 0;
+        let foreign = Some(time / 7 % 5).filter(|foreign| *foreign < 4 && !is_deleted);
+        (
+            time % 20_000,
+            time,
+            foreign,
+            Some(number).filter(|_| !is_deleted),
+        )
+    });
+}
+
+#[test]
+fn first_stage_holds_a_part_of_the_rows_of_one_key_and_of_one_time() {
+    check_first_stage(|_, number| (1, number / 3, Some(number / 30 % 5), Some(number)));
+    check_first_stage(|epoch, number| (number / 3, epoch, Some(number % 5), Some(number)));
 }

@@ -1,11 +1,8 @@
 //! The first stage: stores the left table by its own key, and sends each change to the partitions
 //! of the foreign keys.
 
-use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Int8Array, Int64Array};
 use arrow_schema::{Field, Schema};
 use holdfast_core::{
     Database, Error, ErrorKind, Result, StoreKind, StoreSpec, Timestamp, Transaction,
@@ -15,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::action::Action;
+use super::forwarded_rows::ForwardedRows;
 use super::stored_left_row::StoredLeftRow;
 use crate::codec::key::{KeyCodec, Keys};
 use crate::operator::execution::Operator;
@@ -23,7 +21,7 @@ use crate::operator::input::{
 };
 use crate::operator::join_table::JoinTableKind;
 use crate::operator::outcome::Outcome;
-use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumn, OutputColumns};
+use crate::operator::output::{JoinedRowWriter, OutputColumn, OutputColumns};
 use crate::operator::spec::OperatorSpec;
 use crate::operator::waiting_rows::unreadable_row;
 use crate::operator::worker::Worker;
@@ -76,31 +74,17 @@ pub struct ForeignLeft {
     output: OutputColumns,
     rows: InputRows,
     foreign_codec: KeyCodec,
-    /// The foreign keys, batch by batch.
+    /// The foreign keys of the current part, batch by batch.
     foreign: Vec<Keys>,
     counts: Counts,
 }
 
-/// A row for the second stage.
-struct ForwardedRow<'a> {
-    action: Action,
-    key: &'a [u8],
-    time: i64,
-    payload: Range<usize>,
-}
-
-/// The rows for the second stage. All their payloads are in one buffer.
-#[derive(Default)]
-struct ForwardedRows<'a> {
-    rows: Vec<ForwardedRow<'a>>,
-    bytes: Vec<u8>,
-}
-
 /// A row of the input that changes the table.
-struct LeftChange<'a> {
-    place: RowPlace,
-    key: &'a [u8],
+struct LeftChange {
+    key: Vec<u8>,
     time: i64,
+    /// The encoded [`StoredLeftRow`]; none if the row is a delete.
+    value: Option<Vec<u8>>,
 }
 
 impl ForeignLeft {
@@ -124,6 +108,12 @@ impl ForeignLeft {
             .find(|column| **column >= spec.rows.left.len())
         {
             return wrong(format!("column {column} does not exist"));
+        }
+        if !spec.rows.order_left.is_empty() {
+            return wrong(
+                "it has order_by columns, but rows of one key and time must follow each other"
+                    .to_owned(),
+            );
         }
         let layout = InputLayout::new("foreign_left", &spec.rows, schema)?;
         let output = OutputColumns::new("foreign_left", &spec.output, &layout)?;
@@ -155,71 +145,57 @@ impl ForeignLeft {
         self.rows.inputs.iter().map(encode).collect()
     }
 
-    /// Returns the rows that change the table, in order. Of several rows with the same key and
-    /// time, only the last one changes it.
-    fn changes(&self, places: Vec<RowPlace>, counts: &mut Counts) -> Vec<LeftChange<'_>> {
-        let mut held: HashMap<&[u8], i64> = HashMap::new();
-        let mut changes = Vec::new();
-        for place in places.into_iter().rev() {
-            let (Some(key), Some(time)) = (self.rows.key(place), self.rows.time(place)) else {
-                counts.dropped += 1;
-                continue;
-            };
-            if held.insert(key, time) != Some(time) {
-                changes.push(LeftChange { place, key, time });
-            }
-        }
-        changes.reverse();
-        changes
-    }
-
-    /// Returns the row to store; none if the row of the input is a delete.
-    fn value(&self, place: RowPlace) -> Option<StoredLeftRow<'_>> {
+    /// Returns the change of a row; none if the row has no key or no time.
+    fn change(&self, place: RowPlace) -> Result<Option<LeftChange>> {
+        let (Some(key), Some(time)) = (self.rows.key(place), self.rows.time(place)) else {
+            return Ok(None);
+        };
         let first = self.rows.layout.left.start;
         let deletes = self.rows.all_null(place, first, &self.spec.values);
-        (!deletes).then(|| StoredLeftRow {
+        let row = (!deletes).then(|| StoredLeftRow {
             foreign: self.foreign[place.input()].get(place.row()),
             payload: self.rows.payload(place),
-        })
+        });
+        Ok(Some(LeftChange {
+            key: key.to_vec(),
+            time,
+            value: row.map(|row| row.encode()).transpose()?,
+        }))
     }
 
-    /// Puts a row into the table, and forwards its actions to the second stage.
-    fn apply<'a>(
-        &'a self,
+    /// Puts a row into the table, and forwards its actions to the second stage. Returns whether the
+    /// row is late.
+    fn apply(
+        &self,
         tx: &mut Transaction,
         table: &VersionedStore,
-        change: &LeftChange<'a>,
-        forwarded: &mut ForwardedRows<'a>,
-        counts: &mut Counts,
-    ) -> Result<()> {
-        let LeftChange { place, key, time } = *change;
+        LeftChange { key, time, value }: &LeftChange,
+        forwarded: &mut ForwardedRows<'_>,
+    ) -> Result<bool> {
+        let time = *time;
         let stored = |version: Option<holdfast_core::Version<'_>>| {
             version.map(|version| version.value.to_vec())
         };
         let before = table.get_as_of(tx, key, Timestamp(time), stored)?;
-        let before = before
-            .as_deref()
-            .map(|bytes| {
-                StoredLeftRow::decode(bytes).ok_or_else(|| unreadable_row(table.name(), key))
-            })
-            .transpose()?;
-        let ours = self.value(place);
-        let value = ours.as_ref().map(StoredLeftRow::encode).transpose()?;
+        let before = before.as_deref().map(|row| decode(table, key, row));
+        let before = before.transpose()?;
+        let ours = value.as_deref().map(|row| decode(table, key, row));
+        let ours = ours.transpose()?;
         let put = table.put(tx, key, value.as_deref(), Timestamp(time))?;
         // A row older than the newest of its key does not change the result: the second stage does
         // not need it.
         if !put.accepted || put.valid_to.is_some() {
-            counts.late += 1;
-            return Ok(());
+            return Ok(true);
         }
-        let mut forward = |action: Action, row: &StoredLeftRow<'_>| {
+        let mut forward = |action: Action, row: &StoredLeftRow<'_>| -> Result<()> {
             // The second stage does not store a row without a foreign key. Such a row is in the
             // result with `left` only.
             if row.foreign.is_some()
                 || (self.spec.how != JoinTableKind::Inner && action != Action::Drop)
             {
-                forwarded.push(action, key, time, row.payload);
+                forwarded.push(action, key, time, row.payload)?;
             }
+            Ok(())
         };
         let left_behind = before.filter(|before| {
             ours.as_ref()
@@ -227,8 +203,8 @@ impl ForeignLeft {
         });
         match (&left_behind, &ours) {
             (None, None) => {}
-            (Some(before), None) => forward(Action::Withdraw, before),
-            (None, Some(ours)) => forward(Action::Join, ours),
+            (Some(before), None) => forward(Action::Withdraw, before)?,
+            (None, Some(ours)) => forward(Action::Join, ours)?,
             (Some(before), Some(ours)) => {
                 // The row with the new foreign key replaces the old result. In an inner join, a row
                 // without a foreign key has no result, so the old result is withdrawn under the
@@ -239,25 +215,17 @@ impl ForeignLeft {
                 } else {
                     Action::Drop
                 };
-                forward(action, before);
-                forward(Action::Moved, ours);
+                forward(action, before)?;
+                forward(Action::Moved, ours)?;
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
-impl<'a> ForwardedRows<'a> {
-    fn push(&mut self, action: Action, key: &'a [u8], time: i64, payload: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(payload);
-        self.rows.push(ForwardedRow {
-            action,
-            key,
-            time,
-            payload: start..self.bytes.len(),
-        });
-    }
+/// Decodes a row of the table.
+fn decode<'a>(table: &VersionedStore, key: &[u8], row: &'a [u8]) -> Result<StoredLeftRow<'a>> {
+    StoredLeftRow::decode(row).ok_or_else(|| unreadable_row(table.name(), key))
 }
 
 impl Operator for ForeignLeft {
@@ -285,30 +253,33 @@ impl Operator for ForeignLeft {
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
         let table = db.versioned(TABLE)?;
-        let (mut counts, mut forwarded) = (self.counts, ForwardedRows::default());
-        let places = self.rows.all(RowOrder::All, &mut counts)?;
-        self.foreign = self.encode_foreign_keys()?;
-        for change in self.changes(places, &mut counts) {
-            self.apply(tx, &table, &change, &mut forwarded, &mut counts)?;
+        let mut counts = self.counts;
+        let layout = Arc::clone(&self.rows.layout);
+        let writer = JoinedRowWriter::new(&self.output, &layout, worker);
+        let mut forwarded = ForwardedRows::new(writer, &layout);
+        // Of several rows with the same key and time, only the last one changes the table. They
+        // follow each other, also across parts: the key is what first orders rows of equal times.
+        let mut last: Option<LeftChange> = None;
+        while let Some(part) = self.rows.next_part(RowOrder::All, &mut counts)? {
+            self.foreign = self.encode_foreign_keys()?;
+            for place in part {
+                let Some(change) = self.change(place)? else {
+                    counts.dropped += 1;
+                    continue;
+                };
+                let is_replaced = last
+                    .as_ref()
+                    .is_some_and(|before| (before.time, &before.key) == (change.time, &change.key));
+                if let Some(before) = last.replace(change)
+                    && !is_replaced
+                {
+                    counts.late += u64::from(self.apply(tx, &table, &before, &mut forwarded)?);
+                }
+            }
         }
-        let actions: Int8Array = forwarded
-            .rows
-            .iter()
-            .map(|row| Some(row.action as i8))
-            .collect();
-        let numbers: Int64Array = (0..forwarded.rows.len() as i64).map(Some).collect();
-        let marks = self.rows.layout.right_codec.encode(
-            &[Arc::new(actions), Arc::new(numbers)],
-            forwarded.rows.len(),
-        )?;
-        let mut writer = JoinedRowWriter::new(&self.output, &self.rows.layout, worker);
-        for (number, row) in forwarded.rows.iter().enumerate() {
-            writer.push(
-                row.key,
-                JoinedSide::row(Some(row.time), &forwarded.bytes[row.payload.clone()]),
-                JoinedSide::row(None, marks.get(number)),
-            )?;
+        if let Some(change) = last {
+            counts.late += u64::from(self.apply(tx, &table, &change, &mut forwarded)?);
         }
-        writer.finish(&self.rows, counts)
+        forwarded.finish(&self.rows, counts)
     }
 }

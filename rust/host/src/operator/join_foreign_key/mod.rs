@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! left rows ── by their own key ──▶ left_stage.rs: the left table, each row with its foreign key
-//!                                      │ rows with an action (action.rs)
+//!                                      │ rows with an action (action.rs, forwarded_rows.rs)
 //!                                      ▼ by foreign key
 //! right rows ────────────────────▶ join_stage.rs: the left rows by (foreign key, left key), and
 //!                                                 the right table
@@ -23,6 +23,7 @@
 //! One exception: the second stage applies `Drop` before all other rows of an epoch.
 
 mod action;
+mod forwarded_rows;
 mod join_stage;
 mod left_stage;
 mod stored_left_row;

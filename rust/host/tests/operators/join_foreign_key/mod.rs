@@ -3,7 +3,7 @@
 //! A left row's number determines its foreign key: the remainder of the number divided by 4, where
 //! 3 stands for no foreign key.
 
-mod stages;
+pub mod stages;
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Job, Out, Row, numbers};
 
@@ -37,6 +37,57 @@ fn columns(fields: &[(&str, DataType)]) -> SchemaRef {
     ))
 }
 
+/// The request of the first stage, and the columns of its input.
+pub fn first_stage(how: &str, retention: i64) -> (Value, SchemaRef) {
+    let request = json!({
+        "kind": "foreign_left", "keys": ["k"], "left": ["f", "x"],
+        "right": ["action", "number"], "how": how,
+        "history_retention": retention, "values": [0, 1], "foreign": [0],
+        "output": [
+            {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
+            {"name": "f", "from": "left", "index": 0},
+            {"name": "x", "from": "left", "index": 1},
+            {"name": "action", "from": "right", "index": 0},
+            {"name": "number", "from": "right", "index": 1},
+        ],
+    });
+    let (text, long, tiny) = (DataType::Utf8, DataType::Int64, DataType::Int8);
+    let fields = [
+        ("k0", text),
+        ("l0", long.clone()),
+        ("l1", long.clone()),
+        ("r0", tiny),
+        ("r1", long),
+    ];
+    (request, columns(&fields))
+}
+
+/// The request of the second stage, and the columns of its input.
+pub fn second_stage(how: &str, retention: i64) -> (Value, SchemaRef) {
+    let request = json!({
+        "kind": "foreign_join", "keys": ["f", "k"], "left": ["f", "x", "action", "number"],
+        "right": ["v"], "order_left": [3],
+        "how": how, "foreign": 1, "history_retention": retention, "action": 2,
+        "right_values": [0],
+        "output": [
+            {"name": "k", "from": "key", "index": 1}, {"name": "t", "from": "time"},
+            {"name": "x", "from": "left", "index": 1},
+            {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0},
+        ],
+    });
+    let (text, long, tiny) = (DataType::Utf8, DataType::Int64, DataType::Int8);
+    let fields = [
+        ("k0", long.clone()),
+        ("k1", text),
+        ("l0", long.clone()),
+        ("l1", long.clone()),
+        ("l2", tiny),
+        ("l3", long.clone()),
+        ("r0", long),
+    ];
+    (request, columns(&fields))
+}
+
 /// Both stages.
 pub struct Both {
     first: Job,
@@ -46,49 +97,11 @@ pub struct Both {
 
 impl Both {
     pub fn new(how: &str, retention: i64, partitions: usize) -> Self {
-        let first = json!({
-            "kind": "foreign_left", "keys": ["k"], "left": ["f", "x"],
-            "right": ["action", "number"], "how": how,
-            "history_retention": retention, "values": [0, 1], "foreign": [0],
-            "output": [
-                {"name": "k", "from": "key", "index": 0}, {"name": "t", "from": "time"},
-                {"name": "f", "from": "left", "index": 0},
-                {"name": "x", "from": "left", "index": 1},
-                {"name": "action", "from": "right", "index": 0},
-                {"name": "number", "from": "right", "index": 1},
-            ],
-        });
-        let second = json!({
-            "kind": "foreign_join", "keys": ["f", "k"], "left": ["f", "x", "action", "number"],
-            "right": ["v"], "order_left": [3],
-            "how": how, "foreign": 1, "history_retention": retention, "action": 2,
-            "right_values": [0],
-            "output": [
-                {"name": "k", "from": "key", "index": 1}, {"name": "t", "from": "time"},
-                {"name": "x", "from": "left", "index": 1},
-                {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0},
-            ],
-        });
-        let (text, long, tiny) = (DataType::Utf8, DataType::Int64, DataType::Int8);
-        let left = [
-            ("k0", text.clone()),
-            ("l0", long.clone()),
-            ("l1", long.clone()),
-            ("r0", tiny.clone()),
-            ("r1", long.clone()),
-        ];
-        let both = [
-            ("k0", long.clone()),
-            ("k1", text),
-            ("l0", long.clone()),
-            ("l1", long.clone()),
-            ("l2", tiny),
-            ("l3", long.clone()),
-            ("r0", long),
-        ];
+        let (first, first_columns) = first_stage(how, retention);
+        let (second, second_columns) = second_stage(how, retention);
         Self {
-            first: Job::over(&first, columns(&left), partitions),
-            second: Job::over(&second, columns(&both), partitions),
+            first: Job::over(&first, first_columns, partitions),
+            second: Job::over(&second, second_columns, partitions),
             epochs: 0,
         }
     }
