@@ -20,17 +20,21 @@ impl TimelineInterval {
     };
 }
 
-/// Returns a key's intervals from a time on, the one at that time first.
+/// Calls `visit` with a key's intervals from a time on, the one at that time first.
 ///
 /// Rows that end before the horizon are ignored, whether they have been dropped or not. The row
 /// that is current at the horizon is always in the store. So the key's value is known from the time
 /// of that row on, which may be before the horizon.
-pub fn intervals_from(
+///
+/// # Errors
+/// Those of the store and of `visit`.
+pub fn for_each_interval(
     table: &VersionedStore,
     tx: &mut Transaction,
     key: &[u8],
     time: i64,
-) -> Result<Vec<TimelineInterval>> {
+    visit: &mut dyn FnMut(TimelineInterval) -> Result<()>,
+) -> Result<()> {
     let mut at = Timestamp(time.max(table.horizon(tx)));
     let first = table.get_as_of(tx, key, at, |version| {
         version.map(|version| TimelineInterval {
@@ -46,25 +50,25 @@ pub fn intervals_from(
     } else {
         None
     };
-    let mut intervals = match began {
-        Some(began) => vec![
-            TimelineInterval::UNKNOWN,
-            TimelineInterval {
+    match began {
+        Some(began) => {
+            visit(TimelineInterval::UNKNOWN)?;
+            visit(TimelineInterval {
                 since: Some(began.0),
                 ..first
-            },
-        ],
-        None => vec![first],
-    };
+            })?;
+        }
+        None => visit(first)?,
+    }
     while let Some(next) = table.next_change(tx, key, at)? {
         let value = table.get_as_of(tx, key, next, |version| {
             version.map(|version| version.value.to_vec())
         })?;
-        intervals.push(TimelineInterval {
+        visit(TimelineInterval {
             since: Some(next.0),
             value,
-        });
+        })?;
         at = next;
     }
-    Ok(intervals)
+    Ok(())
 }

@@ -20,7 +20,7 @@ use crate::operator::join_table::{JoinTableKind, LEFT, RIGHT, table_stores};
 use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumn, OutputColumns};
 use crate::operator::spec::OperatorSpec;
-use crate::operator::table_timeline::{TimelineInterval, intervals_from};
+use crate::operator::table_timeline::{TimelineInterval, for_each_interval};
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 use crate::protocol::Epoch;
@@ -229,7 +229,7 @@ impl ForeignJoin {
             return Ok(0);
         };
         let (mut replaces, mut matched) = (action == Action::Moved, 0);
-        for interval in intervals_from(&tables.right, tx, foreign, time)? {
+        for_each_interval(&tables.right, tx, foreign, time, &mut |interval| {
             let TimelineInterval {
                 since,
                 value: theirs,
@@ -242,7 +242,8 @@ impl ForeignJoin {
                 writer.push(key, ours, theirs)?;
             }
             replaces = joins;
-        }
+            Ok(())
+        })?;
         Ok(matched)
     }
 

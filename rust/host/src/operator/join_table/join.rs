@@ -17,7 +17,7 @@ use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpe
 use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumns};
 use crate::operator::spec::OperatorSpec;
-use crate::operator::table_timeline::{TimelineInterval, intervals_from};
+use crate::operator::table_timeline::{TimelineInterval, for_each_interval};
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 use crate::protocol::Epoch;
@@ -126,7 +126,7 @@ impl JoinTable {
         };
         let mut is_joined = false;
         let mut matched = 0;
-        for interval in intervals_from(other, tx, key, time)? {
+        for_each_interval(other, tx, key, time, &mut |interval| {
             let TimelineInterval {
                 since,
                 value: theirs,
@@ -134,7 +134,7 @@ impl JoinTable {
             let joined_before = is_joined || joins(was_there, theirs.is_some());
             is_joined = joins(value.is_some(), theirs.is_some());
             if !is_joined && !joined_before {
-                continue;
+                return Ok(());
             }
             matched += u64::from(value.is_some() && theirs.is_some());
             // If the sides no longer join, a delete goes out: all values are null.
@@ -145,8 +145,8 @@ impl JoinTable {
             } else {
                 (theirs, ours)
             };
-            writer.push(key, left, right)?;
-        }
+            writer.push(key, left, right)
+        })?;
         Ok(AppliedChange::Newest { matched })
     }
 }
