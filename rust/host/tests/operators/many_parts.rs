@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, BooleanArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray, new_null_array,
 };
 use arrow_schema::{DataType, SchemaRef};
@@ -18,7 +18,7 @@ use holdfast_host::operator::OperatorKind;
 use holdfast_host::operator::input::Intake;
 use serde_json::{Value, json};
 
-use crate::join_foreign_key::stages::first_stage;
+use crate::join_foreign_key::stages::{first_stage, second_stage};
 use crate::support::{most_held, schema};
 
 /// The rows of an epoch: twenty parts of 10,000 rows.
@@ -217,4 +217,59 @@ fn first_stage_of_a_foreign_key_join_holds_a_part_of_the_rows() {
 fn first_stage_holds_a_part_of_the_rows_of_one_key_and_of_one_time() {
     check_first_stage(|_, number| (1, number / 3, Some(number / 30 % 5), Some(number)));
     check_first_stage(|epoch, number| (number / 3, epoch, Some(number % 5), Some(number)));
+}
+
+/// Checks the second stage of a join by a foreign key. `foreign` is the foreign key of a row by its
+/// number, and `is_right` says which rows are right ones.
+fn check_second_stage(foreign: fn(i64) -> Option<i64>, is_right: fn(i64) -> bool) {
+    let (request, schema) = second_stage("left", 20_000);
+    let batch = |epoch: i64, numbers: &[i64]| {
+        let is_left: Vec<bool> = numbers.iter().map(|number| !is_right(*number)).collect();
+        let times = numbers.iter().map(|number| number / 3 + epoch * 40_000);
+        let of = |left: bool, value: fn(i64) -> Option<i64>| -> Vec<Option<i64>> {
+            let rows = numbers.iter().zip(&is_left);
+            rows.map(|(number, is_left)| value(*number).filter(|_| *is_left == left))
+                .collect()
+        };
+        let column = |values: Vec<Option<i64>>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
+        // What each action does with a key that it does not fit is defined, too.
+        let actions = of(true, |number| {
+            Some([0, 1, 1, 1, 2, 1, 3][number as usize % 7])
+        });
+        let actions = actions.into_iter().map(|action| action.map(|n| n as i8));
+        let keys = of(true, |number| Some(number % 40_000)).into_iter();
+        let keys = keys.map(|key| key.map(|key| text(key, 100)));
+        let mut columns = fixed(&is_left, times);
+        columns.push(column(
+            numbers.iter().map(|number| foreign(*number)).collect(),
+        ));
+        columns.push(Arc::new(keys.collect::<StringArray>()));
+        columns.push(column(of(true, foreign)));
+        columns.push(column(of(true, Some)));
+        columns.push(Arc::new(actions.collect::<Int8Array>()));
+        columns.push(column(of(true, Some)));
+        columns.push(column(of(false, |number| {
+            Some(number).filter(|n| n % 1_000 > 0)
+        })));
+        RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
+    };
+    let epochs = Epochs {
+        request: &request,
+        schema: Arc::clone(&schema),
+        batch: &batch,
+    };
+    epochs.check(2);
+}
+
+#[test]
+fn second_stage_of_a_foreign_key_join_holds_a_part_of_the_rows() {
+    check_second_stage(
+        |number| Some(number % 20_011).filter(|foreign| foreign % 13 > 0),
+        |number| number % 50 == 0,
+    );
+}
+
+#[test]
+fn second_stage_holds_a_part_of_the_rows_of_one_foreign_key() {
+    check_second_stage(|_| Some(1), |number| number % (ROWS as i64 / 2) == 7);
 }

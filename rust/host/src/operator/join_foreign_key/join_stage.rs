@@ -1,5 +1,7 @@
 //! The second stage: joins left rows, partitioned by their foreign key, with the right table.
 
+use std::sync::Arc;
+
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
@@ -69,7 +71,7 @@ pub struct ForeignJoin {
     output: OutputColumns,
     rows: InputRows,
     foreign_codec: KeyCodec,
-    /// The foreign keys, batch by batch.
+    /// The foreign keys of the current part, batch by batch.
     foreign: Vec<Keys>,
     counts: Counts,
 }
@@ -78,19 +80,6 @@ pub struct ForeignJoin {
 struct ForeignTables {
     left: VersionedStore,
     right: VersionedStore,
-}
-
-/// The input in the order in which it is processed.
-#[derive(Default)]
-struct OrderedChanges {
-    /// Left rows that now have another foreign key. Each is removed from its time on, before the
-    /// other rows are applied: from that time, right rows of this epoch emit nothing for it under
-    /// the old key. Its results are emitted under the new foreign key. These removals raise the
-    /// stream time only after the other rows are applied: until then, the history that older rows
-    /// need must not expire.
-    dropped: Vec<(RowPlace, i64)>,
-    /// The other rows; right rows have no action.
-    others: Vec<(RowPlace, i64, Option<Action>)>,
 }
 
 impl ForeignJoin {
@@ -136,23 +125,6 @@ impl ForeignJoin {
         self.rows.inputs.iter().map(encode).collect()
     }
 
-    /// Returns the input in the order in which it is processed. Counts rows without a time as
-    /// dropped.
-    fn changes(&self, places: Vec<RowPlace>, counts: &mut Counts) -> Result<OrderedChanges> {
-        let mut changes = OrderedChanges::default();
-        for place in places {
-            match self.rows.time(place) {
-                None => counts.dropped += 1,
-                Some(time) if place.is_left() => match self.action(place)? {
-                    Action::Drop => changes.dropped.push((place, time)),
-                    action => changes.others.push((place, time, Some(action))),
-                },
-                Some(time) => changes.others.push((place, time, None)),
-            }
-        }
-        Ok(changes)
-    }
-
     /// Returns what to do with a left row.
     fn action(&self, place: RowPlace) -> Result<Action> {
         let column = self.rows.inputs[place.input()]
@@ -172,18 +144,58 @@ impl ForeignJoin {
             })
     }
 
-    /// Removes left rows that now have another foreign key, each from its time on. Returns the
-    /// greatest time.
+    /// Removes the left rows of a part that now have another foreign key, each from its time on.
+    /// Returns the greatest time.
     fn drop_moved(
         &self,
         tx: &mut Transaction,
         left: &VersionedStore,
-        dropped: &[(RowPlace, i64)],
+        part: &[RowPlace],
     ) -> Result<Option<i64>> {
-        for (place, time) in dropped {
-            left.restore_ahead(tx, &[self.subscription(*place, *time, None)])?;
+        let mut last = None;
+        for place in part.iter().copied().filter(|place| place.is_left()) {
+            if let Some(time) = self.rows.time(place)
+                && self.action(place)? == Action::Drop
+            {
+                left.restore_ahead(tx, &[self.subscription(place, time, None)])?;
+                last = last.max(Some(time));
+            }
         }
-        Ok(dropped.iter().map(|(_, time)| *time).max())
+        Ok(last)
+    }
+
+    /// Applies the other rows of a part, in order. Rows without a time, and right rows without a
+    /// key, are counted as dropped.
+    fn apply(
+        &self,
+        tx: &mut Transaction,
+        tables: &ForeignTables,
+        part: Vec<RowPlace>,
+        writer: &mut JoinedRowWriter<'_>,
+        counts: &mut Counts,
+    ) -> Result<()> {
+        for place in part {
+            let Some(time) = self.rows.time(place) else {
+                counts.dropped += 1;
+                continue;
+            };
+            if place.is_left() {
+                let action = self.action(place)?;
+                if action != Action::Drop {
+                    counts.matched += self.apply_left(tx, tables, (place, action, time), writer)?;
+                }
+                continue;
+            }
+            let Some(foreign) = self.foreign[place.input()].get(place.row()) else {
+                counts.dropped += 1;
+                continue;
+            };
+            match self.apply_right(tx, tables, place, (foreign, time), writer)? {
+                Some(matched) => counts.matched += matched,
+                None => counts.late += 1,
+            }
+        }
+        Ok(())
     }
 
     /// The version of a left row under its foreign key; without a value, its end.
@@ -324,25 +336,31 @@ impl Operator for ForeignJoin {
             right: db.versioned(RIGHT)?,
         };
         let mut counts = self.counts;
-        let places = self.rows.all(RowOrder::All, &mut counts)?;
-        self.foreign = self.encode_foreign_keys()?;
-        let mut writer = JoinedRowWriter::new(&self.output, &self.rows.layout, worker);
-        let OrderedChanges { dropped, others } = self.changes(places, &mut counts)?;
-        let last_dropped = self.drop_moved(tx, &tables.left, &dropped)?;
-        for (place, time, action) in others {
-            match (action, self.foreign[place.input()].get(place.row())) {
-                (Some(action), _) => {
-                    counts.matched +=
-                        self.apply_left(tx, &tables, (place, action, time), &mut writer)?
-                }
-                (None, Some(foreign)) => {
-                    match self.apply_right(tx, &tables, place, (foreign, time), &mut writer)? {
-                        Some(matched) => counts.matched += matched,
-                        None => counts.late += 1,
-                    }
-                }
-                (None, None) => counts.dropped += 1,
+        let layout = Arc::clone(&self.rows.layout);
+        let mut writer = JoinedRowWriter::new(&self.output, &layout, worker);
+        // Left rows that now have another foreign key are removed before the other rows are
+        // applied: from its time on, right rows of this epoch emit nothing for such a row under the
+        // old key. Its results are emitted under the new foreign key. These removals raise the
+        // stream time only after the other rows are applied: until then, the history that older
+        // rows need must not expire.
+        let mut last_dropped = None;
+        let mut next = self.rows.next_part(RowOrder::All, &mut counts)?;
+        while let Some(part) = &next {
+            last_dropped = last_dropped.max(self.drop_moved(tx, &tables.left, part)?);
+            if self.rows.are_in_memory() {
+                // It is the only part, and also the first one of the second pass.
+                break;
             }
+            next = self.rows.next_part(RowOrder::All, &mut counts)?;
+        }
+        if next.is_none() {
+            self.rows.restart();
+            next = self.rows.next_part(RowOrder::All, &mut counts)?;
+        }
+        while let Some(part) = next {
+            self.foreign = self.encode_foreign_keys()?;
+            self.apply(tx, &tables, part, &mut writer, &mut counts)?;
+            next = self.rows.next_part(RowOrder::All, &mut counts)?;
         }
         if let Some(time) = last_dropped {
             tables.left.restore(tx, &[], Some(Timestamp(time)))?;
