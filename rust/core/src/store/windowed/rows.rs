@@ -273,8 +273,11 @@ mod tests {
         }
     }
 
-    /// The windows in the order of time: start, key and value.
-    fn by_time(store: &WindowStore, tx: &mut Transaction) -> Result<Vec<(i64, Vec<u8>, Vec<u8>)>> {
+    /// Start, key and value.
+    type FoundWindow = (i64, Vec<u8>, Vec<u8>);
+
+    /// The windows in the order of time.
+    fn by_time(store: &WindowStore, tx: &mut Transaction) -> Result<Vec<FoundWindow>> {
         let mut found = Vec::new();
         let mut scan = store.fetch_range(tx, None, None, Timestamp::MIN, Timestamp::MAX, false)?;
         scan.for_each(&mut |window, stamped| {
