@@ -83,7 +83,8 @@ impl Epochs<'_> {
                 }
                 let mut emit = |_: RecordBatch| Ok(());
                 let outcome = operator.run(&db, &mut tx, &mut emit).unwrap();
-                assert!(outcome.counts.output_rows > 0, "it gives rows");
+                // All rows of a second epoch may be duplicates.
+                assert!(outcome.counts.output_rows > 0 || epoch > 0, "it gives rows");
                 results.push(format!("{outcome:?}"));
                 let spills = intake.memory.spills();
                 assert_eq!(spills > 0, sorting < usize::MAX, "{spills} spills");

@@ -90,17 +90,18 @@ fn order_of_arrival_does_not_decide_which_groups_are_stored() {
 
 #[test]
 fn groups_that_are_newer_than_the_state_are_not_looked_up() {
-    for kind in [Kind::Hopping, Kind::Sliding, Kind::Session] {
+    // Sliding windows also look up the windows that new rows close.
+    for kind in [Kind::Hopping, Kind::Session] {
         let job = Settings::new(kind, "update", 3).job(1);
         let looked_up = || {
             let metrics = job.databases[0].metrics().unwrap();
             metrics.of_store("groups", "fetch-batch-records-total")
         };
-        for time in [0, 1_000, 2_000] {
-            job.epoch(&[row(1, time, 1), row(2, time + 1, 2)], false);
+        for time in [0, 100_000, 200_000] {
+            job.epoch(&[row(1, time, 1)], false);
             assert_eq!(looked_up(), Some(FigureValue::Whole(0)), "{kind:?}, {time}");
         }
-        job.epoch(&[row(1, 2_000, 3)], false);
+        job.epoch(&[row(1, 200_000, 3)], false);
         assert_ne!(looked_up(), Some(FigureValue::Whole(0)), "{kind:?}");
     }
 }
