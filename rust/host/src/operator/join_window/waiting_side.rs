@@ -12,7 +12,7 @@ pub struct WaitingSide {
     /// The rows.
     pub rows: WaitingRows,
     /// Whether rows that are closed without a match go out.
-    pub keeps_unmatched: bool,
+    keeps_unmatched: bool,
     limit: CloseLimit,
 }
 
