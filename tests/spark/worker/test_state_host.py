@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,11 @@ def test_a_host_that_was_started_for_the_socket_is_killed(tmp_path: Path) -> Non
 
 def _sleeping(*arguments: str) -> subprocess.Popen[bytes]:
     """A process that has the arguments in its command line."""
-    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *arguments])
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *arguments])
+    # Popen returns while the kernel still replaces the program: its command line may be empty.
+    while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+        time.sleep(0.01)
+    return process
 
 
 def test_a_host_has_the_temporary_folder_of_python(
