@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast._reader.arrow import arrow, arrow_compute
 from holdfast.errors import SerializationError
-from holdfast.serde._dump import dumper, no_fraction, whole_offset
+from holdfast.serde._dump import dumper, is_numpy_duration, no_fraction, whole_offset
 
 if TYPE_CHECKING:
     import pyarrow
@@ -184,8 +184,7 @@ def is_exact_float(text: str | None, number: float | None) -> bool:
 
 def _is_whole(value: Any) -> bool:
     """Whether a number has no fraction; true for other values."""
-    # numpy's durations count as numbers, too.
-    if type(value) is int or getattr(getattr(value, "dtype", None), "kind", "") == "m":
+    if type(value) is int or is_numpy_duration(value):
         return True
     if isinstance(value, Decimal):
         return value.is_finite() and value % 1 == 0

@@ -46,11 +46,15 @@ def dumper(type_: Any, path: str) -> Dump:
     raise TypeError(f"has a field {path} of type {type_}, whose values cannot be checked")
 
 
+def is_numpy_duration(value: Any) -> bool:
+    """Whether it is a duration of numpy, which Python takes for an integer."""
+    return getattr(getattr(value, "dtype", None), "kind", "") == "m"
+
+
 def _is_integer(value: Any) -> bool:
     """Returns whether it is an integer; numpy's integers are included."""
-    # numpy's durations count as integers, too.
-    is_duration = getattr(getattr(value, "dtype", None), "kind", "") == "m"
-    return isinstance(value, Integral) and not isinstance(value, bool) and not is_duration
+    is_other = isinstance(value, bool) or is_numpy_duration(value)
+    return isinstance(value, Integral) and not is_other
 
 
 def _is_number(value: Any) -> bool:
@@ -83,27 +87,17 @@ def _fits_moment(moment: Any, type_: Any) -> None:
     no_fraction(moment, type_)
 
 
-def _fits_duration(duration: Any, type_: Any) -> None:
-    """Raises `OverflowError` for a duration with a part below the unit of a type of durations."""
+def no_fraction(time: Any, type_: Any) -> None:
+    """Raises `OverflowError` for a datetime or timedelta with a part below the unit of its type."""
     step = _UNITS.get(type_.unit)
-    # pandas' durations also have nanoseconds.
-    if (
-        isinstance(duration, timedelta)
-        and step
-        and (duration.microseconds % step or getattr(duration, "nanoseconds", 0))
-    ):
-        raise OverflowError("it has a fraction below the unit")
-
-
-def no_fraction(moment: Any, type_: Any) -> None:
-    """Raises `OverflowError` for a datetime with a part below the unit of a type of timestamps."""
-    step = _UNITS.get(type_.unit)
-    # pandas' timestamps also have nanoseconds.
-    if (
-        isinstance(moment, datetime)
-        and step
-        and (moment.microsecond % step or getattr(moment, "nanosecond", 0))
-    ):
+    # pandas' times also have nanoseconds.
+    if isinstance(time, datetime):
+        microseconds, nanoseconds = time.microsecond, getattr(time, "nanosecond", 0)
+    elif isinstance(time, timedelta):
+        microseconds, nanoseconds = time.microseconds, getattr(time, "nanoseconds", 0)
+    else:
+        return
+    if step and (microseconds % step or nanoseconds):
         raise OverflowError("it has a fraction below the unit")
 
 
@@ -147,7 +141,7 @@ _PLAIN: list[tuple[str, Callable[[Any], bool], Callable[[Any, Any], None]]] = [
     ),
     ("is_date", _is_date, _anything),
     ("is_timestamp", _is_moment, _fits_moment),
-    ("is_duration", _is_duration, _fits_duration),
+    ("is_duration", _is_duration, no_fraction),
     *(
         (is_type, lambda value: isinstance(value, str), _anything)
         for is_type in ("is_string", "is_large_string", "is_string_view")
