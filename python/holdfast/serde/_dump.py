@@ -53,8 +53,9 @@ def is_numpy_duration(value: Any) -> bool:
 
 def _is_integer(value: Any) -> bool:
     """Returns whether it is an integer; numpy's integers are included."""
-    is_other = isinstance(value, bool) or is_numpy_duration(value)
-    return isinstance(value, Integral) and not is_other
+    return (
+        isinstance(value, Integral) and not isinstance(value, bool) and not is_numpy_duration(value)
+    )
 
 
 def _is_number(value: Any) -> bool:
