@@ -4,6 +4,7 @@ pub mod arrow_panics;
 pub mod byte_list;
 pub mod column;
 pub mod evolving_row;
+pub mod first_bytes;
 pub mod float;
 pub mod ipc;
 pub mod key;

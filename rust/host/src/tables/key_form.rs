@@ -8,6 +8,7 @@ use holdfast_core::column::bytes_column;
 use holdfast_core::serde::{Serde, SerdeSide};
 use holdfast_core::{Error, ErrorKind, Result};
 
+use crate::codec::first_bytes::first_bytes;
 use crate::codec::float;
 use crate::codec::key::{KeyCodec, Keys};
 
@@ -240,14 +241,6 @@ fn other_columns(name: &str) -> Error {
          other key columns now, get the table from the reader again"
     );
     Error::new(ErrorKind::InvalidValue, text)
-}
-
-/// The first bytes as a number of the same order; missing ones are zero.
-fn first_bytes(key: &[u8]) -> u128 {
-    let mut bytes = [0; size_of::<u128>()];
-    let most = key.len().min(bytes.len());
-    bytes[..most].copy_from_slice(&key[..most]);
-    u128::from_be_bytes(bytes)
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@
 //! make a row of the result · `functions/` the state of each function · `item_sweep.rs` deletes
 //! items of closed windows · `result_output.rs` sends the rows of the result to the worker ·
 //! `recorded_function.rs` the functions as the root records them · `stored_groups.rs` the groups
-//! as readers see them · `first_bytes.rs` numbers that sort as the keys do.
+//! as readers see them.
 
 mod aggregation;
-mod first_bytes;
 mod functions;
 mod groups;
 mod item_sweep;

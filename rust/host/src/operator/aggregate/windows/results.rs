@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::operator::aggregate::first_bytes::first_bytes;
+use crate::codec::first_bytes::first_bytes;
 use crate::operator::aggregate::groups::Groups;
 
 /// Rows of the result. Each row is for one window of a key, and is computed from the union of some

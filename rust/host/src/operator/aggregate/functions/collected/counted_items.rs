@@ -2,7 +2,7 @@
 
 use super::stored_items::push_prefix;
 use crate::codec::byte_list::ByteList;
-use crate::operator::aggregate::first_bytes::first_bytes;
+use crate::codec::first_bytes::first_bytes;
 use crate::operator::aggregate::groups::Groups;
 use crate::operator::numbering::KeyNumbers;
 

@@ -4,6 +4,7 @@
 /// two keys differ, they have the order of the keys.
 ///
 /// A sort compares these numbers first. So it tells most keys apart without a read of them.
+#[must_use]
 pub fn first_bytes(key: &[u8]) -> u128 {
     if let Some(first) = key.first_chunk() {
         return u128::from_be_bytes(*first);
