@@ -29,16 +29,14 @@ impl RecordedFunction {
         if aggregate.declared.is_some() {
             return Ok(());
         }
-        let fields = aggregate
+        let mut columns = aggregate
             .columns()
             .map(|column| Column::from(layout.field(layout.left.start + column)));
-        match fields.filter_map(|column| column.unreadable()).next() {
-            Some(why) => Err(Error::new(
-                ErrorKind::InvalidValue,
-                format!("aggregate {:?}: {why}", aggregate.name),
-            )),
-            None => Ok(()),
+        if let Some(why) = columns.find_map(|column| column.unreadable()) {
+            let text = format!("aggregate {:?}: {why}", aggregate.name);
+            return Err(Error::new(ErrorKind::InvalidValue, text));
         }
+        Ok(())
     }
 
     /// Returns the record of a column of the result.

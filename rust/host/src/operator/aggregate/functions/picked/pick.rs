@@ -34,7 +34,7 @@ pub struct Pick {
 
 impl Pick {
     /// Whether values are compared by the times of their rows first.
-    pub fn is_by_time(self) -> bool {
+    fn is_by_time(self) -> bool {
         matches!(self.function, PickFunction::First | PickFunction::Last)
     }
 
@@ -63,6 +63,18 @@ impl Pick {
             PickFunction::Min | PickFunction::First => order().is_lt(),
             PickFunction::Max | PickFunction::Last => order().is_gt(),
         }
+    }
+
+    /// Returns the picked value of a union of groups. `order` compares two values, by time and then
+    /// by value.
+    pub fn union<'a, P>(
+        self,
+        picked: &'a [Option<P>],
+        groups: &[usize],
+        order: impl Fn(&P, &P) -> Ordering,
+    ) -> Option<&'a P> {
+        let picked = groups.iter().filter_map(|group| picked[*group].as_ref());
+        picked.reduce(|a, b| if self.replaces(|| order(b, a)) { b } else { a })
     }
 
     /// Whether the result depends on the order of the rows.

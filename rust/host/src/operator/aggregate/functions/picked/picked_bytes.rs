@@ -96,16 +96,7 @@ impl PickedBytes {
     }
 
     fn union(&self, groups: &[usize]) -> Option<&Picked> {
-        groups
-            .iter()
-            .filter_map(|group| self.picked[*group].as_ref())
-            .reduce(|a, b| {
-                if self.pick.replaces(|| b.cmp(a)) {
-                    b
-                } else {
-                    a
-                }
-            })
+        self.pick.union(&self.picked, groups, Ord::cmp)
     }
 }
 

@@ -89,14 +89,8 @@ impl<T: ArrowPrimitiveType> PickedNumbers<T> {
     }
 
     fn union(&self, groups: &[usize]) -> Option<PickedNumber<T::Native>> {
-        let picked = groups.iter().filter_map(|group| self.picked[*group]);
-        picked.reduce(|a, b| {
-            if self.pick.replaces(|| b.compare(a)) {
-                b
-            } else {
-                a
-            }
-        })
+        let compare = |a: &PickedNumber<T::Native>, b: &PickedNumber<T::Native>| a.compare(*b);
+        self.pick.union(&self.picked, groups, compare).copied()
     }
 }
 

@@ -10,8 +10,6 @@ pub struct RowRun {
     pub first: i64,
     /// The last row's time.
     pub last: i64,
-    /// The number of rows.
-    pub rows: u64,
     /// The session's group; none if it is late.
     pub group: Option<u32>,
 }
@@ -37,14 +35,11 @@ pub fn row_runs<'a, P>(
                 key,
                 first: time,
                 last: time,
-                rows: 0,
                 group: None,
             });
             runs.len() as u32 - 1
         });
-        let run = &mut runs[number as usize];
-        run.last = time;
-        run.rows += 1;
+        runs[number as usize].last = time;
         open[key as usize] = Some(number);
         rows.push((place, number));
     }
@@ -72,22 +67,21 @@ mod tests {
             let (runs, places) = row_runs(timed, gap, &mut groups);
             // By key: the number and the last time of its run.
             let mut model: BTreeMap<u8, (u32, i64)> = BTreeMap::new();
-            let mut expected: Vec<(u8, i64, i64, u64)> = Vec::new();
+            let mut expected: Vec<(u8, i64, i64)> = Vec::new();
             for ((time, key), ((), run)) in rows.iter().zip(places) {
                 let number = match model.get(key) {
                     Some((number, last)) if time - last <= gap => *number,
                     _ => {
-                        expected.push((*key, *time, *time, 0));
+                        expected.push((*key, *time, *time));
                         expected.len() as u32 - 1
                     }
                 };
                 model.insert(*key, (number, *time));
-                let held = &mut expected[number as usize];
-                (held.2, held.3) = (*time, held.3 + 1);
+                expected[number as usize].2 = *time;
                 prop_assert_eq!(run, number);
             }
             let found: Vec<_> = runs.iter()
-                .map(|run| (groups.key_bytes(run.key)[0], run.first, run.last, run.rows))
+                .map(|run| (groups.key_bytes(run.key)[0], run.first, run.last))
                 .collect();
             prop_assert_eq!(found, expected);
             prop_assert_eq!(groups.count(), 0);

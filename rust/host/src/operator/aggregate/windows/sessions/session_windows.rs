@@ -135,14 +135,13 @@ impl SessionWindows {
         Ok(touched)
     }
 
-    /// Adds the session that consists of these parts.
+    /// Adds the session that consists of these parts. The runs of a late one get no group.
     fn add(
         &mut self,
         parts: &[SessionPart],
         touched: &mut TouchedSessions,
         runs: &mut [RowRun],
         groups: &mut Groups,
-        counts: &mut Counts,
     ) {
         let (Some(&SessionPart { key, first, .. }), Some(last)) =
             (parts.first(), parts.iter().map(|part| part.last).max())
@@ -150,22 +149,20 @@ impl SessionWindows {
             return;
         };
         let is_new = !parts.iter().any(SessionPart::is_stored);
-        let is_late = is_new && self.clock.was_closed(self.after(last));
-        let group = (!is_late).then(|| self.group(groups, (key, first), last));
+        if is_new && self.clock.was_closed(self.after(last)) {
+            return;
+        }
+        let group = self.group(groups, (key, first), last);
         // Items are stored by key and start, so those of the closed session must be deleted.
-        if let (Some(group), Some(closed)) = (group, touched.closed_at(key, first)) {
+        if let Some(closed) = touched.closed_at(key, first) {
             self.replaced.push((group as usize, closed));
         }
         for part in parts {
             match part.source {
-                PartSource::Rows(run) => {
-                    let run = &mut runs[run as usize];
-                    run.group = group;
-                    counts.late += if is_late { run.rows } else { 0 };
-                }
+                PartSource::Rows(run) => runs[run as usize].group = Some(group),
                 PartSource::Stored(number) => {
                     let stored = if part.first == first {
-                        group.unwrap_or_default()
+                        group
                     } else {
                         self.group(groups, (key, part.first), part.last)
                     };
@@ -177,12 +174,10 @@ impl SessionWindows {
             }
         }
         let stored = || parts.iter().filter(|part| part.is_stored());
-        if let Some(into) = group
-            && stored().any(|part| part.first != first)
-        {
+        if stored().any(|part| part.first != first) {
             let of_part = |part: &SessionPart| groups.enter_start(key, part.first) as usize;
             self.merges.push(GroupMerge {
-                into: into as usize,
+                into: group as usize,
                 parts: stored().map(of_part).collect(),
             });
         }
@@ -231,13 +226,16 @@ impl Windows for SessionWindows {
         while !rest.is_empty() {
             let session;
             (session, rest) = rest.split_at(count_joined(rest, self.gap));
-            self.add(session, &mut touched, &mut runs, groups, counts);
+            self.add(session, &mut touched, &mut runs, groups);
         }
+        let count = rows.len();
         let assigned = rows.into_iter().filter_map(|(place, run)| {
             let group = runs[run as usize].group?;
             Some(Assigned { group, place })
         });
-        Ok(assigned.collect())
+        let assigned: Vec<Assigned> = assigned.collect();
+        counts.late += (count - assigned.len()) as u64;
+        Ok(assigned)
     }
 
     fn was_over(&self, key: &[u8], start: i64, tx: &mut Transaction) -> Result<bool> {
