@@ -23,6 +23,17 @@ pub enum Decision {
     Nothing,
 }
 
+impl Decision {
+    /// The run that decides; none if no run does.
+    #[must_use]
+    pub fn whole_run(&self) -> Option<RunNumber> {
+        match self {
+            Self::Run(run) => Some(*run),
+            Self::Partial { .. } | Self::Nothing => None,
+        }
+    }
+}
+
 /// Decides an epoch by its objects.
 ///
 /// The highest whole run wins ([`highest_whole`]). For each object of a run above it, the whole run
@@ -129,10 +140,7 @@ pub fn older_whole(objects: &[ObjectId], partitions: u32, mine: RunNumber) -> Op
         .filter(|object| object.run < mine)
         .cloned()
         .collect();
-    match highest_whole(&older, partitions) {
-        Decision::Run(run) => Some(run),
-        Decision::Partial { .. } | Decision::Nothing => None,
-    }
+    highest_whole(&older, partitions).whole_run()
 }
 
 #[cfg(test)]

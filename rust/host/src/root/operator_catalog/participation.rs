@@ -3,7 +3,7 @@
 use holdfast_core::Result;
 
 use super::catalog::OperatorCatalog;
-use crate::protocol::{self, Decision, Epoch, ObjectId, OperatorName, RunNumber};
+use crate::protocol::{self, Epoch, ObjectId, OperatorName, RunNumber};
 
 impl OperatorCatalog {
     /// Returns whether an operator took part in any epoch from `first` on; `epoch` is being
@@ -25,11 +25,9 @@ impl OperatorCatalog {
                 || self.log.has_later(epoch, |other| other == name)?
                 || self.has_snapshot_since(name, epoch)?);
         }
-        let left_out = match protocol::highest_whole(&objects, partitions) {
-            Decision::Run(run) => !has_object(&objects, name, Some(run)),
-            Decision::Partial { .. } | Decision::Nothing => false,
-        };
-        Ok(!left_out
+        let whole = protocol::highest_whole(&objects, partitions).whole_run();
+        Ok(whole.is_none()
+            || has_object(&objects, name, whole)
             || self.log.has_later(first, |other| other == name)?
             || !self.snapshots.list_all(name)?.is_empty())
     }
@@ -59,16 +57,14 @@ impl OperatorCatalog {
         if let Some(epoch) = of_snapshots.filter(|epoch| *epoch < end).max() {
             return Ok(Some(epoch));
         }
+        let rewinds = self.log.marks().read()?;
         let mut epochs = self.log.epochs()?;
         epochs.retain(|epoch| *epoch < end);
         epochs.sort_unstable();
         for epoch in epochs.into_iter().rev() {
-            let objects = self.log.files_in_force(epoch)?.heads;
-            let took_part = match protocol::highest_whole(&objects, partitions) {
-                Decision::Run(run) => has_object(&objects, name, Some(run)),
-                Decision::Partial { .. } | Decision::Nothing => has_object(&objects, name, None),
-            };
-            if took_part {
+            let objects = self.log.files_after(epoch, &rewinds)?.heads;
+            let whole = protocol::highest_whole(&objects, partitions).whole_run();
+            if has_object(&objects, name, whole) {
                 return Ok(Some(epoch));
             }
         }

@@ -127,14 +127,12 @@ impl State {
     fn whole_has_later(&self, epoch: usize) -> Option<bool> {
         let objects = self.in_force(epoch);
         let ids: Vec<ObjectId> = objects.iter().map(|object| object.id()).collect();
-        match protocol::highest_whole(&ids, 1) {
-            Decision::Run(run) => Some(
-                objects
-                    .iter()
-                    .any(|object| object.run == run.0 && object.later.is_some()),
-            ),
-            Decision::Partial { .. } | Decision::Nothing => None,
-        }
+        let whole = protocol::highest_whole(&ids, 1).whole_run();
+        whole.map(|run| {
+            objects
+                .iter()
+                .any(|object| object.run == run.0 && object.later.is_some())
+        })
     }
 
     /// Decides a committed epoch; none for an error.
