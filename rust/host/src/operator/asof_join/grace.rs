@@ -31,17 +31,10 @@ enum JoinStep<'a> {
     Get {
         key: &'a [u8],
         time: i64,
-        payload: &'a [u8],
-        /// Where the row is in the input, if it has not waited.
-        place: Option<RowPlace>,
+        left: JoinedSide<'a>,
     },
     /// Pass on a left row without a key or a time. It matches nothing.
-    Unmatchable {
-        key: &'a [u8],
-        time: Option<i64>,
-        payload: &'a [u8],
-        place: Option<RowPlace>,
-    },
+    Unmatchable { key: &'a [u8], left: JoinedSide<'a> },
 }
 
 /// A left row that has waited long enough.
@@ -151,19 +144,10 @@ impl<'r> GraceRun<'r> {
     fn step(&self, place: RowPlace) -> JoinStep<'r> {
         let (key, time) = (self.rows.key_with_nulls(place), self.rows.time(place));
         let payload = self.rows.payload(place);
+        let left = JoinedSide::row(time, payload).at(Some(place));
         match (self.waits(place), time) {
-            (Some((key, time)), _) => JoinStep::Get {
-                key,
-                time,
-                payload,
-                place: Some(place),
-            },
-            (None, time) if place.is_left() => JoinStep::Unmatchable {
-                key,
-                time,
-                payload,
-                place: Some(place),
-            },
+            (Some((key, time)), _) => JoinStep::Get { key, time, left },
+            (None, _) if place.is_left() => JoinStep::Unmatchable { key, left },
             // Right rows without a time have been left out before.
             (None, time) => JoinStep::Put {
                 key,
@@ -190,18 +174,9 @@ impl<'r> GraceRun<'r> {
         for (number, step) in steps.iter().enumerate() {
             let (key, left) = match *step {
                 JoinStep::Put { .. } => continue,
-                JoinStep::Get {
-                    key,
-                    time,
-                    payload,
-                    place,
-                } => (key, JoinedSide::row(Some(time), payload).at(place)),
-                JoinStep::Unmatchable {
-                    key,
-                    time,
-                    payload,
-                    place,
-                } => (key, JoinedSide::row(time, payload).at(place)),
+                JoinStep::Get { key, left, .. } | JoinStep::Unmatchable { key, left } => {
+                    (key, left)
+                }
             };
             let right = found.get(number);
             let is_inner = self.plan.how == AsofJoinKind::Inner;
@@ -260,8 +235,7 @@ impl Released {
         JoinStep::Get {
             key: &self.key,
             time: self.time,
-            payload: &self.payload,
-            place: None,
+            left: JoinedSide::row(Some(self.time), &self.payload),
         }
     }
 }

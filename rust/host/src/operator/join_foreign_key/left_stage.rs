@@ -177,10 +177,8 @@ impl ForeignLeft {
             version.map(|version| version.value.to_vec())
         };
         let before = table.get_as_of(tx, key, Timestamp(time), stored)?;
-        let before = before.as_deref().map(|row| decode(table, key, row));
-        let before = before.transpose()?;
-        let ours = value.as_deref().map(|row| decode(table, key, row));
-        let ours = ours.transpose()?;
+        let before = decode(table, key, before.as_deref())?;
+        let ours = decode(table, key, value.as_deref())?;
         let put = table.put(tx, key, value.as_deref(), Timestamp(time))?;
         // A row older than the newest of its key does not change the result: the second stage does
         // not need it.
@@ -223,9 +221,14 @@ impl ForeignLeft {
     }
 }
 
-/// Decodes a row of the table.
-fn decode<'a>(table: &VersionedStore, key: &[u8], row: &'a [u8]) -> Result<StoredLeftRow<'a>> {
-    StoredLeftRow::decode(row).ok_or_else(|| unreadable_row(table.name(), key))
+/// Decodes a row of the table, if there is one.
+fn decode<'a>(
+    table: &VersionedStore,
+    key: &[u8],
+    row: Option<&'a [u8]>,
+) -> Result<Option<StoredLeftRow<'a>>> {
+    row.map(|row| StoredLeftRow::decode(row).ok_or_else(|| unreadable_row(table.name(), key)))
+        .transpose()
 }
 
 impl Operator for ForeignLeft {

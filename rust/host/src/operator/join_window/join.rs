@@ -22,6 +22,7 @@ use crate::operator::numbering::KeyNumbers;
 use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumns};
 use crate::operator::spec::{OperatorSpec, by_time};
+use crate::operator::waiting_rows::WaitingRows;
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 use crate::protocol::Epoch;
@@ -178,18 +179,16 @@ impl Operator for JoinWindow {
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
-        let mut sides = [
-            WaitingSide::new(db, &self.spec, true)?,
-            WaitingSide::new(db, &self.spec, false)?,
-        ];
-        let before = sides.iter().filter_map(|side| side.rows.stream_time(tx));
-        let before = before.max();
+        let left = WaitingRows::new(db, LEFT)?;
+        let right = WaitingRows::new(db, RIGHT)?;
+        let before = left.stream_time(tx).max(right.stream_time(tx));
         let places = self.rows.all(RowOrder::All, &mut Counts::default())?;
         let input = self.by_key(places, before);
         let stream_time = input.stream_time.max(self.rows.heartbeat);
-        for side in &mut sides {
-            side.close(&self.spec, stream_time);
-        }
+        let mut sides = [
+            WaitingSide::new(left, &self.spec, true, stream_time),
+            WaitingSide::new(right, &self.spec, false, stream_time),
+        ];
         let mut counts = Counts {
             late: input.late,
             ..self.counts

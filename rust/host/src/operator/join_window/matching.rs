@@ -50,8 +50,8 @@ impl Matching<'_> {
         writer: &mut JoinedRowWriter<'_>,
     ) -> Result<u64> {
         let requests = |is_left| {
-            let requests = keys.clone().map(move |number| (number, is_left));
-            requests.filter_map(|(number, is_left)| self.request(number, is_left))
+            let keys = keys.clone();
+            keys.filter_map(move |number| self.request(number, is_left))
         };
         let found_left = left.rows.find(tx, requests(true))?;
         let found_right = right.rows.find(tx, requests(false))?;

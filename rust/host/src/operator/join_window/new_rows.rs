@@ -25,11 +25,10 @@ pub struct NewRows {
 impl NewRows {
     /// Groups rows, each with the number of its key.
     pub fn new(keys: KeyNumbers, added: &[(u32, NewRow)]) -> Self {
-        let side = |number: u32, is_left: bool| 2 * number as usize + usize::from(!is_left);
         // A counting sort: first how many rows each side has, then where each side begins.
         let mut ends = vec![0; 2 * keys.count()];
         for (number, row) in added {
-            ends[side(*number, row.place.is_left())] += 1;
+            ends[side_number(*number, row.place.is_left())] += 1;
         }
         let mut begin = 0;
         for end in &mut ends {
@@ -40,7 +39,7 @@ impl NewRows {
         let mut rows: Vec<NewRow> = added.iter().map(|(_, row)| *row).collect();
         for (number, row) in added {
             // After the last row of a side, this is the side's end.
-            let next = &mut ends[side(*number, row.place.is_left())];
+            let next = &mut ends[side_number(*number, row.place.is_left())];
             rows[*next] = *row;
             *next += 1;
         }
@@ -59,10 +58,15 @@ impl NewRows {
 
     /// The rows of one side of a key.
     pub fn side(&self, number: u32, is_left: bool) -> &[NewRow] {
-        let side = 2 * number as usize + usize::from(!is_left);
+        let side = side_number(number, is_left);
         let begin = side.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.rows[begin..self.ends[side]]
     }
+}
+
+/// The number of one side of a key: two for each key, the left one first.
+fn side_number(number: u32, is_left: bool) -> usize {
+    2 * number as usize + usize::from(!is_left)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The waiting rows of one side of the join.
 
-use holdfast_core::{Database, Result, Transaction};
+use holdfast_core::{Result, Transaction};
 
-use super::spec::{JoinWindowSpec, LEFT, RIGHT};
+use super::spec::JoinWindowSpec;
 use crate::operator::waiting_rows::{CloseLimit, WaitingRow, WaitingRows};
 
 /// The waiting rows of one side, and which of them are closed after this epoch.
@@ -17,26 +17,28 @@ pub struct WaitingSide {
 }
 
 impl WaitingSide {
-    /// The rows of a side before an epoch. No row is closed yet.
-    pub fn new(db: &Database, spec: &JoinWindowSpec, is_left: bool) -> Result<Self> {
-        Ok(Self {
-            is_left,
-            rows: WaitingRows::new(db, if is_left { LEFT } else { RIGHT })?,
-            keeps_unmatched: spec.how.keeps_unmatched(is_left),
-            limit: CloseLimit::Before(i64::MIN),
-        })
-    }
-
-    /// Sets the stream time after this epoch, on which it depends which rows are closed.
-    pub fn close(&mut self, spec: &JoinWindowSpec, stream_time: Option<i64>) {
-        self.limit = match stream_time {
+    /// The rows of a side before an epoch. Which of them are closed depends on the stream time
+    /// after the epoch.
+    pub fn new(
+        rows: WaitingRows,
+        spec: &JoinWindowSpec,
+        is_left: bool,
+        stream_time: Option<i64>,
+    ) -> Self {
+        let limit = match stream_time {
             _ if spec.last => CloseLimit::End,
             None => CloseLimit::Before(i64::MIN),
             Some(time) => CloseLimit::Before(
                 time.saturating_sub(spec.grace)
-                    .saturating_sub(spec.wait(self.is_left)),
+                    .saturating_sub(spec.wait(is_left)),
             ),
         };
+        Self {
+            is_left,
+            rows,
+            keeps_unmatched: spec.how.keeps_unmatched(is_left),
+            limit,
+        }
     }
 
     /// Replaces the record of a key and a time. A closed record is not needed if no unmatched row
