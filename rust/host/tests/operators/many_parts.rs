@@ -106,6 +106,16 @@ impl Epochs<'_> {
     }
 }
 
+/// Checks two epochs of an operator, as [`Epochs::check`].
+fn check(request: &Value, schema: &SchemaRef, batch: MakeBatch<'_>, part: usize) {
+    let epochs = Epochs {
+        request,
+        schema: Arc::clone(schema),
+        batch,
+    };
+    epochs.check(part);
+}
+
 fn changes_of(store: &str, changes: u64, stream_time: Option<Timestamp>) -> String {
     format!("changes of {store}: {changes:x}, stream time {stream_time:?}")
 }
@@ -149,12 +159,7 @@ fn deduplication_holds_a_part_of_the_keys() {
             columns.push(Arc::new(Int64Array::from_iter_values(times())));
             RecordBatch::try_new(schema(1), columns).unwrap()
         };
-        let epochs = Epochs {
-            request: &request,
-            schema: schema(1),
-            batch: &batch,
-        };
-        epochs.check(part);
+        check(&request, &schema(1), &batch, part);
     };
     // Most keys come once in an epoch, some again within 120,000 and some again after it.
     run(
@@ -189,12 +194,7 @@ fn check_first_stage(row: fn(i64, i64) -> LeftRow) {
         columns.push(new_null_array(&DataType::Int64, rows.len()));
         RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
     };
-    let epochs = Epochs {
-        request: &request,
-        schema: Arc::clone(&schema),
-        batch: &batch,
-    };
-    epochs.check(2);
+    check(&request, &schema, &batch, 2);
 }
 
 #[test]
@@ -254,12 +254,7 @@ fn check_second_stage(foreign: fn(i64) -> Option<i64>, is_right: fn(i64) -> bool
         })));
         RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
     };
-    let epochs = Epochs {
-        request: &request,
-        schema: Arc::clone(&schema),
-        batch: &batch,
-    };
-    epochs.check(2);
+    check(&request, &schema, &batch, 2);
 }
 
 #[test]

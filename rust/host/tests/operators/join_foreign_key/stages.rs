@@ -51,6 +51,11 @@ pub fn first_stage(how: &str, retention: i64) -> (Value, SchemaRef) {
             {"name": "number", "from": "right", "index": 1},
         ],
     });
+    (request, first_columns())
+}
+
+/// The columns of the first stage's input.
+fn first_columns() -> SchemaRef {
     let (text, long, tiny) = (DataType::Utf8, DataType::Int64, DataType::Int8);
     let fields = [
         ("k0", text),
@@ -59,7 +64,7 @@ pub fn first_stage(how: &str, retention: i64) -> (Value, SchemaRef) {
         ("r0", tiny),
         ("r1", long),
     ];
-    (request, columns(&fields))
+    columns(&fields)
 }
 
 /// The request of the second stage, and the columns of its input.
@@ -75,6 +80,11 @@ pub fn second_stage(how: &str, retention: i64) -> (Value, SchemaRef) {
             {"name": "since", "from": "right_time"}, {"name": "v", "from": "right", "index": 0},
         ],
     });
+    (request, second_columns())
+}
+
+/// The columns of the second stage's input.
+fn second_columns() -> SchemaRef {
     let (text, long, tiny) = (DataType::Utf8, DataType::Int64, DataType::Int8);
     let fields = [
         ("k0", long.clone()),
@@ -85,7 +95,7 @@ pub fn second_stage(how: &str, retention: i64) -> (Value, SchemaRef) {
         ("l3", long.clone()),
         ("r0", long),
     ];
-    (request, columns(&fields))
+    columns(&fields)
 }
 
 /// Both stages.
@@ -174,7 +184,6 @@ fn fixed(count: usize, left: bool, times: impl Iterator<Item = Option<i64>>) -> 
 }
 
 fn left_rows(rows: &[Row]) -> RecordBatch {
-    let (text, long, tiny) = (DataType::Utf8, DataType::Int64, DataType::Int8);
     let mut all = fixed(rows.len(), true, rows.iter().map(|row| row.time));
     all.push(Arc::new(
         rows.iter()
@@ -190,34 +199,14 @@ fn left_rows(rows: &[Row]) -> RecordBatch {
         rows.iter().map(|row| row.number).collect::<Int64Array>(),
     ));
     all.extend([
-        new_null_array(&tiny, rows.len()),
-        new_null_array(&long, rows.len()),
+        new_null_array(&DataType::Int8, rows.len()),
+        new_null_array(&DataType::Int64, rows.len()),
     ]);
-    RecordBatch::try_new(
-        columns(&[
-            ("k0", text),
-            ("l0", long.clone()),
-            ("l1", long.clone()),
-            ("r0", tiny),
-            ("r1", long),
-        ]),
-        all,
-    )
-    .unwrap()
+    RecordBatch::try_new(first_columns(), all).unwrap()
 }
 
 fn second(all: Vec<ArrayRef>) -> RecordBatch {
-    let (text, long, tiny) = (DataType::Utf8, DataType::Int64, DataType::Int8);
-    let fields = [
-        ("k0", long.clone()),
-        ("k1", text),
-        ("l0", long.clone()),
-        ("l1", long.clone()),
-        ("l2", tiny),
-        ("l3", long.clone()),
-        ("r0", long),
-    ];
-    RecordBatch::try_new(columns(&fields), all).unwrap()
+    RecordBatch::try_new(second_columns(), all).unwrap()
 }
 
 /// The output of the first stage as input of the second.
