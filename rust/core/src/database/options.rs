@@ -108,6 +108,9 @@ pub struct DatabaseOptions {
     /// The serdes of typed stores. They are checked against those that the stores were written
     /// with, and recorded; those of stores in memory are ignored.
     pub serdes: Vec<StoreSerde>,
+    /// Whether an open fails if a store's retention is longer than at the last open and would
+    /// include rows that may have expired since. If false, the open hides these rows.
+    pub refuse_hidden_rows: bool,
     /// The file system that the database uses. Callers other than the crate `proof` leave it unset.
     #[doc(hidden)]
     pub environment: Option<Environment>,
@@ -123,6 +126,7 @@ impl Default for DatabaseOptions {
             metrics_level: MetricsLevel::default(),
             rocksdb_options: Vec::new(),
             serdes: Vec::new(),
+            refuse_hidden_rows: false,
             environment: None,
         }
     }

@@ -3,25 +3,30 @@
 
 use crate::killed::copy_as_killed;
 use holdfast_core::{
-    Database, DatabaseOptions, Durability, OffsetChange, StoreKind, StoreSpec, Timestamp,
+    Database, DatabaseOptions, Durability, ErrorKind, OffsetChange, Result, StoreKind, StoreSpec,
+    Timestamp,
 };
 use std::path::Path;
 use std::sync::Arc;
 
 fn open(path: &Path, history_retention: i64, durability: Durability) -> Arc<Database> {
+    let options = DatabaseOptions {
+        durability,
+        ..DatabaseOptions::default()
+    };
+    open_with(path, history_retention, options).unwrap()
+}
+
+fn open_with(
+    path: &Path,
+    history_retention: i64,
+    options: DatabaseOptions,
+) -> Result<Arc<Database>> {
     let kind = StoreKind::Versioned {
         history_retention,
         segment_interval: 10,
     };
-    Database::open(
-        path,
-        &[StoreSpec::new("rates", kind)],
-        DatabaseOptions {
-            durability,
-            ..DatabaseOptions::default()
-        },
-    )
-    .unwrap()
+    Database::open(path, &[StoreSpec::new("rates", kind)], options)
 }
 
 fn put(db: &Database, key: &[u8], time: i64) -> bool {
@@ -155,4 +160,33 @@ fn shorter_retention_is_known_after_a_crash() {
     let after = open(&copy, 10_000, Durability::Changelog);
     assert_eq!([500, 899].map(|time| at(&after, b"EUR", time)), [None; 2]);
     assert_eq!(at(&after, b"EUR", 900), Some(600));
+}
+
+#[test]
+fn longer_retention_is_refused_on_request_if_it_would_hide_versions() {
+    let dir = tempfile::tempdir().unwrap();
+    let opens = |history_retention| {
+        let options = DatabaseOptions {
+            refuse_hidden_rows: true,
+            ..DatabaseOptions::default()
+        };
+        let db = open_with(dir.path(), history_retention, options)?;
+        db.close()
+    };
+    assert!(opens(100).is_ok(), "a new database");
+    assert!(opens(10_000).is_ok(), "a database without versions");
+    filled(dir.path(), 10_000, Durability::Sync);
+    assert!(opens(10_000).is_ok() && opens(300).is_ok());
+    // A refused open changes nothing: the second one is refused, too.
+    for _ in 0..2 {
+        let error = opens(10_000).expect_err("versions would be hidden");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+        assert_eq!(error.store_name(), Some("rates"));
+        assert!(error.path_name().is_some());
+    }
+    assert!(opens(300).is_ok());
+    let db = open(dir.path(), 10_000, Durability::Sync);
+    assert_eq!(at(&db, b"EUR", 500), None, "hidden");
+    db.close().unwrap();
+    assert!(opens(10_000).is_ok(), "it is not longer than before");
 }

@@ -21,7 +21,8 @@ impl Database {
     /// - `FormatVersion` for files of another program, where nothing is changed, or of another
     ///   format.
     /// - `InvalidValue` if a store's kind, a serde or the durability is not that of the files, for
-    ///   invalid names, durations and database options, and for the path of a file.
+    ///   invalid names, durations and database options, and for the path of a file; with
+    ///   [`DatabaseOptions::refuse_hidden_rows`] also for a longer retention.
     /// - `Serialization` for columns of a value that do not fit the stored ones.
     /// - `StateMismatch` under exactly-once, after an unclean stop: if the database was last open
     ///   under at-least-once, or if a store without transactions is now opened with them.

@@ -122,6 +122,17 @@ impl Opening {
         // Some of the expired rows may still exist, so a longer retention must not show them.
         let shorter = before.filter(|before| *before < spec.kind.retention());
         if let (Some(before), Some(time)) = (shorter, stream_time) {
+            if self.options.refuse_hidden_rows {
+                let words = format!(
+                    "the store's last open had a retention of {before} microseconds, and rows that \
+                     the retention of {} includes may have been removed; restore the store from \
+                     its changelog",
+                    spec.kind.retention()
+                );
+                return Err(Error::new(ErrorKind::InvalidValue, words)
+                    .store(&spec.name)
+                    .path(self.rocks.path()));
+            }
             let raised = first_retained
                 .unwrap_or(i64::MIN)
                 .max(spec.kind.first_retained(time, before));
