@@ -192,17 +192,22 @@ impl PartitionState {
         if inner.open.is_some() {
             return Ok(false);
         }
-        let damaged = |path: &Path, error: &Error| {
-            log::error!(
-                "{self}: the local database {} is damaged ({error}); a new one is made \
-                 from the log",
-                path.display()
-            );
-            inner.note_damage();
-            self.mark_suspect();
+        let unusable = |path: &Path, error: &Error| {
+            let path = path.display();
+            if error.kind() == ErrorKind::StoreCorrupted {
+                log::error!(
+                    "{self}: the local database {path} is damaged ({error}); a new one is made \
+                     from the log"
+                );
+                inner.note_damage();
+                self.mark_suspect();
+            } else {
+                log::info!("{self}: instead of {path} a new local database is made: {error}");
+                inner.rebuilds += 1;
+            }
         };
         let mut is_new = false;
-        let (db, directory) = LocalDirectory::open(&self.home, request, damaged, |directory| {
+        let (db, directory) = LocalDirectory::open(&self.home, request, unusable, |directory| {
             is_new = true;
             self.make_database(directory, request)
         })?;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use holdfast_core::{Database, Error, ErrorKind, Result};
+use holdfast_core::{Database, DatabaseOptions, Error, ErrorKind, Result};
 
 use super::directory_lock::{DirectoryLock, FileIdentity};
 use crate::machine;
@@ -36,9 +36,9 @@ pub struct LocalDirectory {
 impl LocalDirectory {
     /// Locks the first free directory and opens its database.
     ///
-    /// `damaged` is called for a database that cannot be opened because of damage. If the database
-    /// is damaged, does not exist, or is of an operator that was replaced, `missing` makes a new
-    /// one.
+    /// `unusable` is called for a database that is damaged (`StoreCorrupted`), or whose stores had
+    /// other settings (`InvalidValue`). If the database is unusable or does not exist, `missing`
+    /// makes a new one.
     ///
     /// # Errors
     /// `Io` where the directory cannot be made or locked; `StoreLocked` if too many are locked;
@@ -46,7 +46,7 @@ impl LocalDirectory {
     pub fn open(
         home: &Path,
         request: &ViewRequest<'_>,
-        mut damaged: impl FnMut(&Path, &Error),
+        mut unusable: impl FnMut(&Path, &Error),
         missing: impl FnOnce(&mut Self) -> Result<Arc<Database>>,
     ) -> Result<(Arc<Database>, Self)> {
         make_private(home)?;
@@ -68,27 +68,23 @@ impl LocalDirectory {
                 lock: held,
             };
             if directory.path.join("CURRENT").exists() {
-                match directory.open_again(request) {
+                match directory.open_again(request, true) {
                     Ok(db) => return Ok((db, directory)),
-                    Err(error) if error.kind() == ErrorKind::StoreCorrupted => {
-                        damaged(&directory.path, &error)
-                    }
                     // A process that is not a state host has the database open.
                     Err(error) if error.kind() == ErrorKind::StoreLocked => {
                         log::info!("{error}");
                         continue;
                     }
-                    // The database has a store of this name with other settings: another operator
-                    // of this name opened it, and took no part in any epoch in force.
+                    // A store of the database had other settings. Another operator of this name
+                    // opened it, and took no part in any epoch in force. Or the retention was
+                    // shorter, and a start that committed nothing may have hidden rows of the root.
                     Err(error)
-                        if error.kind() == ErrorKind::InvalidValue
-                            && error.store_name().is_some()
-                            && error.path_name().is_some() =>
+                        if error.kind() == ErrorKind::StoreCorrupted
+                            || error.kind() == ErrorKind::InvalidValue
+                                && error.store_name().is_some()
+                                && error.path_name().is_some() =>
                     {
-                        log::info!(
-                            "{}: a new database is made: {error}",
-                            directory.path.display()
-                        );
+                        unusable(&directory.path, &error);
                     }
                     Err(error) => return Err(error),
                 }
@@ -132,7 +128,7 @@ impl LocalDirectory {
     pub fn adopt(&mut self, from: &Path, request: &ViewRequest<'_>) -> Result<Arc<Database>> {
         self.clear()?;
         fs::rename(from, &self.path).map_err(|error| refused(&self.path, &error))?;
-        self.open_again(request)
+        self.open_again(request, false)
     }
 
     /// Replaces the database, which must be closed, by an empty one; opens it.
@@ -141,7 +137,7 @@ impl LocalDirectory {
     /// As [`LocalDirectory::clear`], and those of [`Database::open`].
     pub fn remake(&mut self, request: &ViewRequest<'_>) -> Result<Arc<Database>> {
         self.clear()?;
-        self.open_again(request)
+        self.open_again(request, false)
     }
 
     /// Deletes the database, which must be closed.
@@ -157,8 +153,16 @@ impl LocalDirectory {
         Database::destroy(&self.path)
     }
 
-    fn open_again(&mut self, request: &ViewRequest<'_>) -> Result<Arc<Database>> {
-        let db = Database::open(&self.path, request.stores, request.options.clone())?;
+    fn open_again(
+        &mut self,
+        request: &ViewRequest<'_>,
+        refuse_hidden_rows: bool,
+    ) -> Result<Arc<Database>> {
+        let options = DatabaseOptions {
+            refuse_hidden_rows,
+            ..request.options.clone()
+        };
+        let db = Database::open(&self.path, request.stores, options)?;
         self.identity = FileIdentity::at(&self.path);
         Ok(db)
     }
@@ -214,7 +218,7 @@ pub fn remove_directory(directory: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{DatabaseOptions, Durability};
+    use holdfast_core::Durability;
     use tempfile::TempDir;
 
     use std::sync::LazyLock;

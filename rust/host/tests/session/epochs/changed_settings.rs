@@ -1,9 +1,12 @@
 //! A query that is started again with other settings, while the host keeps running.
 
+use std::process::Command;
+
+use holdfast_host::client::Client;
 use serde_json::Value;
 
 use crate::support::{
-    Host, Spark, TaskRequest, batch, count_windows, counted, left, matched, right,
+    Host, HostProcess, Spark, TaskRequest, batch, count_windows, counted, left, matched, right,
 };
 
 /// Runs an epoch with one row at `time`; returns the windows that the epoch emits, each with its
@@ -55,6 +58,84 @@ fn longer_grace_accepts_late_rows() {
     assert_eq!(count(at, longer, 1, 100), [(100, 1)]);
     assert_eq!(count(at, longer, 2, 8), [(0, 2)]);
     assert_eq!(count(at, longer, 3, 9), [(0, 3)]);
+}
+
+/// Runs one of two partitions of an epoch with one row at `time`; returns the windows that it
+/// emits.
+fn count_in_partition(
+    (spark, client): (&Spark, Client),
+    (run, grace): (&str, i64),
+    (epoch, partition): (i64, i32),
+    time: i64,
+) -> Vec<(i64, i64)> {
+    let task = TaskRequest::new(spark, run, epoch)
+        .partition(partition, 2)
+        .with("/operator", count_windows("update", grace));
+    let rows = [batch(partition, &[left("EUR", time, 1)])];
+    counted(&task.output(client, &rows).unwrap().0)
+}
+
+/// The start with the shorter grace has opened the local database, which then hides the window.
+#[test]
+fn shorter_grace_that_commits_nothing_hides_no_windows() {
+    for is_same_host in [true, false] {
+        let (spark, mut host) = (Spark::new(), Host::start());
+        for (epoch, time) in [(0, 5), (1, 500)] {
+            spark.begin(epoch);
+            for partition in [0, 1] {
+                let at = (&spark, host.connect());
+                count_in_partition(at, ("a", 1_000), (epoch, partition), time);
+            }
+            spark.commit(epoch);
+        }
+        spark.begin(2);
+        // Only one of the two partitions is staged, so this run decides no epoch.
+        let at = (&spark, host.connect());
+        count_in_partition(at, ("b", 10), (2, 0), 510);
+        if !is_same_host {
+            host.stop();
+            host = Host::start();
+        }
+        for partition in [0, 1] {
+            let at = (&spark, host.connect());
+            let found = count_in_partition(at, ("c", 1_000), (2, partition), 8);
+            assert_eq!(found, [(0, 2)], "partition {partition}, {is_same_host}");
+        }
+        spark.commit(2);
+    }
+}
+
+#[test]
+fn longer_grace_makes_a_new_local_database_once() {
+    const REASON: &str = "a new local database is made";
+    let spark = Spark::new();
+    let run = |host: &HostProcess, (run, grace), epoch, time| {
+        let task =
+            TaskRequest::new(&spark, run, epoch).with("/operator", count_windows("update", grace));
+        let rows = [batch(0, &[left("EUR", time, 1)])];
+        let done = spark.epoch(epoch, || task.output(host.connect(), &rows));
+        counted(&done.unwrap().0)
+    };
+    let start = || Command::new("sleep").arg("600").spawn().unwrap();
+    let mut executor = start();
+    let mut host = HostProcess::of(executor.id());
+    let longer = ("c", 1_000);
+    run(&host, ("a", 1_000), 0, 5);
+    run(&host, ("a", 1_000), 1, 500);
+    run(&host, ("b", 10), 2, 510);
+    run(&host, ("b", 10), 3, 511);
+    assert_eq!(run(&host, longer, 4, 8), [], "closed by a committed epoch");
+    assert_eq!(run(&host, longer, 5, 512), [(510, 3)]);
+    assert_eq!(host.log().matches(REASON).count(), 1, "{}", host.log());
+    executor.kill().unwrap();
+    executor.wait().unwrap();
+    assert!(host.wait().success(), "{}", host.log());
+    let mut executor = start();
+    let host = HostProcess::of(executor.id());
+    assert_eq!(run(&host, longer, 6, 513), [(510, 4)]);
+    assert!(!host.log().contains(REASON), "{}", host.log());
+    executor.kill().unwrap();
+    executor.wait().unwrap();
 }
 
 #[test]
