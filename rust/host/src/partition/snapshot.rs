@@ -56,6 +56,14 @@ impl PartitionState {
             policy: request.snapshots,
         };
         inner.snapshots.last_terms = Some(terms);
+        if let Some(open) = &mut inner.open {
+            // Spark has committed the epochs before this session's.
+            open.shortened = open.shortened.filter(|epoch| *epoch >= request.epoch);
+            // If this start commits nothing, the next one may need the rows that it hides.
+            if open.shortened.is_some() {
+                return;
+            }
+        }
         if !self.is_uploading() && self.is_due(&inner.snapshots, last, request) {
             self.start_snapshot(inner, terms);
         }
@@ -74,6 +82,10 @@ impl PartitionState {
         let Some(terms) = inner.snapshots.last_terms else {
             return;
         };
+        let shortened = inner.open.as_ref().and_then(|open| open.shortened);
+        if shortened.is_some_and(|epoch| !self.root.spark.is_committed(epoch).unwrap_or(false)) {
+            return;
+        }
         if inner.snapshots.is_restored && inner.snapshots.log_bytes > 0 && !self.is_uploading() {
             self.start_snapshot(&mut inner, terms);
         }

@@ -86,6 +86,7 @@ impl Opening {
                 tables,
                 entries,
                 absent,
+                shorter_retention,
             },
             transactions: TransactionState {
                 committed: RwLock::new(committed),

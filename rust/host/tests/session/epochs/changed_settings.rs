@@ -3,10 +3,12 @@
 use std::process::Command;
 
 use holdfast_host::client::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::snapshots::manifests;
 use crate::support::{
     Host, HostProcess, Spark, TaskRequest, batch, count_windows, counted, left, matched, right,
+    wait_until,
 };
 
 /// Runs an epoch with one row at `time`; returns the windows that the epoch emits, each with its
@@ -61,24 +63,32 @@ fn longer_grace_accepts_late_rows() {
 }
 
 /// Runs one of two partitions of an epoch with one row at `time`; returns the windows that it
-/// emits.
+/// emits. A snapshot is due in each session.
 fn count_in_partition(
     (spark, client): (&Spark, Client),
     (run, grace): (&str, i64),
     (epoch, partition): (i64, i32),
     time: i64,
 ) -> Vec<(i64, i64)> {
+    let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0});
     let task = TaskRequest::new(spark, run, epoch)
         .partition(partition, 2)
+        .with("/settings", settings)
         .with("/operator", count_windows("update", grace));
     let rows = [batch(partition, &[left("EUR", time, 1)])];
     counted(&task.output(client, &rows).unwrap().0)
 }
 
+fn on_a_new_disk(spark: &Spark, host: Host) -> Host {
+    host.stop();
+    spark.delete_local();
+    Host::start()
+}
+
 /// The start with the shorter grace has opened the local database, which then hides the window.
 #[test]
 fn shorter_grace_that_commits_nothing_hides_no_windows() {
-    for is_same_host in [true, false] {
+    for (is_same_host, is_same_disk) in [(true, true), (false, true), (false, false)] {
         let (spark, mut host) = (Spark::new(), Host::start());
         for (epoch, time) in [(0, 5), (1, 500)] {
             spark.begin(epoch);
@@ -88,18 +98,29 @@ fn shorter_grace_that_commits_nothing_hides_no_windows() {
             }
             spark.commit(epoch);
         }
+        if !is_same_disk {
+            // The next host restores this snapshot. At its end it would take another one.
+            wait_until(
+                || !manifests(&spark).is_empty(),
+                || "no snapshot".to_owned(),
+            );
+            host = on_a_new_disk(&spark, host);
+        }
         spark.begin(2);
         // Only one of the two partitions is staged, so this run decides no epoch.
         let at = (&spark, host.connect());
         count_in_partition(at, ("b", 10), (2, 0), 510);
-        if !is_same_host {
+        if !is_same_disk {
+            host = on_a_new_disk(&spark, host);
+        } else if !is_same_host {
             host.stop();
             host = Host::start();
         }
         for partition in [0, 1] {
             let at = (&spark, host.connect());
             let found = count_in_partition(at, ("c", 1_000), (2, partition), 8);
-            assert_eq!(found, [(0, 2)], "partition {partition}, {is_same_host}");
+            let case = (partition, is_same_host, is_same_disk);
+            assert_eq!(found, [(0, 2)], "{case:?}");
         }
         spark.commit(2);
     }
