@@ -147,30 +147,65 @@ fn orders_are_compared_as_in_sql() {
     last([f64::NAN, -f64::NAN, f64::NAN], 3);
 }
 
-#[test]
-fn a_value_may_be_a_struct_or_null() {
-    let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
-    let structs = |a: Vec<Option<&str>>, b: Vec<Option<f64>>| {
-        let columns: Vec<(_, ArrayRef)> = vec![
-            (field("a", DataType::Utf8), Arc::new(StringArray::from(a))),
-            (
-                field("b", DataType::Float64),
-                Arc::new(Float64Array::from(b)),
-            ),
-        ];
-        StructArray::from(columns)
+fn structs(fields: Vec<(&str, ArrayRef)>) -> StructArray {
+    let field = |(name, values): (&str, ArrayRef)| {
+        let field = Field::new(name, values.data_type().clone(), true);
+        (Arc::new(field), values)
     };
-    let value = structs(vec![Some("x"), None], vec![None, Some(-0.0)]);
+    StructArray::from(fields.into_iter().map(field).collect::<Vec<_>>())
+}
+
+/// Rows with these values.
+fn with_values(rows: &[Row], values: StructArray) -> RecordBatch {
     let mut fields: Vec<Field> = with_orders(DataType::Int64)
         .fields()
         .iter()
         .map(|field| (**field).clone())
         .collect();
-    fields[5] = Field::new("l0", value.data_type().clone(), true);
-    let mut columns = batch(&[row(1, 0, 1), row(1, 0, 2)]).columns().to_vec();
-    columns[5] = Arc::new(value);
-    let schema = Arc::new(Schema::new(fields));
-    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+    fields[5] = Field::new("l0", values.data_type().clone(), true);
+    let mut columns = batch(rows).columns().to_vec();
+    columns[5] = Arc::new(values);
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+#[test]
+fn zeros_inside_equal_orders_do_not_decide_before_later_fields() {
+    let of = |zeros: &[f64], names: &[&str]| {
+        structs(vec![
+            ("zero", Arc::new(Float64Array::from(zeros.to_vec()))),
+            ("name", Arc::new(StringArray::from(names.to_vec()))),
+        ])
+    };
+    // Both orders are 1.
+    let given = [row(1, 0, 1), row(1, 0, 8)];
+    let batch = with_values(&given, of(&[-0.0, 0.0], &["z", "a"]));
+    let job = Job::over(&request(&json!({})), batch.schema(), 1);
+    let found = |rows: &RecordBatch| {
+        let (out, _) = job.partition_epoch(0, rows, None, false);
+        [1, 2].map(|column| out[0].column(column).to_data())
+    };
+    let (most, least) = (of(&[-0.0], &["z"]), of(&[0.0], &["a"]));
+    assert_eq!(found(&batch), [most.to_data(), least.to_data()]);
+    // With the state of the epoch before.
+    let middle = with_values(&given[..1], of(&[0.0], &["m"]));
+    assert_eq!(found(&middle), [most.to_data(), least.to_data()]);
+    // If all fields are equal, -0.0 is less than 0.0.
+    let equal = with_values(&given, of(&[0.0, -0.0], &["z", "a"]));
+    let (most, least) = (of(&[0.0], &["z"]), of(&[-0.0], &["a"]));
+    assert_eq!(found(&equal), [most.to_data(), least.to_data()]);
+}
+
+#[test]
+fn a_value_may_be_a_struct_or_null() {
+    let structs = |a: Vec<Option<&str>>, b: Vec<Option<f64>>| {
+        structs(vec![
+            ("a", Arc::new(StringArray::from(a))),
+            ("b", Arc::new(Float64Array::from(b))),
+        ])
+    };
+    let value = structs(vec![Some("x"), None], vec![None, Some(-0.0)]);
+    let batch = with_values(&[row(1, 0, 1), row(1, 0, 2)], value);
+    let schema = batch.schema();
     let job = Job::over(&request(&json!({})), Arc::clone(&schema), 1);
     let (out, _) = job.partition_epoch(0, &batch, None, true);
     let (most, least) = (out[0].column(1), out[0].column(2));

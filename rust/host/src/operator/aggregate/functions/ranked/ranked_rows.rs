@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! for each row, the first one first:   length, 4 bytes, big-endian | row
-//! row   order, value (`codec/row.rs`)
+//! row   order, value (`codec/row.rs`); before a value with floats inside it, the value with
+//!       positive zeros
 //! ```
 
 use std::cmp::Ordering;
@@ -26,7 +27,7 @@ impl RankingOrder {
     }
 }
 
-/// The first rows of a group, in order. A row is the bytes of its order and its value.
+/// The first rows of a group, in order. A row is the bytes by which it is compared, value included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankedRows {
     rows: Vec<Box<[u8]>>,

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::ranked_rows::{RankedRows, RankingOrder};
 use crate::codec::float;
-use crate::codec::row::RowCodec;
+use crate::codec::row::{EncodedRows, RowCodec};
 use crate::operator::aggregate::functions::accumulator::{
     Access, Accumulator, check_row_size, column, unreadable,
 };
@@ -55,6 +55,10 @@ pub struct RankedValues {
     value_column: usize,
     /// The order, then the value: the bytes of rows compare by their orders, then by their values.
     codec: RowCodec,
+    /// Whether values have floats inside them. Then the codec has the value with positive zeros
+    /// before the value. Otherwise the sign of an inner zero would decide before the fields after
+    /// it.
+    has_inner_floats: bool,
     /// The elements of a list.
     element: Arc<Field>,
     groups: Vec<RankedRows>,
@@ -66,14 +70,37 @@ impl RankedValues {
     /// # Errors
     /// `InvalidType` for a column whose values cannot be stored.
     pub fn new(ranking: Ranking, by: InputColumn<'_>, value: InputColumn<'_>) -> Result<Self> {
+        let has_inner_floats = float::are_inside(value.1.data_type());
+        let mut fields = vec![by.1, value.1];
+        if has_inner_floats {
+            fields.push(value.1);
+        }
         Ok(Self {
             ranking,
             order_column: by.0,
             value_column: value.0,
-            codec: RowCodec::new([by.1, value.1])?,
+            codec: RowCodec::new(fields)?,
+            has_inner_floats,
             element: Arc::new(Field::new("element", value.1.data_type().clone(), true)),
             groups: Vec::new(),
         })
+    }
+
+    /// Encodes rows of these orders and values.
+    fn encode(&self, order: &ArrayRef, value: &ArrayRef) -> Result<EncodedRows> {
+        // Rows whose orders SQL calls equal are ranked by their values.
+        let mut columns = vec![float::for_equality(order)];
+        if self.has_inner_floats {
+            columns.push(float::for_equality(value));
+        }
+        columns.push(float::for_ordering(value));
+        self.codec.encode(&columns)
+    }
+
+    /// Returns the values of rows.
+    fn values<'a>(&'a self, rows: impl Iterator<Item = Option<&'a [u8]>>) -> Result<ArrayRef> {
+        let last = if self.has_inner_floats { 2 } else { 1 };
+        Ok(self.codec.decode(rows)?.swap_remove(last))
     }
 
     /// Returns the first rows of some groups, in order.
@@ -111,11 +138,7 @@ impl Accumulator for RankedValues {
         let orders = || column(input, self.order_column);
         let encoded = orders()
             .zip(column(input, self.value_column))
-            .map(|(order, value)| {
-                // Rows whose orders SQL calls equal are ranked by their values.
-                let row = [float::for_equality(order), float::for_ordering(value)];
-                self.codec.encode(&row)
-            })
+            .map(|(order, value)| self.encode(order, value))
             .collect::<Result<Vec<_>>>()?;
         let nulls: Vec<_> = orders().map(|order| order.logical_nulls()).collect();
         let (order, limit) = (self.ranking.order, self.ranking.rows());
@@ -149,7 +172,7 @@ impl Accumulator for RankedValues {
         let first: Vec<Vec<&[u8]>> = unions.iter().map(|groups| self.first(groups)).collect();
         if self.ranking.limit.is_none() {
             let rows = first.iter().map(|rows| rows.first().copied());
-            return Ok(self.codec.decode(rows)?.swap_remove(1));
+            return self.values(rows);
         }
         for (rows, groups) in first.iter().zip(unions) {
             let key = groups
@@ -162,7 +185,7 @@ impl Accumulator for RankedValues {
         let lists = ListArray::try_new(
             Arc::clone(&self.element),
             OffsetBuffer::from_lengths(first.iter().map(Vec::len)),
-            self.codec.decode(rows)?.swap_remove(1),
+            self.values(rows)?,
             Some(NullBuffer::from_iter(
                 first.iter().map(|rows| !rows.is_empty()),
             )),
