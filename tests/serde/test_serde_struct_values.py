@@ -159,6 +159,22 @@ def test_keys_of_a_map_that_are_read_as_equal_are_refused(key, entries):
             struct_of(pa.map_(key, pa.int8())).serialize_value(row)
 
 
+@pytest.mark.parametrize("in_struct", [False, True])
+def test_keys_of_a_map_may_be_in_the_repeated_hour_of_a_zone(in_struct):
+    """A regression test: Python takes the two moments for one key."""
+    key: pa.DataType = pa.timestamp("us", "America/New_York")
+    moments: list[Any] = [dt.datetime(2024, 11, 3, hour, 30, tzinfo=dt.UTC) for hour in (5, 6, 12)]
+    if in_struct:
+        key, moments = pa.struct([("at", key)]), [(moment,) for moment in moments]
+    of_type = struct_of(pa.map_(key, pa.int8()))
+    entries = dict(zip(moments, range(3), strict=True))
+    read = of_type.deserialize_value(of_type.serialize_value((None, entries))).x
+    assert read == entries
+    assert of_type.deserialize_value(of_type.serialize_value((None, read))).x == entries
+    with pytest.raises(hf.errors.SerializationError, match="several entries of the key"):
+        of_type.serialize_value((None, [(moments[1], 1), (moments[1], 2)]))
+
+
 def test_keys_of_a_map_may_be_structs():
     of_type = struct_of(pa.map_(pa.struct([("a", pa.int8())]), pa.int8()))
     data = of_type.serialize_value((None, [((1,), 1), ((2,), 2)]))

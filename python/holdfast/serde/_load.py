@@ -6,6 +6,7 @@ Structs, which pyarrow reads as dicts, become rows; maps, which it reads as pair
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any
 
 from holdfast.errors import SerializationError
@@ -19,18 +20,21 @@ def same(value: Any) -> Any:
     return value
 
 
-def loader(type_: Any, path: str) -> Load:
+def loader(type_: Any, path: str, in_key: bool = False) -> Load:
     """Returns a function that converts a value of an Arrow type; `same` if there is nothing to do.
 
-    `path` is the field's name in errors. None stays None. Raises `TypeError` for a map whose keys
-    cannot be those of a dict. The function raises `SerializationError` for a map with equal keys.
+    `path` is the field's name in errors. `in_key` is whether the value is in a key of a map. None
+    stays None. Raises `TypeError` for a map whose keys cannot be those of a dict. The function
+    raises `SerializationError` for a map with equal keys.
     """
     import pyarrow as pa
 
     if pa.types.is_dictionary(type_):
-        return loader(type_.value_type, path)
+        return loader(type_.value_type, path, in_key)
+    if in_key and pa.types.is_timestamp(type_) and type_.tz is not None:
+        return _at_fixed_offset
     if pa.types.is_struct(type_):
-        return _struct(type_, path)
+        return _struct(type_, path, in_key)
     if pa.types.is_map(type_):
         return _map(type_, path)
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
@@ -43,10 +47,24 @@ def loader(type_: Any, path: str) -> Load:
     return same
 
 
-def _struct(type_: Any, path: str) -> Load:
+def _at_fixed_offset(moment: Any) -> Any:
+    """Returns a datetime of the repeated hour of its zone with the zone's offset at that moment.
+
+    Python compares datetimes of one zone by their wall clock, so a dict would take the two moments
+    of a repeated hour for one key. pandas' times are compared by the moment.
+    """
+    if type(moment) is not datetime:
+        return moment
+    offset = moment.utcoffset()
+    if offset is None or moment.replace(fold=1 - moment.fold).utcoffset() == offset:
+        return moment
+    return moment.replace(tzinfo=timezone(offset), fold=0)
+
+
+def _struct(type_: Any, path: str, in_key: bool) -> Load:
     names = [field.name for field in type_]
     row = row_class(tuple(names))
-    loaders = [loader(field.type, f"{path}.{field.name}".strip(".")) for field in type_]
+    loaders = [loader(field.type, f"{path}.{field.name}".strip("."), in_key) for field in type_]
     if all(load is same for load in loaders):
         return lambda fields: None if fields is None else row(fields.values())
     return lambda fields: (
@@ -62,7 +80,8 @@ def _map(type_: Any, path: str) -> Load:
             f"field {path} is a map whose keys are {type_.key_type}: lists and maps cannot be keys "
             "of a dict; declare a list of structs of key and value"
         )
-    key, item = loader(type_.key_type, f"{path}[].key"), loader(type_.item_type, f"{path}[].value")
+    key = loader(type_.key_type, f"{path}[].key", in_key=True)
+    item = loader(type_.item_type, f"{path}[].value")
 
     def load(pairs: Any) -> Any:
         if pairs is None:
