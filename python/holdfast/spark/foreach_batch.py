@@ -64,6 +64,9 @@ _batches: Final[dict[Epoch, _Batch]] = {}
 """The running micro-batches. A thread that a function starts finds its micro-batch here."""
 _log: Final = logging.getLogger(__name__)
 
+_MOST_SKIPPED: Final = 100
+"""The maximum number of skipped epochs that are read before an epoch."""
+
 
 def note_operators(
     epoch: Epoch,
@@ -211,11 +214,13 @@ def _warn_of_skipped_epochs(
     """Logs a warning for each epoch just before `epoch` in which no operator ran.
 
     They are decided when the operators' tasks of `epoch` run, so no later epoch warns of them
-    again. `last` is the last epoch in which operators were called, if it is known.
+    again. `last` is the last epoch in which operators were called, if it is known. At most
+    `_MOST_SKIPPED` epochs are read: a function may return early in most micro-batches.
     """
     known = -1 if last is None or last >= epoch else last
+    first = max(known + 1, epoch - _MOST_SKIPPED)
     skipped: list[int] = []
-    for before in range(epoch - 1, known, -1):
+    for before in range(epoch - 1, first - 1, -1):
         try:
             found = read_progress(root, storage_options, epoch=before)
         except HoldfastError as error:
@@ -224,6 +229,16 @@ def _warn_of_skipped_epochs(
         if not found or found[0].status != "skipped":
             break
         skipped.append(before)
+    else:
+        if first > known + 1:
+            _log.warning(
+                "%s: no operator ran in the %d epochs before epoch %d; there may be more such "
+                "epochs before epoch %d, which are not read (State.progress reads one)",
+                root,
+                _MOST_SKIPPED,
+                epoch,
+                first,
+            )
     for before in reversed(skipped):
         _log.warning(
             "%s: no operator ran in epoch %d, so the state does not have its rows (did the "

@@ -175,6 +175,26 @@ def test_the_driver_warns_once_of_each_skipped_epoch(
     assert warned(range(5, 6)) == [f"root: no operator ran in epoch {epoch}" for epoch in (3, 4)]
 
 
+@pytest.mark.parametrize("last", [None, 7])
+def test_the_driver_reads_a_bounded_number_of_skipped_epochs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, last: int | None
+):
+    epochs = _Epochs(skipped=set(range(1_000)))
+    monkeypatch.setattr(foreach_batch, "read_progress", epochs.progress)
+    foreach_batch._warn_of_skipped_epochs("root", {}, 1_000, last)
+    assert epochs.read == list(range(999, 899, -1))
+    more, *each = [record.getMessage() for record in caplog.records]
+    assert (
+        "in the 100 epochs before epoch 1000; there may be more such epochs before epoch 900"
+        in more
+    )
+    assert len(each) == 100
+    # Exactly as many epochs lie between the two.
+    caplog.clear()
+    foreach_batch._warn_of_skipped_epochs("root", {}, 1_000, 899)
+    assert len(caplog.records) == 100
+
+
 def test_a_status_that_cannot_be_read_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
