@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Job, Out, Row, cut, right, row, rows, sorted};
 
-fn request(how: &str, retention: i64, grace: i64, last: bool) -> Value {
+/// The request of a join of `x` with `v`.
+pub fn request(how: &str, retention: i64, grace: i64, last: bool) -> Value {
     json!({
         "kind": "join_asof", "keys": ["k"], "left": ["x"], "right": ["v"], "how": how,
         "history_retention": retention,

@@ -6,16 +6,23 @@
 //! not wait. A left row is joined as of its own time: it and the right rows of the epoch in which
 //! it goes out are processed in the order of their times. A left row without a key or a time never
 //! waits.
+//!
+//! `T` must be known before the first row is joined. So if the rows are in several parts, all parts
+//! are read twice.
+
+use std::sync::Arc;
 
 use holdfast_core::{Database, Op, Result, Timestamp, Transaction, VersionedStore};
 
+use super::added_rows::{AddedRow, AddedRows};
 use super::lookup::FoundVersions;
 use super::plan::AsofJoinPlan;
 use super::spec::{AsofJoinKind, TABLE, WAITING};
-use crate::operator::input::{InputRows, RowPlace};
+use crate::operator::batch_size::BATCH_ROWS;
+use crate::operator::input::{InputRows, RowOrder, RowPlace};
 use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide};
-use crate::operator::waiting_rows::{CloseLimit, RowRequest, WaitingRow, WaitingRows};
+use crate::operator::waiting_rows::{CloseLimit, ClosedRow, ClosedRows, WaitingRows};
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 
@@ -37,44 +44,41 @@ enum JoinStep<'a> {
     Unmatchable { key: &'a [u8], left: JoinedSide<'a> },
 }
 
-/// A left row that has waited long enough.
-struct Released {
-    time: i64,
-    key: Vec<u8>,
-    payload: Vec<u8>,
-}
-
 /// The processing of one epoch's rows in a join whose left rows wait.
 pub struct GraceRun<'r> {
     plan: &'r AsofJoinPlan,
-    rows: &'r InputRows,
+    rows: &'r mut InputRows,
+}
+
+/// What the joins of all parts share.
+struct JoinProgress<'w> {
+    table: VersionedStore,
+    found: FoundVersions,
+    /// Left rows of earlier epochs that have waited long enough.
+    released: ClosedRows,
+    writer: JoinedRowWriter<'w>,
+    counts: Counts,
 }
 
 impl<'r> GraceRun<'r> {
     /// Prepares the processing of these rows.
-    pub fn new(plan: &'r AsofJoinPlan, rows: &'r InputRows) -> Self {
+    pub fn new(plan: &'r AsofJoinPlan, rows: &'r mut InputRows) -> Self {
         Self { plan, rows }
     }
 
-    /// Joins the left rows that no longer wait. `ordered` are all rows, in order.
+    /// Joins the left rows that no longer wait.
     ///
     /// # Errors
-    /// Those of the stores and of the worker.
+    /// Those of [`InputRows::next_part`], of the stores and of the worker.
     pub fn run(
-        &self,
+        mut self,
         db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
-        ordered: Vec<RowPlace>,
         mut counts: Counts,
     ) -> Result<Outcome> {
-        let table = db.versioned(TABLE)?;
-        let mut waiting = WaitingRows::new(db, WAITING)?;
-        let newest = ordered
-            .iter()
-            .filter_map(|place| self.waits(*place))
-            .map(|(_, time)| time)
-            .max();
+        let waiting = WaitingRows::new(db, WAITING)?;
+        let (mut next, newest) = self.first_part(&mut counts)?;
         let stream_time = waiting.stream_time(tx).max(newest).max(self.rows.heartbeat);
         let limit = match stream_time {
             Some(time) => {
@@ -82,35 +86,57 @@ impl<'r> GraceRun<'r> {
             }
             None => CloseLimit::Before(i64::MIN),
         };
-        let (later, now): (Vec<RowPlace>, Vec<RowPlace>) = ordered.into_iter().partition(|place| {
-            self.waits(*place)
-                .is_some_and(|(_, time)| !limit.is_closed(time))
-        });
-        let mut released = Vec::new();
-        waiting.closed(tx, limit, &mut |key, time, row| {
-            released.push(Released {
-                time,
-                key: key.to_vec(),
-                payload: row.payload.to_vec(),
-            });
-            Ok(())
-        })?;
-        let mut writer = JoinedRowWriter::over_input(&self.plan.output, self.rows, worker);
-        let (steps, mut found) = (self.steps(&now, &released), FoundVersions::default());
-        let mut rest = &steps[..];
-        while !rest.is_empty() {
-            let (now, later) =
-                rest.split_at(found.next(rest, |step| matches!(step, JoinStep::Get { .. })));
-            rest = later;
-            self.apply((&table, &mut found), tx, now, &mut writer, &mut counts)?;
+        let layout = Arc::clone(&self.rows.layout);
+        let mut progress = JoinProgress {
+            table: db.versioned(TABLE)?,
+            found: FoundVersions::default(),
+            released: ClosedRows::open(&db.window(WAITING)?, tx, limit)?,
+            writer: JoinedRowWriter::new(&self.plan.output, &layout, worker),
+            counts,
+        };
+        let mut added = AddedRows::default();
+        while let Some(part) = next {
+            let (later, now): (Vec<RowPlace>, Vec<RowPlace>) =
+                part.into_iter().partition(|place| {
+                    self.waits(*place)
+                        .is_some_and(|(_, time)| !limit.is_closed(time))
+                });
+            progress.writer.start_part(self.rows)?;
+            self.join(&mut progress, tx, &now, false)?;
+            added.add(db, tx, &self.added(&later))?;
+            next = self
+                .rows
+                .next_part(RowOrder::Matchable, &mut progress.counts)?;
         }
-        self.add_waiting(&mut waiting, tx, &later)?;
+        self.join(&mut progress, tx, &[], true)?;
+        added.finish(db, tx)?;
         waiting.stage(tx, limit, stream_time)?;
+        let JoinProgress { writer, counts, .. } = progress;
         Ok(writer.finish(self.rows, counts)?.at(stream_time))
     }
 
+    /// Returns the first part of the rows, and the greatest time of the left rows of all parts that
+    /// may have to wait.
+    fn first_part(&mut self, counts: &mut Counts) -> Result<(Option<Vec<RowPlace>>, Option<i64>)> {
+        let (before, mut newest) = (*counts, None);
+        let mut next = self.rows.next_part(RowOrder::Matchable, counts)?;
+        while let Some(part) = &next {
+            let times = part.iter().filter_map(|place| self.waits(*place));
+            newest = newest.max(times.map(|(_, time)| time).max());
+            if self.rows.are_in_memory() {
+                return Ok((next, newest));
+            }
+            next = self.rows.next_part(RowOrder::Matchable, counts)?;
+        }
+        // The second pass counts the same rows again.
+        *counts = before;
+        self.rows.restart();
+        let first = self.rows.next_part(RowOrder::Matchable, counts)?;
+        Ok((first, newest))
+    }
+
     /// Returns the key and the time of a left row that may have to wait.
-    fn waits(&self, place: RowPlace) -> Option<(&'r [u8], i64)> {
+    fn waits(&self, place: RowPlace) -> Option<(&[u8], i64)> {
         if place.is_left() {
             Some((self.rows.key(place)?, self.rows.time(place)?))
         } else {
@@ -118,30 +144,89 @@ impl<'r> GraceRun<'r> {
         }
     }
 
-    /// Returns the steps of new and released rows in the order of time. At equal times, right rows
-    /// come first, then released rows, then new left rows.
-    fn steps<'a>(&self, now: &[RowPlace], released: &'a [Released]) -> Vec<JoinStep<'a>>
-    where
-        'r: 'a,
-    {
-        let mut steps = Vec::with_capacity(now.len() + released.len());
-        let mut released = released.iter().peekable();
-        for place in now.iter().copied() {
-            let time = self.rows.time(place);
-            let is_before = |row: &&Released| {
-                time.is_some_and(|time| row.time < time || (row.time == time && place.is_left()))
-            };
-            while let Some(row) = released.next_if(is_before) {
-                steps.push(row.step());
+    /// Returns left rows that have to wait.
+    fn added(&self, places: &[RowPlace]) -> Vec<AddedRow<'_>> {
+        let rows = places.iter().filter_map(|place| {
+            let (key, time) = self.waits(*place)?;
+            let payload = self.rows.payload(*place);
+            Some(AddedRow { key, time, payload })
+        });
+        rows.collect()
+    }
+
+    /// Joins new rows, and the released rows before the last one of them. At the end, joins all
+    /// released rows that are left.
+    fn join(
+        &self,
+        progress: &mut JoinProgress<'_>,
+        tx: &mut Transaction,
+        mut now: &[RowPlace],
+        is_end: bool,
+    ) -> Result<()> {
+        let JoinProgress {
+            table,
+            found,
+            released,
+            writer,
+            counts,
+        } = progress;
+        loop {
+            released.read()?;
+            let (steps, passed) = self.steps(now, released, is_end);
+            if steps.is_empty() {
+                return Ok(());
             }
-            steps.push(self.step(place));
+            let mut rest = &steps[..];
+            while !rest.is_empty() {
+                let (now, later) =
+                    rest.split_at(found.next(rest, |step| matches!(step, JoinStep::Get { .. })));
+                rest = later;
+                self.apply((&*table, &mut *found), tx, now, writer, counts)?;
+            }
+            now = &now[steps.len() - passed..];
+            released.pass(passed);
         }
-        steps.extend(released.map(Released::step));
-        steps
+    }
+
+    /// Returns the next steps of new and released rows in the order of time, and how many of them
+    /// are of released rows. At equal times, right rows come first, then released rows, then new
+    /// left rows.
+    fn steps<'a>(
+        &'a self,
+        now: &[RowPlace],
+        released: &'a ClosedRows,
+        is_end: bool,
+    ) -> (Vec<JoinStep<'a>>, usize) {
+        let (mut steps, mut passed) = (Vec::new(), 0);
+        while steps.len() < BATCH_ROWS {
+            let (place, row) = (now.get(steps.len() - passed), released.get(passed));
+            if row.is_none() && passed > 0 {
+                // There may be more released rows, which must be read first.
+                break;
+            }
+            let is_first = |row: &ClosedRow<'_>| {
+                place.map_or(is_end, |place| self.is_before(row.time, *place))
+            };
+            match (row.filter(is_first), place) {
+                (Some(row), _) => {
+                    steps.push(released_step(row));
+                    passed += 1;
+                }
+                (None, Some(place)) => steps.push(self.step(*place)),
+                (None, None) => break,
+            }
+        }
+        (steps, passed)
+    }
+
+    /// Whether a released row of this time comes before a new row.
+    fn is_before(&self, released: i64, place: RowPlace) -> bool {
+        let time = self.rows.time(place);
+        time.is_some_and(|time| released < time || (released == time && place.is_left()))
     }
 
     /// Returns the step of a new row.
-    fn step(&self, place: RowPlace) -> JoinStep<'r> {
+    fn step(&self, place: RowPlace) -> JoinStep<'_> {
         let (key, time) = (self.rows.key_with_nulls(place), self.rows.time(place));
         let payload = self.rows.payload(place);
         let left = JoinedSide::row(time, payload).at(Some(place));
@@ -190,53 +275,14 @@ impl<'r> GraceRun<'r> {
         }
         Ok(())
     }
-
-    /// Adds rows to those that wait.
-    fn add_waiting(
-        &self,
-        waiting: &mut WaitingRows,
-        tx: &mut Transaction,
-        places: &[RowPlace],
-    ) -> Result<()> {
-        let mut rows: Vec<(&[u8], i64, RowPlace)> = places
-            .iter()
-            .filter_map(|place| self.waits(*place).map(|(key, time)| (key, time, *place)))
-            .collect();
-        // The sort is stable: the rows of a record stay in their order.
-        rows.sort_by_key(|(key, time, _)| (*key, *time));
-        let records: Vec<_> = rows.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
-        let requests = (0..).zip(&records).filter_map(|(number, record)| {
-            let (key, time, _) = *record.first()?;
-            Some(RowRequest {
-                number,
-                key,
-                from: time,
-                to: time,
-            })
-        });
-        let found = waiting.find(tx, requests)?;
-        let mut stored = found.cursor();
-        for (number, record) in (0..).zip(records) {
-            let stored = stored.take(number).map(|(_, row)| row);
-            let new = record.iter().map(|(_, _, place)| WaitingRow {
-                matched: false,
-                payload: self.rows.payload(*place),
-            });
-            if let [(key, time, _), ..] = record {
-                waiting.put(key, *time, stored.chain(new))?;
-            }
-        }
-        Ok(())
-    }
 }
 
-impl Released {
-    fn step(&self) -> JoinStep<'_> {
-        JoinStep::Get {
-            key: &self.key,
-            time: self.time,
-            left: JoinedSide::row(Some(self.time), &self.payload),
-        }
+/// Returns the step of a released row.
+fn released_step(row: ClosedRow<'_>) -> JoinStep<'_> {
+    JoinStep::Get {
+        key: row.key,
+        time: row.time,
+        left: JoinedSide::row(Some(row.time), row.payload),
     }
 }
 

@@ -75,8 +75,8 @@ impl Operator for AsofJoin {
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
         if self.plan.waits {
-            let places = self.rows.all(RowOrder::Matchable, &mut self.counts)?;
-            return GraceRun::new(&self.plan, &self.rows).run(db, tx, worker, places, self.counts);
+            let run = GraceRun::new(&self.plan, &mut self.rows);
+            return run.run(db, tx, worker, self.counts);
         }
         let table = db.versioned(TABLE)?;
         let mut writer = OutputWriter::new(worker);

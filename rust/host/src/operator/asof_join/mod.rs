@@ -3,8 +3,9 @@
 //!
 //! `spec.rs` settings · `plan.rs` the settings checked against the input's columns · `join.rs` the
 //! work of a session · `lookup.rs` one batch through the store · `grace.rs` left rows that wait for
-//! late right ones.
+//! late right ones (`added_rows.rs` those of one epoch).
 
+mod added_rows;
 mod grace;
 mod join;
 mod lookup;

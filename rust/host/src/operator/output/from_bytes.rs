@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::columns::{ColumnSource, OutputColumns, times_of};
 use super::digest::{push_key, push_side};
 use super::row_sources::RowSources;
-use crate::operator::input::{InputBatch, InputLayout, RowPlace};
+use crate::operator::input::{InputLayout, RowPlace};
 
 /// One side of a joined row; its time and its payload may each be missing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -101,7 +101,7 @@ impl JoinedRows {
         &self,
         output: &OutputColumns,
         layout: &InputLayout,
-        inputs: &[InputBatch],
+        inputs: &[RecordBatch],
     ) -> Result<RecordBatch> {
         let Self {
             keys,
@@ -170,6 +170,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::operator::input::InputBatch;
     use crate::operator::output::OutputColumn;
 
     /// Four rows: with values, with nulls, and with values that differ from those of other batches.
@@ -245,6 +246,7 @@ mod tests {
             let right = layout.right_codec.encode(&columns[layout.right.clone()], 4);
             (left.expect("encoded"), right.expect("encoded"))
         });
+        let batches = inputs.each_ref().map(|input| input.batch.clone());
         // Each row matches the row of the same key in the next batch.
         let rows = |has_unmatched: bool, are_new: &dyn Fn(usize) -> (bool, bool)| {
             let mut rows = JoinedRows::default();
@@ -262,7 +264,7 @@ mod tests {
                     rows.push(key, JoinedSide::MISSING, right);
                 }
             }
-            let (batch, mut hasher) = (rows.batch(&output, &layout, &inputs), Xxh3Default::new());
+            let (batch, mut hasher) = (rows.batch(&output, &layout, &batches), Xxh3Default::new());
             rows.digest(&mut hasher);
             (batch.expect("a batch"), hasher.digest128())
         };

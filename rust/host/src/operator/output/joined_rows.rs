@@ -1,12 +1,13 @@
 //! Sends joined rows to the worker.
 
+use arrow_array::RecordBatch;
 use holdfast_core::Result;
 
 use super::columns::OutputColumns;
 use super::from_bytes::{JoinedRows, JoinedSide};
 use super::writer::OutputWriter;
 use crate::operator::batch_size::BatchSize;
-use crate::operator::input::{InputBatch, InputLayout, InputRows};
+use crate::operator::input::{InputLayout, InputRows};
 use crate::operator::outcome::Outcome;
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
@@ -15,8 +16,8 @@ use crate::protocol::Counts;
 pub struct JoinedRowWriter<'a> {
     columns: &'a OutputColumns,
     layout: &'a InputLayout,
-    /// The input whose rows may be sides of joined rows.
-    inputs: &'a [InputBatch],
+    /// The batches of the input whose rows may be sides of joined rows.
+    inputs: Vec<RecordBatch>,
     output: OutputWriter<'a>,
     rows: JoinedRows,
     size: BatchSize,
@@ -33,7 +34,7 @@ impl<'a> JoinedRowWriter<'a> {
         Self {
             columns,
             layout,
-            inputs: &[],
+            inputs: Vec::new(),
             output: OutputWriter::new(worker),
             rows: JoinedRows::default(),
             size: BatchSize::default(),
@@ -47,9 +48,19 @@ impl<'a> JoinedRowWriter<'a> {
         worker: &'a mut dyn Worker,
     ) -> Self {
         Self {
-            inputs: &input.inputs,
+            inputs: batches_of(input),
             ..Self::new(columns, &input.layout, worker)
         }
+    }
+
+    /// Sends the rows so far. The sides of further rows may be rows of the current part of `input`.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn start_part(&mut self, input: &InputRows) -> Result<()> {
+        self.flush()?;
+        self.inputs = batches_of(input);
+        Ok(())
     }
 
     /// Adds a row.
@@ -85,9 +96,15 @@ impl<'a> JoinedRowWriter<'a> {
             return Ok(());
         }
         self.rows.digest(self.output.hasher());
-        let batch = self.rows.batch(self.columns, self.layout, self.inputs)?;
+        let batch = self.rows.batch(self.columns, self.layout, &self.inputs)?;
         self.rows.clear();
         self.size = BatchSize::default();
         self.output.emit(batch)
     }
+}
+
+/// The batches of the current part of the input. Their columns are not copied.
+fn batches_of(input: &InputRows) -> Vec<RecordBatch> {
+    let batches = input.inputs.iter();
+    batches.map(|input| input.batch.clone()).collect()
 }

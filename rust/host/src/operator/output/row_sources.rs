@@ -4,11 +4,11 @@ use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave;
 
-use crate::operator::input::{InputBatch, RowPlace};
+use crate::operator::input::RowPlace;
 
 /// The source of the key, or of one payload, of each joined row.
 ///
@@ -53,13 +53,13 @@ impl RowSources {
     pub fn column(
         &self,
         decoded: &ArrayRef,
-        inputs: &[InputBatch],
+        inputs: &[RecordBatch],
         column: usize,
     ) -> Result<ArrayRef, ArrowError> {
         if self.encoded.len() == self.places.len() {
             return Ok(Arc::clone(decoded));
         }
-        let of_inputs = inputs.iter().map(|input| input.batch.column(column));
+        let of_inputs = inputs.iter().map(|input| input.column(column));
         let arrays: Vec<&dyn Array> = once(decoded).chain(of_inputs).map(AsRef::as_ref).collect();
         interleave(&arrays, &self.places)
     }
