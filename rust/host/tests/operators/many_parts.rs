@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::asof_grace;
 use crate::join_foreign_key::stages::{first_stage, second_stage};
-use crate::support::{most_held, schema};
+use crate::support::{RowHashes, most_held, schema};
 
 /// The rows of an epoch: twenty parts of 10,000 rows.
 const ROWS: usize = 200_000;
@@ -82,8 +82,8 @@ impl Epochs<'_> {
                         .push((self.batch)(epoch, numbers), &intake)
                         .unwrap();
                 }
-                let mut emit = |_: RecordBatch| Ok(());
-                let outcome = operator.run(&db, &mut tx, &mut emit).unwrap();
+                let mut worker = RowHashes::default();
+                let outcome = operator.run(&db, &mut tx, &mut worker).unwrap();
                 // All rows of a second epoch may be duplicates.
                 assert!(outcome.counts.output_rows > 0 || epoch > 0, "it gives rows");
                 results.push(format!("{outcome:?}"));
@@ -172,6 +172,47 @@ fn deduplication_holds_a_part_of_the_keys() {
         5,
     );
     run(|_| 1, 3);
+}
+
+/// Checks an aggregation with these settings. `key` is the key of a row by its number.
+fn check_aggregation(settings: &Value, key: fn(i64) -> i64, part: usize) {
+    let mut request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "timed": true});
+    let settings = settings.as_object().unwrap().clone();
+    request.as_object_mut().unwrap().extend(settings);
+    let batch = |epoch: i64, numbers: &[i64]| {
+        // The second epoch has late rows, rows beside those of the first one, and later rows.
+        let times = numbers.iter().map(|number| number / 3 + epoch * 40_000);
+        let mut columns = fixed(&vec![true; numbers.len()], times);
+        let keys = numbers.iter().map(|number| text(key(*number), 200));
+        columns.push(Arc::new(StringArray::from_iter_values(keys)));
+        columns.push(Arc::new(Int64Array::from(numbers.to_vec())));
+        RecordBatch::try_new(schema(1), columns).unwrap()
+    };
+    check(&request, &schema(1), &batch, part);
+}
+
+/// Settings of an aggregation with a function of the user.
+fn user_function(settings: &Value) -> Value {
+    let mut all = json!({
+        "aggregates": [{"name": "a", "function": "own"},
+            {"name": "last", "function": "last", "column": 0}],
+        "output": [{"name": "x", "from": "left", "index": 0}, {"name": "t", "from": "time"}],
+    });
+    let settings = settings.as_object().unwrap().clone();
+    all.as_object_mut().unwrap().extend(settings);
+    all
+}
+
+#[test]
+fn aggregation_with_a_user_function_holds_a_part_of_the_rows() {
+    let by_key = json!({"grace": 20_000});
+    check_aggregation(&user_function(&by_key), |number| number % 1_000, 1);
+    check_aggregation(&user_function(&by_key), |_| 1, 1);
+    let hopping = json!({"grace": 20_000, "emit": "close",
+        "window": {"kind": "hopping", "length": 15_000, "slide": 5_000}});
+    check_aggregation(&user_function(&hopping), |number| number % 1_009, 1);
+    let sessions = json!({"grace": 20_000, "window": {"kind": "session", "gap": 500}});
+    check_aggregation(&user_function(&sessions), |number| number % 1_009, 1);
 }
 
 /// A row of the left table: key, time, foreign key, value.

@@ -94,13 +94,7 @@ impl Aggregation {
     /// Returns where the rows are, and the greatest time of these rows and of all epochs before.
     fn places(&mut self, before: Option<i64>) -> Result<(Vec<RowPlace>, Option<i64>)> {
         let order = self.order();
-        // The user's functions receive batches that are cut from the rows that are not late. These
-        // batches may span parts of the input, so all columns must be in memory.
-        let places = if self.spec.has_user_functions() {
-            self.rows.all(order, &mut self.counts)?
-        } else {
-            self.rows.keys_and_times(order, &mut self.counts)?
-        };
+        let places = self.rows.keys_and_times(order, &mut self.counts)?;
         let inputs = self.rows.inputs.iter().filter(|_| self.spec.timed);
         Ok((
             places,
@@ -291,6 +285,8 @@ impl Operator for Aggregation {
         }
         self.load(&codec, &stored, windows.merges(), &mut access)?;
         self.update(assigned, &mut access)?;
+        let mut accumulators = self.accumulators.iter_mut();
+        accumulators.try_for_each(|accumulator| accumulator.finish(&mut access))?;
         let columns = self
             .accumulators
             .iter()

@@ -53,6 +53,14 @@ pub trait Accumulator: Send {
         access: &mut Access<'_>,
     ) -> Result<()>;
 
+    /// Adds the rows that a function has not taken yet, after all rows.
+    ///
+    /// # Errors
+    /// As [`Self::update`].
+    fn finish(&mut self, _access: &mut Access<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// Merges groups permanently.
     ///
     /// # Errors

@@ -1,21 +1,21 @@
 //! The user's functions: they run in Spark's Python worker, and their states are stored here.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StructArray};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::interleave::interleave;
 use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
+use super::pending_rows::PendingRows;
 use super::user_worker::ask;
 use crate::net::OTHER_VERSION;
 use crate::operator::aggregate::functions::accumulator::{Access, Accumulator, unreadable};
 use crate::operator::aggregate::groups::{Assigned, GroupMerge};
-use crate::operator::batch_size::{BatchSize, ranges, value_bytes};
-use crate::operator::input::{InputLayout, InputRows, RowPlace};
-use crate::operator::output::{MatchedRight, OutputColumn, OutputColumns};
+use crate::operator::batch_size::{ranges, value_bytes};
+use crate::operator::input::{InputLayout, InputRows};
+use crate::operator::output::{OutputColumn, OutputColumns};
 
 /// Checks that the states of an epoch's groups fit into the offsets of an Arrow column; reading
 /// more bytes would panic.
@@ -47,6 +47,7 @@ pub struct UserFunction {
     batches: Vec<Vec<ArrayRef>>,
     /// By group: the batch and the row of its current state.
     places: Vec<(usize, usize)>,
+    pending: PendingRows,
 }
 
 impl UserFunction {
@@ -68,6 +69,7 @@ impl UserFunction {
             state: Vec::new(),
             batches: Vec::new(),
             places: Vec::new(),
+            pending: PendingRows::default(),
         })
     }
 
@@ -118,6 +120,33 @@ impl UserFunction {
         }
         self.batches.push(changed.columns().to_vec());
         Ok(self.batches.len() - 1)
+    }
+
+    /// Passes the pending rows to the function.
+    fn send_pending(&mut self, access: &mut Access<'_>) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let rows = pending.batch(&self.columns);
+        let rows = rows.map_err(|error| self.failed(&error))?;
+        let groups = pending.groups().iter();
+        let states: Vec<(usize, usize)> = groups.map(|group| self.places[*group]).collect();
+        let batch = self.change(&states, "update", rows, access)?;
+        let groups = pending.groups().iter().enumerate();
+        groups.for_each(|(row, group)| self.places[*group] = (batch, row));
+        self.drop_old_states()
+    }
+
+    /// Drops the states that newer ones have replaced, once they are as many as the groups.
+    fn drop_old_states(&mut self) -> Result<()> {
+        let states = self.batches.iter().filter_map(|batch| batch.first());
+        if states.map(|column| column.len()).sum::<usize>() <= 2 * self.places.len() {
+            return Ok(());
+        }
+        self.batches = vec![self.states(&self.places)?];
+        self.places = (0..self.places.len()).map(|row| (0, row)).collect();
+        Ok(())
     }
 
     /// Merges the states of each list in pairs until one state is left, and returns the place of
@@ -223,50 +252,20 @@ impl Accumulator for UserFunction {
     ) -> Result<()> {
         let mut rest = rows;
         while !rest.is_empty() {
-            let (mut numbers, mut groups): (HashMap<u32, i64>, Vec<usize>) = Default::default();
-            let (mut of_rows, mut size) = (Vec::new(), BatchSize::default());
-            for row in rest {
-                let next = groups.len() as i64;
-                let number = *numbers.entry(row.group).or_insert(next);
-                let state = if number == next {
-                    self.state_bytes(self.places[row.group as usize])
-                } else {
-                    0
-                };
-                if !size.try_add(input.row_bytes(row.place).saturating_add(state)) {
-                    break;
-                }
-                if number == next {
-                    groups.push(row.group as usize);
-                }
-                of_rows.push(number);
+            let mut pending = std::mem::take(&mut self.pending);
+            let bytes = |group: usize| self.state_bytes(self.places[group]);
+            let count = pending.add(&self.columns, input, rest, bytes)?;
+            self.pending = pending;
+            rest = &rest[count..];
+            if !rest.is_empty() {
+                self.send_pending(access)?;
             }
-            let rows;
-            (rows, rest) = rest.split_at(of_rows.len());
-            let of_rows = Int64Array::from(of_rows);
-            let places: Vec<RowPlace> = rows.iter().map(|row| row.place).collect();
-            let given = self
-                .columns
-                .batch_of_rows(input, &places, &MatchedRight::none())?;
-            let given: StructArray = given.into();
-            let with = RecordBatch::try_from_iter([
-                ("group", Arc::new(of_rows) as ArrayRef),
-                ("rows", Arc::new(given)),
-            ]);
-            let states: Vec<(usize, usize)> =
-                groups.iter().map(|group| self.places[*group]).collect();
-            let batch = self.change(
-                &states,
-                "update",
-                with.map_err(|error| self.failed(&error))?,
-                access,
-            )?;
-            groups
-                .iter()
-                .enumerate()
-                .for_each(|(row, group)| self.places[*group] = (batch, row));
         }
         Ok(())
+    }
+
+    fn finish(&mut self, access: &mut Access<'_>) -> Result<()> {
+        self.send_pending(access)
     }
 
     fn merge(&mut self, merges: &[GroupMerge], access: &mut Access<'_>) -> Result<()> {
