@@ -12,9 +12,7 @@ use holdfast_core::{Commit, Database, DatabaseOptions, Error, Result};
 use holdfast_host::cancellation::Cancellation;
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::net::call::CallMessage;
-use holdfast_host::operator::input::{
-    InputLayout, InputRows, Intake, RowOrder, RowPlace, RowsSpec,
-};
+use holdfast_host::operator::input::{InputLayout, InputRows, Intake, RowOrder, RowsSpec};
 use holdfast_host::operator::process::OutputDigest;
 use holdfast_host::operator::{OperatorKind, Worker};
 use holdfast_host::protocol::Counts;
@@ -222,64 +220,6 @@ fn parts_of_spilled_rows_are_cut_by_bytes() {
             parts.push(places.len());
         }
         assert_eq!(parts, [7, 3]);
-    }
-}
-
-#[test]
-fn spilled_rows_have_only_keys_and_times_in_memory_until_they_come_in_parts() {
-    let spec: RowsSpec = serde_json::from_value(json!({"keys": ["k"], "left": ["x"]})).unwrap();
-    let (folder, all) = (tempfile::tempdir().unwrap(), rows(1, true, LARGE));
-    for memory in [0, usize::MAX] {
-        let (mut counts, mut rows_of) = (
-            Counts::default(),
-            InputRows::new(InputLayout::new("test", &spec, &schema(1)).unwrap()),
-        );
-        let intake = Intake {
-            partition: None,
-            memory: Budget::new(memory),
-            folder: folder.path().to_owned(),
-            cancellation: Cancellation::default(),
-        };
-        rows_of.push(all.clone(), &intake, &mut counts).unwrap();
-        let places = rows_of.keys_and_times(RowOrder::All, &mut counts).unwrap();
-        let is_spilled = memory == 0;
-        assert_eq!((places.len(), rows_of.are_in_memory()), (ROWS, !is_spilled));
-        assert_eq!(
-            rows_of
-                .inputs
-                .iter()
-                .map(|input| input.bytes())
-                .sum::<usize>()
-                < LARGE,
-            is_spilled
-        );
-        let key = |place: &RowPlace| {
-            rows_of.inputs[place.input()]
-                .keys
-                .with_nulls(place.row())
-                .to_vec()
-        };
-        let (keys, batches): (Vec<Vec<u8>>, Vec<usize>) = places
-            .iter()
-            .map(|place| (key(place), place.input()))
-            .unzip();
-        rows_of.restart();
-        let (mut again, mut parts) = (Vec::new(), Vec::new());
-        while let Some(places) = rows_of.next_part(RowOrder::All, &mut counts).unwrap() {
-            assert!(rows_of.inputs[0].bytes() > LARGE, "with their columns");
-            again.extend(places.iter().map(|place| {
-                rows_of.inputs[place.input()]
-                    .keys
-                    .with_nulls(place.row())
-                    .to_vec()
-            }));
-            parts.extend(std::iter::repeat_n(
-                parts.last().map_or(0, |part| part + 1),
-                places.len(),
-            ));
-        }
-        assert_eq!(again, keys, "in the same order");
-        assert_eq!(batches, parts, "a place's batch is the number of its part");
     }
 }
 

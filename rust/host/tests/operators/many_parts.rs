@@ -206,13 +206,42 @@ fn user_function(settings: &Value) -> Value {
 #[test]
 fn aggregation_with_a_user_function_holds_a_part_of_the_rows() {
     let by_key = json!({"grace": 20_000});
-    check_aggregation(&user_function(&by_key), |number| number % 1_000, 1);
-    check_aggregation(&user_function(&by_key), |_| 1, 1);
+    check_aggregation(&user_function(&by_key), |number| number % 1_000, 2);
+    check_aggregation(&user_function(&by_key), |_| 1, 2);
     let hopping = json!({"grace": 20_000, "emit": "close",
         "window": {"kind": "hopping", "length": 15_000, "slide": 5_000}});
-    check_aggregation(&user_function(&hopping), |number| number % 1_009, 1);
+    check_aggregation(&user_function(&hopping), |number| number % 1_009, 2);
     let sessions = json!({"grace": 20_000, "window": {"kind": "session", "gap": 500}});
-    check_aggregation(&user_function(&sessions), |number| number % 1_009, 1);
+    check_aggregation(&user_function(&sessions), |number| number % 1_009, 2);
+}
+
+#[test]
+fn aggregation_holds_a_part_of_the_rows() {
+    let functions = ["count", "sum", "last", "collect_list"];
+    let columns = functions.map(|name| json!({"name": name, "function": name, "column": 0}));
+    let check = |settings: &Value, key: fn(i64) -> i64, part: usize| {
+        let mut settings = settings.clone();
+        settings["grace"] = json!(20_000);
+        // Each value of a list is stored.
+        for columns in [&columns[..3], &columns[..]] {
+            settings["aggregates"] = json!(columns);
+            check_aggregation(&settings, key, if columns.len() == 3 { part } else { 1 });
+        }
+    };
+    check(&json!({}), |number| number % 1_000, 2);
+    check(&json!({}), |_| 1, 2);
+    let hopping = json!({"kind": "hopping", "length": 15_000, "slide": 5_000});
+    for emit in ["close", "update"] {
+        let settings = json!({"emit": emit, "window": hopping});
+        check(&settings, |number| number % 1_009, 2);
+    }
+    let sessions = json!({"window": {"kind": "session", "gap": 500}});
+    check(&sessions, |number| number % 1_009, 2);
+    // Each time of a key is a group, and each of many short sessions is one.
+    let sliding = json!({"emit": "close", "window": {"kind": "sliding", "length": 3}});
+    check(&sliding, |number| number / 30 % 100, 1);
+    let short_sessions = json!({"emit": "close", "window": {"kind": "session", "gap": 2}});
+    check(&short_sessions, |number| number / 30 % 1_009, 1);
 }
 
 /// A row of the left table: key, time, foreign key, value.

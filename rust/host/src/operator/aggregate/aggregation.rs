@@ -18,12 +18,10 @@ use super::recorded_function::RecordedFunction;
 use super::result_output::ResultOutput;
 use super::spec::{AggregateSpec, GROUPS, ITEMS, PROGRESS, STREAM_TIME};
 use super::window_spec::Window;
-use super::windows::{TimeProgress, WindowClock, open_windows};
+use super::windows::{TimeProgress, WindowClock, Windows, open_windows};
 use crate::codec::row::RowCodec;
 use crate::operator::execution::Operator;
-use crate::operator::input::{
-    InputBatch, InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides,
-};
+use crate::operator::input::{InputLayout, InputRows, RowOrder, RowsSpec, StoredSides};
 use crate::operator::outcome::Outcome;
 use crate::operator::spec::OperatorSpec;
 use crate::operator::worker::Worker;
@@ -91,15 +89,44 @@ impl Aggregation {
         }
     }
 
-    /// Returns where the rows are, and the greatest time of these rows and of all epochs before.
-    fn places(&mut self, before: Option<i64>) -> Result<(Vec<RowPlace>, Option<i64>)> {
+    /// Finds the groups of the rows. Returns the first part of the rows with their groups;
+    /// [`Self::next_part`] returns the others.
+    fn first_part(
+        &mut self,
+        windows: &mut dyn Windows,
+        tx: &mut Transaction,
+        groups: &mut Groups,
+    ) -> Result<Option<Vec<Assigned>>> {
+        let (order, mut counts, mut all) = (self.order(), self.counts, None);
+        while let Some(part) = self.rows.next_part(order, &mut counts)? {
+            let assigned = windows.assign(&self.rows, &part, groups, &mut counts);
+            all = self.rows.are_in_memory().then_some(assigned);
+        }
+        windows.end_pass(tx, groups)?;
+        let Some(mut all) = all else {
+            // The second pass counts the rows again.
+            self.rows.restart();
+            return self.next_part(windows, groups);
+        };
+        windows.settle(&mut all, &mut counts);
+        self.counts = counts;
+        Ok(Some(all))
+    }
+
+    /// Returns the next part of the rows with their groups, once all groups are known. There is
+    /// only one part if all rows are in memory.
+    fn next_part(
+        &mut self,
+        windows: &mut dyn Windows,
+        groups: &mut Groups,
+    ) -> Result<Option<Vec<Assigned>>> {
         let order = self.order();
-        let places = self.rows.keys_and_times(order, &mut self.counts)?;
-        let inputs = self.rows.inputs.iter().filter(|_| self.spec.timed);
-        Ok((
-            places,
-            before.max(inputs.filter_map(InputBatch::last_time).max()),
-        ))
+        let Some(part) = self.rows.next_part(order, &mut self.counts)? else {
+            return Ok(None);
+        };
+        let mut assigned = windows.assign(&self.rows, &part, groups, &mut self.counts);
+        windows.settle(&mut assigned, &mut self.counts);
+        Ok(Some(assigned))
     }
 
     /// Loads the stored states into the functions, and merges groups.
@@ -130,38 +157,14 @@ impl Aggregation {
         Ok(())
     }
 
-    /// Passes the rows to the functions, all at once. If the rows have outgrown their memory, it
-    /// passes them a part at a time.
-    fn update(&mut self, mut assigned: Vec<Assigned>, access: &mut Access<'_>) -> Result<()> {
-        let order = self.order();
+    /// Passes rows to the functions.
+    fn update(&mut self, assigned: &[Assigned], access: &mut Access<'_>) -> Result<()> {
         let Self {
             rows, accumulators, ..
         } = self;
-        if rows.are_in_memory() {
-            return accumulators
-                .iter_mut()
-                .try_for_each(|accumulator| accumulator.update(rows, &assigned, access));
-        }
-        // The sort is stable: the rows of a part stay in their order.
-        assigned.sort_by_key(|row| row.place.input());
-        let mut assigned = assigned.into_iter().peekable();
-        rows.restart();
-        let mut part = 0;
-        // The rows were counted when they were first read.
-        while rows.next_part(order, &mut Counts::default())?.is_some() {
-            let of_part: Vec<Assigned> =
-                std::iter::from_fn(|| assigned.next_if(|row| row.place.input() == part))
-                    .map(|row| Assigned {
-                        place: row.place.in_first(),
-                        ..row
-                    })
-                    .collect();
-            accumulators
-                .iter_mut()
-                .try_for_each(|accumulator| accumulator.update(rows, &of_part, access))?;
-            part += 1;
-        }
-        Ok(())
+        accumulators
+            .iter_mut()
+            .try_for_each(|accumulator| accumulator.update(rows, assigned, access))
     }
 
     fn delete_items(&self, group: usize, access: &mut Access<'_>) -> Result<()> {
@@ -181,12 +184,8 @@ fn need_order(accumulators: &[Box<dyn Accumulator>]) -> bool {
 ///
 /// The order of the rows is not that of their times if no function needs it. If a group were stored
 /// after a much later one, the retention of the store could refuse it.
-fn touched_groups(assigned: &[Assigned], groups: &Groups) -> Vec<usize> {
-    let mut is_touched = vec![false; groups.count()];
-    assigned
-        .iter()
-        .for_each(|row| is_touched[row.group as usize] = true);
-    let mut touched: Vec<usize> = (0..groups.count())
+fn touched_groups(is_touched: &[bool], groups: &Groups) -> Vec<usize> {
+    let mut touched: Vec<usize> = (0..is_touched.len())
         .filter(|group| is_touched[*group])
         .collect();
     touched.sort_by_key(|group| groups.start(*group));
@@ -243,7 +242,8 @@ impl Operator for Aggregation {
         let before = progress.get(tx, STREAM_TIME, |progress| {
             progress.and_then(TimeProgress::decode)
         })?;
-        let (places, stream_time) = self.places(before.map(|before| before.time))?;
+        let last = self.rows.last_time.filter(|_| self.spec.timed);
+        let stream_time = before.map(|before| before.time).max(last);
         let clock = WindowClock::new(&self.spec, before, stream_time.max(self.rows.heartbeat));
         let mut windows = open_windows(&self.spec, db, clock)?;
         let has_items = self
@@ -259,8 +259,7 @@ impl Operator for Aggregation {
             sweep_items(&items, &*windows, tx)?;
         }
         let mut groups = Groups::default();
-        let assigned = windows.assign(&self.rows, &places, tx, &mut groups, &mut self.counts)?;
-        let touched = touched_groups(&assigned, &groups);
+        let mut next = self.first_part(&mut *windows, tx, &mut groups)?;
         if has_items {
             windows.expire(group_time, &groups, tx, &mut |expired, tx| {
                 let mut access = Access {
@@ -277,14 +276,34 @@ impl Operator for Aggregation {
         let mut access = Access {
             groups: &groups,
             items: &items,
-            tx,
-            worker,
+            tx: &mut *tx,
+            worker: &mut *worker,
         };
         for group in windows.replacing() {
             self.delete_items(group, &mut access)?;
         }
         self.load(&codec, &stored, windows.merges(), &mut access)?;
-        self.update(assigned, &mut access)?;
+        drop(stored);
+        let mut is_touched = vec![false; groups.count()];
+        while let Some(assigned) = next {
+            let mut access = Access {
+                groups: &groups,
+                items: &items,
+                tx: &mut *tx,
+                worker: &mut *worker,
+            };
+            self.update(&assigned, &mut access)?;
+            let touched = assigned.iter().map(|row| row.group as usize);
+            touched.for_each(|group| is_touched[group] = true);
+            next = self.next_part(&mut *windows, &mut groups)?;
+        }
+        let touched = touched_groups(&is_touched, &groups);
+        let mut access = Access {
+            groups: &groups,
+            items: &items,
+            tx,
+            worker,
+        };
         let mut accumulators = self.accumulators.iter_mut();
         accumulators.try_for_each(|accumulator| accumulator.finish(&mut access))?;
         let columns = self

@@ -70,26 +70,6 @@ impl InputBatch {
         })
     }
 
-    /// Returns the same rows with only their sides, keys and times.
-    ///
-    /// # Errors
-    /// `Serialization` if Arrow cannot drop the columns.
-    pub fn without_columns(self) -> Result<Self> {
-        let batch = self
-            .batch
-            .project(&[])
-            .map_err(|error| Error::new(ErrorKind::Serialization, error.to_string()))?;
-        let none = EncodedRows::default;
-        Ok(Self {
-            batch,
-            content: None,
-            hashes: Vec::new(),
-            order_left: none(),
-            order_right: none(),
-            ..self
-        })
-    }
-
     /// The number of rows.
     pub fn num_rows(&self) -> usize {
         self.batch.num_rows()

@@ -17,12 +17,6 @@ impl RowPlace {
         Self(if is_left { LEFT } else { 0 } | ((input as u64) << 32) | row as u64)
     }
 
-    /// The place of the same row in the first batch.
-    #[inline]
-    pub fn in_first(self) -> Self {
-        Self::new(self.is_left(), 0, self.row())
-    }
-
     /// The number of the row's batch.
     #[inline]
     pub fn input(self) -> usize {

@@ -39,11 +39,13 @@ pub struct InputRows {
     /// The columns and codecs.
     pub layout: Arc<InputLayout>,
     /// The rows in memory, batch by batch: as they arrived, or the current part. After
-    /// [`Self::all`] and [`Self::keys_and_times`], all parts.
+    /// [`Self::all`], all parts.
     pub inputs: Vec<InputBatch>,
     /// Once the rows have been processed, the stream time is at least this, even if there are no
     /// rows.
     pub heartbeat: Option<i64>,
+    /// The greatest time of all rows that have arrived.
+    pub last_time: Option<i64>,
     payloads: Payloads,
     fingerprint: InputDigest,
     memory: Option<(Share, PathBuf)>,
@@ -76,6 +78,7 @@ impl InputRows {
             layout: Arc::new(layout),
             inputs: Vec::new(),
             heartbeat: None,
+            last_time: None,
             payloads: Payloads::default(),
             fingerprint: InputDigest::default(),
             memory: None,
@@ -175,6 +178,7 @@ impl InputRows {
         let bytes = self.take(batch, intake.partition)?;
         if let Some(input) = self.inputs.last() {
             counts.input_rows += input.num_rows() as u64;
+            self.last_time = self.last_time.max(input.last_time());
             self.fingerprint.add(&self.layout, input)?;
         }
         let (share, _) = self
@@ -289,37 +293,7 @@ impl InputRows {
         Ok(unordered(&self.inputs))
     }
 
-    /// Returns all rows at once. If the rows have outgrown their memory, they have only sides, keys
-    /// and times: [`Self::next_part`] returns their columns after [`Self::restart`], and a place's
-    /// batch is the number of its part.
-    ///
-    /// # Errors
-    /// As [`Self::next_part`].
-    pub fn keys_and_times(
-        &mut self,
-        order: RowOrder,
-        counts: &mut Counts,
-    ) -> Result<Vec<RowPlace>> {
-        let Some(first) = self.next_part(order, counts)? else {
-            return Ok(Vec::new());
-        };
-        if self.are_in_memory() {
-            return Ok(first);
-        }
-        let mut inputs = Vec::new();
-        loop {
-            for input in self.inputs.drain(..) {
-                inputs.push(input.without_columns()?);
-            }
-            if self.next_part(order, counts)?.is_none() {
-                break;
-            }
-        }
-        self.inputs = inputs;
-        Ok(unordered(&self.inputs))
-    }
-
-    /// Whether all rows are in memory with their columns. It is known once they are being
+    /// Whether all rows are in memory. It is known once they are being
     /// processed.
     pub fn are_in_memory(&self) -> bool {
         matches!(self.parts, Parts::All)

@@ -28,10 +28,9 @@ impl Windows for ByKey {
         &mut self,
         input: &InputRows,
         places: &[RowPlace],
-        _: &mut Transaction,
         groups: &mut Groups,
         counts: &mut Counts,
-    ) -> Result<Vec<Assigned>> {
+    ) -> Vec<Assigned> {
         let mut assigned = Vec::with_capacity(places.len());
         for place in places.iter().copied() {
             let time = input.time(place);
@@ -42,7 +41,7 @@ impl Windows for ByKey {
             let group = groups.enter(input.key_with_nulls(place), 0);
             assigned.push(Assigned { group, place });
         }
-        Ok(assigned)
+        assigned
     }
 
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {

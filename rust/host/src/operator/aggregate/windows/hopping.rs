@@ -77,10 +77,9 @@ impl Windows for HoppingWindows {
         &mut self,
         input: &InputRows,
         places: &[RowPlace],
-        _: &mut Transaction,
         groups: &mut Groups,
         counts: &mut Counts,
-    ) -> Result<Vec<Assigned>> {
+    ) -> Vec<Assigned> {
         let mut assigned = Vec::with_capacity(places.len());
         let mut panes = PaneGroups::default();
         for (place, key, time) in timed(input, places, &mut counts.dropped) {
@@ -103,7 +102,7 @@ impl Windows for HoppingWindows {
             }
             counts.late += u64::from(assigned.len() == before);
         }
-        Ok(assigned)
+        assigned
     }
 
     fn was_over(&self, key: &[u8], start: i64, tx: &mut Transaction) -> Result<bool> {

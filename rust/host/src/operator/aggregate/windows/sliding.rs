@@ -92,10 +92,9 @@ impl Windows for SlidingWindows {
         &mut self,
         input: &InputRows,
         places: &[RowPlace],
-        _: &mut Transaction,
         groups: &mut Groups,
         counts: &mut Counts,
-    ) -> Result<Vec<Assigned>> {
+    ) -> Vec<Assigned> {
         let mut assigned = Vec::with_capacity(places.len());
         for (place, key, time) in timed(input, places, &mut counts.dropped) {
             // The row is late if every window that holds it is closed.
@@ -111,8 +110,12 @@ impl Windows for SlidingWindows {
                 place,
             });
         }
+        assigned
+    }
+
+    fn end_pass(&mut self, _: &mut Transaction, groups: &mut Groups) -> Result<()> {
         self.touched = groups.count();
-        Ok(assigned)
+        Ok(())
     }
 
     fn was_over(&self, _: &[u8], time: i64, _: &mut Transaction) -> Result<bool> {

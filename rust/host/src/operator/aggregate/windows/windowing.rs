@@ -16,16 +16,27 @@ pub trait Windows {
     /// Assigns rows to groups, in the order of the rows. Late rows are only counted, and so are
     /// rows without a time if they need one.
     ///
-    /// # Errors
-    /// Those of the store.
+    /// The rows may come in parts. In a second pass the same rows may come again, and are assigned
+    /// to the same groups.
     fn assign(
         &mut self,
         input: &InputRows,
         places: &[RowPlace],
-        tx: &mut Transaction,
         groups: &mut Groups,
         counts: &mut Counts,
-    ) -> Result<Vec<Assigned>>;
+    ) -> Vec<Assigned>;
+
+    /// Ends the first pass over the rows.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn end_pass(&mut self, _tx: &mut Transaction, _groups: &mut Groups) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives rows their final groups, after the first pass. The number with which a session's row
+    /// is assigned is that of its run: rows of a later part may extend it.
+    fn settle(&self, _assigned: &mut Vec<Assigned>, _counts: &mut Counts) {}
 
     /// Whether a key's window with this start was over before the epoch, so that its items can be
     /// deleted. If windows are emitted when they close, a closed window is over; otherwise an

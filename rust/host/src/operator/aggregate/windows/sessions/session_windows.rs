@@ -10,7 +10,7 @@
 
 use holdfast_core::{Result, SessionStore, Timestamp, Transaction, WindowedKey};
 
-use super::row_runs::{RowRun, row_runs};
+use super::row_runs::{RowRun, RowRuns};
 use super::session_parts::{PartSource, SessionPart, TouchedSessions, count_joined, in_order};
 use super::session_store;
 use crate::codec::row::EncodedRows;
@@ -29,6 +29,8 @@ pub struct SessionWindows {
     gap: i64,
     clock: WindowClock,
     emit: Emit,
+    /// The rows.
+    runs: RowRuns,
     /// By group.
     sessions: Vec<SessionGroup>,
     merges: Vec<GroupMerge>,
@@ -69,6 +71,7 @@ impl SessionWindows {
             gap,
             clock,
             emit,
+            runs: RowRuns::default(),
             sessions: Vec::new(),
             merges: Vec::new(),
             closing: Vec::new(),
@@ -205,12 +208,15 @@ impl Windows for SessionWindows {
         &mut self,
         input: &InputRows,
         places: &[RowPlace],
-        tx: &mut Transaction,
         groups: &mut Groups,
         counts: &mut Counts,
-    ) -> Result<Vec<Assigned>> {
+    ) -> Vec<Assigned> {
         let rows = timed(input, places, &mut counts.dropped);
-        let (mut runs, rows) = row_runs(rows, self.gap, groups);
+        self.runs.add(rows, self.gap, groups)
+    }
+
+    fn end_pass(&mut self, tx: &mut Transaction, groups: &mut Groups) -> Result<()> {
+        let mut runs = std::mem::take(&mut self.runs.runs);
         let mut parts: Vec<SessionPart> = (0..)
             .zip(&runs)
             .map(|(number, run)| SessionPart {
@@ -228,14 +234,13 @@ impl Windows for SessionWindows {
             (session, rest) = rest.split_at(count_joined(rest, self.gap));
             self.add(session, &mut touched, &mut runs, groups);
         }
-        let count = rows.len();
-        let assigned = rows.into_iter().filter_map(|(place, run)| {
-            let group = runs[run as usize].group?;
-            Some(Assigned { group, place })
-        });
-        let assigned: Vec<Assigned> = assigned.collect();
-        counts.late += (count - assigned.len()) as u64;
-        Ok(assigned)
+        self.runs.runs = runs;
+        self.runs.restart();
+        Ok(())
+    }
+
+    fn settle(&self, assigned: &mut Vec<Assigned>, counts: &mut Counts) {
+        counts.late += self.runs.settle(assigned);
     }
 
     fn was_over(&self, key: &[u8], start: i64, tx: &mut Transaction) -> Result<bool> {
