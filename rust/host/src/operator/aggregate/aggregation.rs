@@ -6,20 +6,18 @@
 
 use std::collections::BTreeMap;
 
-use arrow_array::ArrayRef;
-use arrow_schema::{Field, Schema};
+use arrow_schema::Schema;
 use holdfast_core::{Database, Result, StoreSpec, Transaction};
 use serde_json::Value;
 
-use super::functions::{Access, Accumulator, accumulator, check_state_size, user_worker};
-use super::groups::{Assigned, GroupMerge, Groups};
+use super::functions::{Access, Accumulators, user_worker};
+use super::groups::{Assigned, Groups};
 use super::item_sweep::sweep_items;
 use super::recorded_function::RecordedFunction;
 use super::result_output::ResultOutput;
 use super::spec::{AggregateSpec, GROUPS, ITEMS, PROGRESS, STREAM_TIME};
 use super::window_spec::Window;
 use super::windows::{TimeProgress, WindowClock, Windows, open_windows};
-use crate::codec::row::RowCodec;
 use crate::operator::execution::Operator;
 use crate::operator::input::{InputLayout, InputRows, RowOrder, RowsSpec, StoredSides};
 use crate::operator::outcome::Outcome;
@@ -33,7 +31,7 @@ use crate::root::OperatorMeta;
 pub struct Aggregation {
     spec: AggregateSpec,
     rows: InputRows,
-    accumulators: Vec<Box<dyn Accumulator>>,
+    accumulators: Accumulators,
     counts: Counts,
 }
 
@@ -58,13 +56,8 @@ impl Aggregation {
         spec.aggregates
             .iter()
             .try_for_each(|aggregate| RecordedFunction::check(aggregate, &layout))?;
-        let numbered = spec.aggregates.iter().enumerate();
-        let accumulators: Vec<_> = numbered
-            .map(|(number, aggregate)| accumulator(number, aggregate, spec, &layout))
-            .collect::<Result<_>>()?;
-        // The state types of the user's functions are not known yet: the worker sends them.
-        codec(&accumulators)?;
-        let layout = if need_order(&accumulators) {
+        let accumulators = Accumulators::new(spec, &layout)?;
+        let layout = if accumulators.need_order() {
             layout
         } else {
             layout.without_content()
@@ -81,7 +74,7 @@ impl Aggregation {
     /// from rows in the order of time, or if the result depends on the order of the rows.
     fn order(&self) -> RowOrder {
         let is_ordered = matches!(self.spec.window, Some(Window::Session { .. }))
-            || need_order(&self.accumulators);
+            || self.accumulators.need_order();
         if is_ordered {
             RowOrder::Matchable
         } else {
@@ -128,56 +121,6 @@ impl Aggregation {
         windows.settle(&mut assigned, &mut self.counts);
         Ok(Some(assigned))
     }
-
-    /// Loads the stored states into the functions, and merges groups.
-    fn load(
-        &mut self,
-        codec: &RowCodec,
-        stored: &[Option<Vec<u8>>],
-        merges: &[GroupMerge],
-        access: &mut Access<'_>,
-    ) -> Result<()> {
-        let mut types = self
-            .accumulators
-            .iter()
-            .flat_map(|accumulator| accumulator.state_types());
-        if self.spec.has_user_functions() && types.any(|state| state.primitive_width().is_none()) {
-            check_state_size(stored.iter().flatten().map(Vec::len).sum())?;
-        }
-        let states = codec.decode(stored.iter().map(Option::as_deref))?;
-        let mut states = states.into_iter();
-        for accumulator in &mut self.accumulators {
-            let columns: Vec<ArrayRef> = states
-                .by_ref()
-                .take(accumulator.state_types().len())
-                .collect();
-            accumulator.load(&columns)?;
-            accumulator.merge(merges, access)?;
-        }
-        Ok(())
-    }
-
-    /// Passes rows to the functions.
-    fn update(&mut self, assigned: &[Assigned], access: &mut Access<'_>) -> Result<()> {
-        let Self {
-            rows, accumulators, ..
-        } = self;
-        accumulators
-            .iter_mut()
-            .try_for_each(|accumulator| accumulator.update(rows, assigned, access))
-    }
-
-    fn delete_items(&self, group: usize, access: &mut Access<'_>) -> Result<()> {
-        let mut accumulators = self.accumulators.iter();
-        accumulators.try_for_each(|accumulator| accumulator.delete_items(group, access))
-    }
-}
-
-/// Whether the result of a function depends on the order of the rows.
-fn need_order(accumulators: &[Box<dyn Accumulator>]) -> bool {
-    accumulators
-        .iter()
-        .any(|accumulator| accumulator.needs_order())
 }
 
 /// Returns the groups that have new rows, by start.
@@ -190,17 +133,6 @@ fn touched_groups(is_touched: &[bool], groups: &Groups) -> Vec<usize> {
         .collect();
     touched.sort_by_key(|group| groups.start(*group));
     touched
-}
-
-/// Returns the codec of a group's state.
-fn codec(accumulators: &[Box<dyn Accumulator>]) -> Result<RowCodec> {
-    let types = accumulators
-        .iter()
-        .flat_map(|accumulator| accumulator.state_types());
-    let fields: Vec<Field> = types
-        .map(|data_type| Field::new("state", data_type, true))
-        .collect();
-    RowCodec::new(&fields)
 }
 
 impl Operator for Aggregation {
@@ -232,12 +164,8 @@ impl Operator for Aggregation {
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
         if self.spec.has_user_functions() {
-            let states = user_worker::begin(worker)?;
-            self.accumulators
-                .iter_mut()
-                .try_for_each(|accumulator| accumulator.begin(&states))?;
+            self.accumulators.begin(&user_worker::begin(worker)?)?;
         }
-        let codec = codec(&self.accumulators)?;
         let (items, progress) = (db.key_value(ITEMS)?, db.key_value(PROGRESS)?);
         let before = progress.get(tx, STREAM_TIME, |progress| {
             progress.and_then(TimeProgress::decode)
@@ -246,10 +174,7 @@ impl Operator for Aggregation {
         let stream_time = before.map(|before| before.time).max(last);
         let clock = WindowClock::new(&self.spec, before, stream_time.max(self.rows.heartbeat));
         let mut windows = open_windows(&self.spec, db, clock)?;
-        let has_items = self
-            .accumulators
-            .iter()
-            .any(|accumulator| accumulator.has_items());
+        let has_items = self.accumulators.have_items();
         if clock.sweeps() {
             windows.sweep(tx)?;
         }
@@ -268,7 +193,8 @@ impl Operator for Aggregation {
                     tx,
                     worker: &mut *worker,
                 };
-                (0..expired.count()).try_for_each(|group| self.delete_items(group, &mut access))
+                (0..expired.count())
+                    .try_for_each(|group| self.accumulators.delete_items(group, &mut access))
             })?;
         }
         windows.add_stored(has_items, tx, &mut groups)?;
@@ -280,10 +206,10 @@ impl Operator for Aggregation {
             worker: &mut *worker,
         };
         for group in windows.replacing() {
-            self.delete_items(group, &mut access)?;
+            self.accumulators.delete_items(group, &mut access)?;
         }
-        self.load(&codec, &stored, windows.merges(), &mut access)?;
-        drop(stored);
+        self.accumulators.load_owned(stored)?;
+        self.accumulators.merge(windows.merges(), &mut access)?;
         let mut is_touched = vec![false; groups.count()];
         while let Some(assigned) = next {
             let mut access = Access {
@@ -292,7 +218,8 @@ impl Operator for Aggregation {
                 tx: &mut *tx,
                 worker: &mut *worker,
             };
-            self.update(&assigned, &mut access)?;
+            self.accumulators
+                .update(&self.rows, &assigned, &mut access)?;
             let touched = assigned.iter().map(|row| row.group as usize);
             touched.for_each(|group| is_touched[group] = true);
             next = self.next_part(&mut *windows, &mut groups)?;
@@ -304,15 +231,8 @@ impl Operator for Aggregation {
             tx,
             worker,
         };
-        let mut accumulators = self.accumulators.iter_mut();
-        accumulators.try_for_each(|accumulator| accumulator.finish(&mut access))?;
-        let columns = self
-            .accumulators
-            .iter()
-            .map(|accumulator| accumulator.state())
-            .collect::<Result<Vec<_>>>()?
-            .concat();
-        let state = codec.encode(&columns)?;
+        self.accumulators.finish(&mut access)?;
+        let state = self.accumulators.states()?;
         windows.write(access.tx, &groups, &touched, &state)?;
         let of_groups = db.stream_time(GROUPS, access.tx)?;
         let retained = of_groups.map_or(i64::MIN, |time| clock.retained_at(time.0));
@@ -333,7 +253,7 @@ impl Operator for Aggregation {
         self.counts.output_rows = output_rows;
         if has_items {
             for group in windows.finished(&groups, retained) {
-                self.delete_items(group, &mut access)?;
+                self.accumulators.delete_items(group, &mut access)?;
             }
         }
         Ok(Outcome {

@@ -7,7 +7,7 @@ use arrow_schema::{Field, Schema};
 use holdfast_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::functions::{Access, Accumulator, user_worker};
+use super::functions::{Access, Accumulators, user_worker};
 use super::spec::AggregateSpec;
 use super::windows::{ResultRow, ResultRows};
 use crate::codec::row::EncodedRows;
@@ -23,7 +23,7 @@ pub struct ResultOutput<'a> {
     /// The input's columns.
     pub layout: &'a InputLayout,
     /// The functions.
-    pub accumulators: &'a mut [Box<dyn Accumulator>],
+    pub accumulators: &'a mut Accumulators,
     /// The rows, in order.
     pub results: &'a ResultRows,
     /// The states of the groups.
@@ -68,7 +68,7 @@ impl ResultOutput<'_> {
             for group in self.results.groups(row) {
                 let group_bytes = access.groups.key(*group).len() + self.state.get(*group).len();
                 bytes = bytes.saturating_add(group_bytes);
-                for accumulator in &mut *self.accumulators {
+                for accumulator in self.accumulators.iter_mut() {
                     bytes = bytes.saturating_add(accumulator.item_bytes(*group, access)?);
                 }
             }
@@ -129,7 +129,8 @@ impl ResultOutput<'_> {
                     .map(|name| Field::new(name, layout.time_type().clone(), true)),
             );
         }
-        for (aggregate, accumulator) in self.spec.aggregates.iter().zip(&mut *self.accumulators) {
+        let accumulators = self.accumulators.iter_mut();
+        for (aggregate, accumulator) in self.spec.aggregates.iter().zip(accumulators) {
             let column = accumulator.result(&unions, access, digest)?;
             fields.push(Field::new(
                 &aggregate.name,

@@ -10,7 +10,7 @@ use holdfast_core::{
 };
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::functions::{Access, Accumulator, accumulator, result_type};
+use super::functions::{Access, Accumulators, result_type};
 use super::groups::Groups;
 use super::recorded_function::RecordedFunction;
 use super::spec::{
@@ -18,7 +18,6 @@ use super::spec::{
 };
 use super::window_spec::Emit;
 use super::windows::TimeProgress;
-use crate::codec::row::RowCodec;
 use crate::operator::input::{InputLayout, RowsSpec};
 use crate::root::OperatorMeta;
 
@@ -178,13 +177,7 @@ impl StoredGroups {
         stored: &[StoredGroup<'_>],
         most: usize,
     ) -> Result<(Vec<ArrayRef>, usize)> {
-        let mut accumulators = self
-            .spec
-            .aggregates
-            .iter()
-            .enumerate()
-            .map(|(number, aggregate)| accumulator(number, aggregate, &self.spec, &self.layout))
-            .collect::<Result<Vec<_>>>()?;
+        let mut accumulators = Accumulators::new(&self.spec, &self.layout)?;
         // The states of groups that do not fit are loaded again in a later call.
         let part = self.collecting().map_or(usize::MAX, |_| COLLECTED_GROUPS);
         let stored = &stored[..stored.len().min(part)];
@@ -200,7 +193,7 @@ impl StoredGroups {
                 number.into()
             }));
         }
-        load(&mut accumulators, &states)?;
+        accumulators.load(&states)?;
         let items = db.key_value(ITEMS)?;
         let mut access = Access {
             groups: &groups,
@@ -212,7 +205,7 @@ impl StoredGroups {
         for place in &places {
             let mut bytes = 0_usize;
             if let Some(group) = place.and_then(|group| usize::try_from(group).ok()) {
-                for accumulator in &mut accumulators {
+                for accumulator in accumulators.iter_mut() {
                     bytes = bytes.saturating_add(accumulator.item_bytes(group, &mut access)?);
                 }
             }
@@ -236,21 +229,4 @@ impl StoredGroups {
         });
         Ok((columns.collect::<Result<_>>()?, count))
     }
-}
-
-fn load(accumulators: &mut [Box<dyn Accumulator>], states: &[Option<&[u8]>]) -> Result<()> {
-    let types = accumulators
-        .iter()
-        .flat_map(|accumulator| accumulator.state_types());
-    let fields: Vec<Field> = types
-        .map(|data_type| Field::new("state", data_type, true))
-        .collect();
-    let mut columns = RowCodec::new(&fields)?
-        .decode(states.iter().copied())?
-        .into_iter();
-    accumulators.iter_mut().try_for_each(|accumulator| {
-        let count = accumulator.state_types().len();
-        let state: Vec<ArrayRef> = columns.by_ref().take(count).collect();
-        accumulator.load(&state)
-    })
 }

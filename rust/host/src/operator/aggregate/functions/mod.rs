@@ -1,12 +1,14 @@
 //! The functions of an aggregation: the state of each for a group, and the result computed from it.
 //!
 //! `accumulator.rs` the interface of all functions · `registry.rs` the functions by name ·
-//! `count.rs`, `sum.rs`, `avg.rs` (`decimal.rs` their decimals), `variance.rs` · `picked/` one
-//! value of many (min, max, first, last, bool_and, bool_or) · `ranked/` the values of the rows with
-//! the greatest or the least orders · `collected/` single values in a store (distinct values,
-//! lists, sets) · `user/` the user's functions, which run in the worker.
+//! `accumulators.rs` those of an aggregation together · `count.rs`, `sum.rs`, `avg.rs`
+//! (`decimal.rs` their decimals), `variance.rs` · `picked/` one value of many (min, max, first,
+//! last, bool_and, bool_or) · `ranked/` the values of the rows with the greatest or the least
+//! orders · `collected/` single values in a store (distinct values, lists, sets) · `user/` the
+//! user's functions, which run in the worker.
 
 mod accumulator;
+mod accumulators;
 mod avg;
 mod collected;
 mod count;
@@ -18,6 +20,7 @@ mod sum;
 mod user;
 mod variance;
 
-pub use accumulator::{Access, Accumulator};
-pub use registry::{accumulator, result_type};
-pub use user::{check_state_size, user_worker};
+pub use accumulator::Access;
+pub use accumulators::Accumulators;
+pub use registry::result_type;
+pub use user::user_worker;
