@@ -215,33 +215,57 @@ fn aggregation_with_a_user_function_holds_a_part_of_the_rows() {
     check_aggregation(&user_function(&sessions), |number| number % 1_009, 2);
 }
 
+/// Settings of an aggregation with built-in functions.
+fn built_in(functions: &[&str], settings: &Value) -> Value {
+    let columns = functions.iter();
+    let columns = columns.map(|name| json!({"name": name, "function": name, "column": 0}));
+    let mut all = settings.clone();
+    all["grace"] = json!(20_000);
+    all["aggregates"] = columns.collect();
+    all
+}
+
 #[test]
-fn aggregation_holds_a_part_of_the_rows() {
+fn aggregation_by_key_holds_a_part_of_the_rows_and_of_the_groups() {
     let functions = ["count", "sum", "last", "collect_list"];
-    let columns = functions.map(|name| json!({"name": name, "function": name, "column": 0}));
-    let check = |settings: &Value, key: fn(i64) -> i64, part: usize| {
-        let mut settings = settings.clone();
-        settings["grace"] = json!(20_000);
-        // Each value of a list is stored.
-        for columns in [&columns[..3], &columns[..]] {
-            settings["aggregates"] = json!(columns);
-            check_aggregation(&settings, key, if columns.len() == 3 { part } else { 1 });
-        }
-    };
-    check(&json!({}), |number| number % 1_000, 2);
-    check(&json!({}), |_| 1, 2);
-    let hopping = json!({"kind": "hopping", "length": 15_000, "slide": 5_000});
+    let by_key = built_in(&functions[..3], &json!({}));
+    check_aggregation(&by_key, |_| 1, 2);
+    // Each row has a group of its own.
+    check_aggregation(&by_key, |number| number, 3);
+    // The values of a list are not in the state of its group.
+    let lists = built_in(&functions, &json!({}));
+    check_aggregation(&lists, |number| number % 1_000, 2);
+}
+
+#[test]
+fn aggregation_by_window_holds_a_part_of_the_rows() {
+    let functions = ["count", "sum", "last", "collect_list"];
     for emit in ["close", "update"] {
-        let settings = json!({"emit": emit, "window": hopping});
-        check(&settings, |number| number % 1_009, 2);
+        let tumbling = json!({"kind": "hopping", "length": 5_000, "slide": 5_000});
+        let tumbling = built_in(&functions[..3], &json!({"emit": emit, "window": tumbling}));
+        check_aggregation(&tumbling, |number| number, 3);
+        let hopping = json!({"kind": "hopping", "length": 15_000, "slide": 5_000});
+        let hopping = built_in(&functions[..3], &json!({"emit": emit, "window": hopping}));
+        check_aggregation(&hopping, |number| number % 1_009, 2);
     }
-    let sessions = json!({"window": {"kind": "session", "gap": 500}});
-    check(&sessions, |number| number % 1_009, 2);
-    // Each time of a key is a group, and each of many short sessions is one.
+    let lists = json!({"emit": "close", "window": {"kind": "hopping", "length": 9, "slide": 9}});
+    check_aggregation(&built_in(&functions, &lists), |number| number / 30 % 100, 1);
+    let sessions = built_in(
+        &functions,
+        &json!({"window": {"kind": "session", "gap": 500}}),
+    );
+    check_aggregation(&sessions, |number| number % 1_009, 1);
+}
+
+#[test]
+fn aggregation_by_sliding_window_and_by_short_sessions_holds_a_part_of_the_rows() {
+    // Each time of a key is a group.
     let sliding = json!({"emit": "close", "window": {"kind": "sliding", "length": 3}});
-    check(&sliding, |number| number / 30 % 100, 1);
-    let short_sessions = json!({"emit": "close", "window": {"kind": "session", "gap": 2}});
-    check(&short_sessions, |number| number / 30 % 1_009, 1);
+    let sliding = built_in(&["count", "sum", "collect_list"], &sliding);
+    check_aggregation(&sliding, |number| number / 30 % 100, 1);
+    let sessions = json!({"emit": "close", "window": {"kind": "session", "gap": 2}});
+    let sessions = built_in(&["count", "sum", "last"], &sessions);
+    check_aggregation(&sessions, |number| number / 30 % 1_009, 1);
 }
 
 /// A row of the left table: key, time, foreign key, value.

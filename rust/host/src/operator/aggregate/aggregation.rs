@@ -12,9 +12,10 @@ use serde_json::Value;
 
 use super::functions::{Access, Accumulators, user_worker};
 use super::groups::{Assigned, Groups};
+use super::in_parts::EpochInParts;
 use super::item_sweep::sweep_items;
 use super::recorded_function::RecordedFunction;
-use super::result_output::ResultOutput;
+use super::result_output::{GroupResults, ResultOutput};
 use super::spec::{AggregateSpec, GROUPS, ITEMS, PROGRESS, STREAM_TIME};
 use super::window_spec::Window;
 use super::windows::{TimeProgress, WindowClock, Windows, open_windows};
@@ -23,8 +24,7 @@ use crate::operator::input::{InputLayout, InputRows, RowOrder, RowsSpec, StoredS
 use crate::operator::outcome::Outcome;
 use crate::operator::spec::OperatorSpec;
 use crate::operator::worker::Worker;
-use crate::protocol::Counts;
-use crate::protocol::Epoch;
+use crate::protocol::{Counts, Digest, Epoch};
 use crate::root::OperatorMeta;
 
 /// One session of an aggregation.
@@ -82,6 +82,32 @@ impl Aggregation {
         }
     }
 
+    /// Whether each group makes its rows of the result by itself, and needs no other part of an
+    /// epoch: neither items that are deleted with their window, nor rows that the user's functions
+    /// have not taken yet.
+    fn has_independent_groups(&self) -> bool {
+        let has_items = self.accumulators.have_items();
+        let are_independent = match self.spec.window {
+            None => true,
+            Some(Window::Hopping(_)) => !has_items,
+            Some(Window::Sliding { .. } | Window::Session { .. }) => false,
+        };
+        are_independent && !self.spec.has_user_functions()
+    }
+
+    /// The outcome of a result: its digest, and the number of its rows.
+    fn outcome(&self, (output, output_rows): (Digest, u64), clock: &WindowClock) -> Outcome {
+        Outcome {
+            input: self.rows.digest(),
+            output,
+            counts: Counts {
+                output_rows,
+                ..self.counts
+            },
+            stream_time: clock.now(),
+        }
+    }
+
     /// Finds the groups of the rows. Returns the first part of the rows with their groups;
     /// [`Self::next_part`] returns the others.
     fn first_part(
@@ -135,6 +161,24 @@ fn touched_groups(is_touched: &[bool], groups: &Groups) -> Vec<usize> {
     touched
 }
 
+/// Stores the stream time, and what it has closed, after the groups are written. `before` is what
+/// is stored. Returns the earliest time of a group that the store then has.
+fn store_progress(
+    db: &Database,
+    tx: &mut Transaction,
+    clock: &WindowClock,
+    before: Option<TimeProgress>,
+) -> Result<i64> {
+    let of_groups = db.stream_time(GROUPS, tx)?;
+    let retained = of_groups.map_or(i64::MIN, |time| clock.retained_at(time.0));
+    let after = clock.progress(retained);
+    if let Some(after) = after.filter(|after| before != Some(*after)) {
+        let progress = db.key_value(PROGRESS)?;
+        progress.put(tx, STREAM_TIME, Some(&after.encode()))?;
+    }
+    Ok(retained)
+}
+
 impl Operator for Aggregation {
     fn meta(&self, first_epoch: Epoch) -> OperatorMeta {
         let layout = &self.rows.layout;
@@ -182,6 +226,20 @@ impl Operator for Aggregation {
         let is_outdated = clock.sweeps() || clock.has_skipped() || clock.has_expired(group_time);
         if is_outdated && has_items && self.spec.window.is_some() {
             sweep_items(&items, &*windows, tx)?;
+        }
+        if self.rows.have_spilled() && self.has_independent_groups() {
+            let order = self.order();
+            let epoch = EpochInParts {
+                spec: &self.spec,
+                rows: &mut self.rows,
+                counts: &mut self.counts,
+                accumulators: &mut self.accumulators,
+                windows: &mut *windows,
+                items: &items,
+            };
+            let output = epoch.run(order, db, tx, worker)?;
+            store_progress(db, tx, &clock, before)?;
+            return Ok(self.outcome(output, &clock));
         }
         let mut groups = Groups::default();
         let mut next = self.first_part(&mut *windows, tx, &mut groups)?;
@@ -234,33 +292,22 @@ impl Operator for Aggregation {
         self.accumulators.finish(&mut access)?;
         let state = self.accumulators.states()?;
         windows.write(access.tx, &groups, &touched, &state)?;
-        let of_groups = db.stream_time(GROUPS, access.tx)?;
-        let retained = of_groups.map_or(i64::MIN, |time| clock.retained_at(time.0));
-        let after = clock.progress(retained);
-        if let Some(after) = after.filter(|after| before != Some(*after)) {
-            progress.put(access.tx, STREAM_TIME, Some(&after.encode()))?;
-        }
+        let retained = store_progress(db, access.tx, &clock, before)?;
         let mut results = windows.results(&groups, &touched);
         results.sort(&groups);
-        let output = ResultOutput {
-            spec: &self.spec,
-            layout: &self.rows.layout,
+        let mut of_groups = GroupResults {
             accumulators: &mut self.accumulators,
             results: &results,
             state: &state,
         };
-        let (output, output_rows) = output.emit(&mut access)?;
-        self.counts.output_rows = output_rows;
+        let mut output = ResultOutput::new(&self.spec, &self.rows.layout);
+        output.send_all(&mut of_groups, &mut access)?;
+        let output = output.finish(access.worker)?;
         if has_items {
             for group in windows.finished(&groups, retained) {
                 self.accumulators.delete_items(group, &mut access)?;
             }
         }
-        Ok(Outcome {
-            input: self.rows.digest(),
-            output,
-            counts: self.counts,
-            stream_time: clock.now(),
-        })
+        Ok(self.outcome(output, &clock))
     }
 }

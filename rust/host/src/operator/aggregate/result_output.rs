@@ -14,14 +14,11 @@ use crate::codec::row::EncodedRows;
 use crate::operator::batch_size::BatchSize;
 use crate::operator::input::InputLayout;
 use crate::operator::output::times_of;
+use crate::operator::worker::Worker;
 use crate::protocol::Digest;
 
-/// An epoch's result, before it is emitted.
-pub struct ResultOutput<'a> {
-    /// The settings.
-    pub spec: &'a AggregateSpec,
-    /// The input's columns.
-    pub layout: &'a InputLayout,
+/// Results of groups, before they are sent.
+pub struct GroupResults<'a> {
     /// The functions.
     pub accumulators: &'a mut Accumulators,
     /// The rows, in order.
@@ -30,36 +27,7 @@ pub struct ResultOutput<'a> {
     pub state: &'a EncodedRows,
 }
 
-impl ResultOutput<'_> {
-    /// Sends the rows to the worker, in order; returns their digest and their number.
-    ///
-    /// # Errors
-    /// Those of the store and of the worker.
-    pub fn emit(mut self, access: &mut Access<'_>) -> Result<(Digest, u64)> {
-        let (mut digest, mut count) = (Xxh3Default::new(), 0);
-        let mut rest = &self.results.rows[..];
-        while !rest.is_empty() {
-            let rows;
-            (rows, rest) = rest.split_at(self.fitting(rest, access)?);
-            for row in rows {
-                self.digest(row, access, &mut digest);
-            }
-            let batch = self.batch(rows, access, &mut digest)?;
-            count += batch.num_rows() as u64;
-            if self.spec.has_user_functions() {
-                user_worker::emit(access.worker, batch)?
-            } else {
-                access.worker.emit(batch)?
-            }
-        }
-        let digest = Digest::from_hasher(&digest);
-        if self.spec.has_user_functions() {
-            user_worker::end(access.worker).map(|digest| (digest, count))
-        } else {
-            Ok((digest, count))
-        }
-    }
-
+impl GroupResults<'_> {
     /// Returns how many of these rows fit into one batch; the first row always fits.
     fn fitting(&mut self, rows: &[ResultRow], access: &mut Access<'_>) -> Result<usize> {
         let (mut count, mut size) = (0, BatchSize::default());
@@ -94,16 +62,87 @@ impl ResultOutput<'_> {
             }
         }
     }
+}
+
+/// Sends the result of an epoch to the worker.
+pub struct ResultOutput<'a> {
+    spec: &'a AggregateSpec,
+    layout: &'a InputLayout,
+    digest: Xxh3Default,
+    rows: u64,
+}
+
+impl<'a> ResultOutput<'a> {
+    /// Starts a result without rows.
+    pub fn new(spec: &'a AggregateSpec, layout: &'a InputLayout) -> Self {
+        Self {
+            spec,
+            layout,
+            digest: Xxh3Default::new(),
+            rows: 0,
+        }
+    }
+
+    /// Sends all rows, in order.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_all(&mut self, of: &mut GroupResults<'_>, access: &mut Access<'_>) -> Result<()> {
+        let results = of.results;
+        let mut rest = &results.rows[..];
+        while !rest.is_empty() {
+            let sent = self.send(rest, of, access)?;
+            rest = &rest[sent..];
+        }
+        Ok(())
+    }
+
+    /// Sends the first of these rows, as many as fit into one batch; returns how many.
+    ///
+    /// # Errors
+    /// Those of the store and of the worker.
+    pub fn send(
+        &mut self,
+        rows: &[ResultRow],
+        of: &mut GroupResults<'_>,
+        access: &mut Access<'_>,
+    ) -> Result<usize> {
+        let rows = &rows[..of.fitting(rows, access)?];
+        for row in rows {
+            of.digest(row, access, &mut self.digest);
+        }
+        let batch = self.batch(rows, of, access)?;
+        self.rows += batch.num_rows() as u64;
+        if self.spec.has_user_functions() {
+            user_worker::emit(access.worker, batch)?;
+        } else {
+            access.worker.emit(batch)?;
+        }
+        Ok(rows.len())
+    }
+
+    /// Ends the result; returns its digest and the number of its rows.
+    ///
+    /// # Errors
+    /// Those of the worker.
+    pub fn finish(self, worker: &mut dyn Worker) -> Result<(Digest, u64)> {
+        let digest = if self.spec.has_user_functions() {
+            user_worker::end(worker)?
+        } else {
+            Digest::from_hasher(&self.digest)
+        };
+        Ok((digest, self.rows))
+    }
 
     /// Builds a batch of some rows.
     fn batch(
         &mut self,
         rows: &[ResultRow],
+        of: &mut GroupResults<'_>,
         access: &mut Access<'_>,
-        digest: &mut Xxh3Default,
     ) -> Result<RecordBatch> {
-        let layout = self.layout;
-        let unions: Vec<&[usize]> = rows.iter().map(|row| self.results.groups(row)).collect();
+        let (layout, results) = (self.layout, of.results);
+        let unions: Vec<&[usize]> = rows.iter().map(|row| results.groups(row)).collect();
         let mut fields: Vec<Field> = layout
             .keys
             .clone()
@@ -129,9 +168,9 @@ impl ResultOutput<'_> {
                     .map(|name| Field::new(name, layout.time_type().clone(), true)),
             );
         }
-        let accumulators = self.accumulators.iter_mut();
+        let accumulators = of.accumulators.iter_mut();
         for (aggregate, accumulator) in self.spec.aggregates.iter().zip(accumulators) {
-            let column = accumulator.result(&unions, access, digest)?;
+            let column = accumulator.result(&unions, access, &mut self.digest)?;
             fields.push(Field::new(
                 &aggregate.name,
                 column.data_type().clone(),

@@ -293,6 +293,11 @@ impl InputRows {
         Ok(unordered(&self.inputs))
     }
 
+    /// Whether rows have outgrown their memory, so that they come in several parts.
+    pub fn have_spilled(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
     /// Whether all rows are in memory. It is known once they are being
     /// processed.
     pub fn are_in_memory(&self) -> bool {

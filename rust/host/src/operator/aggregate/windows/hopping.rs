@@ -6,7 +6,7 @@ use super::clock::WindowClock;
 use super::results::ResultRows;
 use super::window_store;
 use super::window_store::timed;
-use super::windowing::{OfGroups, Windows};
+use super::windowing::{OfGroups, OfStates, Windows};
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, Groups};
 use crate::operator::aggregate::window_spec::{Emit, HoppingWindow};
@@ -38,6 +38,13 @@ impl HoppingWindows {
 
     fn end(&self, groups: &Groups, group: usize) -> i64 {
         groups.start(group).saturating_add(self.window.length)
+    }
+
+    /// The first and the last start of the stored windows that are emitted because they close.
+    fn closing_starts(&self) -> Option<(i64, i64)> {
+        let start = |end: i64| end.saturating_sub(self.window.length);
+        let (from, to) = self.clock.closing_groups()?;
+        Some((start(from), start(to)))
     }
 
     /// The starts of the windows that hold `time` and that were not closed before the epoch.
@@ -140,13 +147,19 @@ impl Windows for HoppingWindows {
     }
 
     fn add_stored(&mut self, _: bool, tx: &mut Transaction, groups: &mut Groups) -> Result<()> {
-        let Some((from, to)) = self.clock.closing_groups() else {
+        let Some(starts) = self.closing_starts() else {
             return Ok(());
         };
-        let start = |end: i64| end.saturating_sub(self.window.length);
-        window_store::stored(&self.store, tx, (start(from), start(to)), |key, start| {
+        window_store::stored(&self.store, tx, starts, |key, start| {
             groups.enter(key, start);
         })
+    }
+
+    fn closing_states(&self, tx: &mut Transaction, f: &mut OfStates<'_>) -> Result<()> {
+        let Some(starts) = self.closing_starts() else {
+            return Ok(());
+        };
+        window_store::stored_states(&self.store, tx, starts, f)
     }
 
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
@@ -185,6 +198,16 @@ impl Windows for HoppingWindows {
                 .for_each(&mut push),
         }
         results
+    }
+
+    fn has_result(&self, start: i64, is_touched: bool) -> bool {
+        match self.emit {
+            Emit::Update => is_touched,
+            Emit::Close => {
+                let end = start.saturating_add(self.window.length);
+                self.clock.is_closed(end)
+            }
+        }
     }
 
     fn finished(&self, groups: &Groups, retained: i64) -> Vec<usize> {

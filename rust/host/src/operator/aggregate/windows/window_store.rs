@@ -2,10 +2,11 @@
 
 use holdfast_core::{Result, Timestamp, Transaction, WindowPut, WindowStore};
 
-use super::windowing::OfGroups;
+use super::windowing::{OfGroups, OfStates};
+use crate::codec::byte_list::ByteList;
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::Groups;
-use crate::operator::batch_size::BATCH_ROWS;
+use crate::operator::batch_size::{BATCH_BYTES, BATCH_ROWS};
 use crate::operator::input::{InputRows, RowPlace};
 
 /// Returns the rows that have a time, with their keys and times. Counts the others as dropped.
@@ -97,6 +98,32 @@ pub fn in_batches(
             found.count() < BATCH_ROWS
         })?;
         f(&found, tx)?;
+        if !has_more {
+            return Ok(());
+        }
+    }
+}
+
+/// Passes the stored groups that start between two times, both included, to `f` with their states,
+/// a batch at a time.
+pub fn stored_states(
+    store: &WindowStore,
+    tx: &mut Transaction,
+    (first, last): (i64, i64),
+    f: &mut OfStates<'_>,
+) -> Result<()> {
+    if first > last {
+        return Ok(());
+    }
+    let mut scan = store.fetch_range(tx, None, None, Timestamp(first), Timestamp(last), false)?;
+    loop {
+        let (mut found, mut states) = (Groups::default(), ByteList::default());
+        let has_more = scan.for_each(&mut |window, state| {
+            found.enter(window.key, window.start.0);
+            states.push(state.value);
+            found.count() < BATCH_ROWS && states.total_bytes() < BATCH_BYTES
+        })?;
+        f(&found, &states)?;
         if !has_more {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use holdfast_core::{Result, Transaction};
 
 use super::results::ResultRows;
+use crate::codec::byte_list::ByteList;
 use crate::codec::row::EncodedRows;
 use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::input::{InputRows, RowPlace};
@@ -10,6 +11,9 @@ use crate::protocol::Counts;
 
 /// A function that takes a batch of groups.
 pub type OfGroups<'a> = dyn FnMut(&Groups, &mut Transaction) -> Result<()> + 'a;
+
+/// A function that takes a batch of groups with their states.
+pub type OfStates<'a> = dyn FnMut(&Groups, &ByteList) -> Result<()> + 'a;
 
 /// The windows of one epoch.
 pub trait Windows {
@@ -93,6 +97,15 @@ pub trait Windows {
         Ok(())
     }
 
+    /// Passes the stored groups that are emitted because they close to `f`, a batch at a time, if
+    /// each group makes its rows of the result by itself.
+    ///
+    /// # Errors
+    /// Those of the store, and those of `f`.
+    fn closing_states(&self, _tx: &mut Transaction, _f: &mut OfStates<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// Reads the groups' states; none for a new group.
     ///
     /// # Errors
@@ -117,6 +130,11 @@ pub trait Windows {
         touched: &[usize],
         state: &EncodedRows,
     ) -> Result<()>;
+
+    /// Whether a group makes a row of the result, if each group does so by itself.
+    fn has_result(&self, _start: i64, is_touched: bool) -> bool {
+        is_touched
+    }
 
     /// The rows of the result, in no particular order.
     fn results(&self, groups: &Groups, touched: &[usize]) -> ResultRows;

@@ -181,6 +181,8 @@ impl Accumulator for Items {
         self.is_empty = (0..counts.len())
             .map(|group| counts.is_null(group))
             .collect();
+        // They are those of other groups.
+        self.read.clear();
         Ok(())
     }
 

@@ -1,0 +1,191 @@
+//! An epoch whose rows have spilled, if each group makes its rows of the result by itself.
+//!
+//! The rows come in parts. The groups of a part have their states from the parts before, which have
+//! moved to disk, or from the store. In the end the states are written and the results are emitted,
+//! a batch of groups at a time. So the memory does not depend on the number of rows and groups.
+
+use std::sync::Arc;
+
+use holdfast_core::{Database, KeyValueStore, Result, Transaction};
+
+use super::functions::{Access, Accumulators};
+use super::group_batch::GroupBatch;
+use super::groups::Groups;
+use super::moved_groups::MovedGroups;
+use super::result_output::{GroupResults, ResultOutput};
+use super::spec::AggregateSpec;
+use super::windows::Windows;
+use crate::operator::input::{InputRows, RowOrder, RowPlace};
+use crate::operator::worker::Worker;
+use crate::protocol::{Counts, Digest};
+
+/// An epoch that is processed in parts.
+pub struct EpochInParts<'a> {
+    /// The settings.
+    pub spec: &'a AggregateSpec,
+    /// The rows.
+    pub rows: &'a mut InputRows,
+    /// The counts of the rows.
+    pub counts: &'a mut Counts,
+    /// The functions.
+    pub accumulators: &'a mut Accumulators,
+    /// The windows.
+    pub windows: &'a mut dyn Windows,
+    /// The store of single values.
+    pub items: &'a KeyValueStore,
+}
+
+impl EpochInParts<'_> {
+    /// Writes the groups to the epoch's transaction and emits the result. Returns the digest and
+    /// the number of its rows.
+    ///
+    /// # Errors
+    /// Those of the rows, the functions, the stores and the worker.
+    pub fn run(
+        mut self,
+        order: RowOrder,
+        db: &Database,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<(Digest, u64)> {
+        let mut moved = MovedGroups::new(db, tx)?;
+        while let Some(part) = self.rows.next_part(order, self.counts)? {
+            moved.limit_memory(self.rows.spare_memory());
+            self.add(&part, &mut moved, tx, worker)?;
+        }
+        self.windows
+            .closing_states(tx, &mut |groups, states| moved.put_stored(groups, states))?;
+        self.write(db, &mut moved, tx)?;
+        self.emit(db, &mut moved, tx, worker)
+    }
+
+    /// Adds the rows of a part to their groups.
+    fn add(
+        &mut self,
+        part: &[RowPlace],
+        moved: &mut MovedGroups,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<()> {
+        let mut groups = Groups::default();
+        let assigned = self
+            .windows
+            .assign(self.rows, part, &mut groups, self.counts);
+        let states = self.states(&groups, moved, tx)?;
+        self.accumulators.load_owned(states)?;
+        let mut access = Access {
+            groups: &groups,
+            items: self.items,
+            tx,
+            worker,
+        };
+        self.accumulators
+            .update(self.rows, &assigned, &mut access)?;
+        moved.put(&groups, &self.accumulators.states()?)
+    }
+
+    /// Returns the states of groups; none for a new group.
+    fn states(
+        &mut self,
+        groups: &Groups,
+        moved: &mut MovedGroups,
+        tx: &mut Transaction,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut states = moved.states(groups)?;
+        let others: Vec<usize> = (0..groups.count())
+            .filter(|group| states[*group].is_none())
+            .collect();
+        let mut stored = Groups::default();
+        for group in &others {
+            stored.enter(groups.key(*group), groups.start(*group));
+        }
+        let stored = self.windows.read(tx, &stored)?;
+        for (group, state) in others.into_iter().zip(stored) {
+            states[group] = state;
+        }
+        Ok(states)
+    }
+
+    /// Writes the states. The groups come by start, so no group raises the stream time of the store
+    /// above a later one.
+    fn write(
+        &mut self,
+        db: &Database,
+        moved: &mut MovedGroups,
+        tx: &mut Transaction,
+    ) -> Result<()> {
+        let mut batch = GroupBatch::default();
+        moved.for_each(db, &mut |group| {
+            if !batch.try_add(group) {
+                self.write_batch(&std::mem::take(&mut batch), tx)?;
+                batch.try_add(group);
+            }
+            Ok(())
+        })?;
+        self.write_batch(&batch, tx)
+    }
+
+    fn write_batch(&mut self, batch: &GroupBatch, tx: &mut Transaction) -> Result<()> {
+        if self.spec.window.is_some() {
+            // The windows must know which groups are in the store.
+            self.windows.read(tx, batch.groups())?;
+        }
+        self.accumulators.load(&batch.states())?;
+        let states = self.accumulators.states()?;
+        self.windows
+            .write(tx, batch.groups(), batch.touched(), &states)
+    }
+
+    /// Emits the result.
+    fn emit(
+        &mut self,
+        db: &Database,
+        moved: &mut MovedGroups,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<(Digest, u64)> {
+        let layout = Arc::clone(&self.rows.layout);
+        let mut output = ResultOutput::new(self.spec, &layout);
+        let mut batch = GroupBatch::default();
+        moved.for_each(db, &mut |group| {
+            if self.windows.has_result(group.start, group.is_touched) {
+                while !batch.try_add(group) {
+                    batch = self.emit_batch(&batch, &mut output, tx, worker)?;
+                }
+            }
+            Ok(())
+        })?;
+        while !batch.is_empty() {
+            batch = self.emit_batch(&batch, &mut output, tx, worker)?;
+        }
+        output.finish(worker)
+    }
+
+    /// Emits a batch of the result. Returns the groups whose rows do not fit into it: the values of
+    /// some functions are not in the states.
+    fn emit_batch(
+        &mut self,
+        batch: &GroupBatch,
+        output: &mut ResultOutput<'_>,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<GroupBatch> {
+        self.accumulators.load(&batch.states())?;
+        let state = self.accumulators.states()?;
+        let mut results = self.windows.results(batch.groups(), batch.touched());
+        results.sort(batch.groups());
+        let mut access = Access {
+            groups: batch.groups(),
+            items: self.items,
+            tx,
+            worker,
+        };
+        let mut of_groups = GroupResults {
+            accumulators: &mut *self.accumulators,
+            results: &results,
+            state: &state,
+        };
+        let sent = output.send(&results.rows, &mut of_groups, &mut access)?;
+        Ok(batch.without_first(sent))
+    }
+}
