@@ -204,6 +204,35 @@ fn superseded_run_is_not_acknowledged() {
     assert_eq!(error.kind(), ErrorKind::Fenced);
 }
 
+/// Both runs begin at the same state, so only the digest tells their changes apart.
+#[test]
+fn part_of_an_older_run_is_not_applied() {
+    // The newer run's changes are in memory beside the older one's, or there is no room for them.
+    for room in [-1_i64, 1] {
+        let (spark, host) = (Spark::new(), Host::start());
+        let task = |run: &str, epoch, partition| {
+            TaskRequest::new(&spark, run, epoch).partition(partition, 2)
+        };
+        spark.begin(0);
+        // The driver of this run dies before partition 1 is computed.
+        task("a", 0, 0)
+            .run(host.connect(), &[right("EUR", 10, 100)])
+            .unwrap();
+        for partition in 0..2 {
+            task("b", 0, partition)
+                .with("/settings/uncommitted_max_bytes", room)
+                .run(host.connect(), &[right("EUR", 10, 200)])
+                .unwrap();
+        }
+        spark.commit(0);
+        spark.begin(1);
+        let done = task("b", 1, 0)
+            .run(host.connect(), &[left("EUR", 15, 1)])
+            .unwrap();
+        assert_eq!(done.rows, [matched(1, 200, 10)], "room for {room}");
+    }
+}
+
 #[test]
 fn partly_evaluated_epoch_fails_the_next_one() {
     let (spark, host) = (Spark::new(), Host::start());
