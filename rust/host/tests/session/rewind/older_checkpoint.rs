@@ -1,4 +1,6 @@
-//! A checkpoint older than the state.
+//! A checkpoint or a database older than the state.
+
+use std::fs;
 
 use holdfast_host::protocol::Epoch;
 
@@ -65,6 +67,30 @@ fn hosts_with_new_databases_detect_an_older_checkpoint() {
         run(&spark, &host, "c", 3, &[left("EUR", 55, 1)]).rows,
         [matched(1, 2, 20)]
     );
+}
+
+/// A machine is away during a rewind. Its database ends with the epoch before the session's, as it
+/// was before the rewind.
+#[test]
+fn database_from_before_a_rewind_is_rebuilt() {
+    let (spark, host) = (Spark::new(), Host::start());
+    // An epoch enters the database when the next one opens: the database ends with epoch 4.
+    for epoch in 0..6 {
+        run(&spark, &host, "old", epoch, &rows(epoch, epoch));
+    }
+    host.stop();
+    let (here, away) = (spark.path().join("state"), spark.path().join("away"));
+    fs::rename(&here, &away).unwrap();
+    spark.open_root().rewind(Epoch(3)).unwrap();
+    let host = Host::start();
+    for epoch in 3..5 {
+        run(&spark, &host, "new", epoch, &rows(epoch, 100 + epoch));
+    }
+    host.stop();
+    spark.delete_local();
+    fs::rename(&away, &here).unwrap();
+    let done = run(&spark, &Host::start(), "new", 5, &[left("EUR", 49, 1)]);
+    assert_eq!(done.rows, [matched(1, 104, 40)]);
 }
 
 #[test]
