@@ -12,7 +12,7 @@ mod support;
 
 use holdfast_core::{
     Commit, Database, DatabaseOptions, Durability, ErrorKind, Op, Timestamp, Transaction,
-    TransactionMechanism,
+    TransactionMechanism, VersionRow,
 };
 use support::{
     Rows, at, committed, directory, expected, folder_is_empty, open, options, put, rows, specs,
@@ -165,6 +165,44 @@ fn small_records_stay_within_the_memory_limit() {
         // The transaction spills only when its memory is full.
         assert!(most > limit as usize * 9 / 10, "{most} bytes at most");
     }
+}
+
+/// A versioned store checks the memory between parts of 16,384 rows, other stores after each row.
+#[test]
+fn batch_exceeds_the_memory_limit_by_at_most_one_part() {
+    let _turn = turn();
+    let limit = 1 << 20;
+    let keys: Vec<_> = (0..100_000u32).map(u32::to_be_bytes).collect();
+    let versions = |tx: &mut Transaction, db: &Database, rows: usize| {
+        let rows: Vec<VersionRow<'_>> = keys[..rows]
+            .iter()
+            .map(|key| VersionRow {
+                key,
+                value: Some(key),
+                timestamp: Timestamp(5),
+            })
+            .collect();
+        let rates = db.versioned("rates").unwrap();
+        rates.put_batch(tx, &rows, &mut |_| {}).unwrap();
+        tx.peak_bytes()
+    };
+    let dir = directory();
+    let db = open(dir.path(), -1);
+    let part = versions(&mut db.begin().unwrap(), &db, 16_384);
+    db.close().unwrap();
+    let db = open(dir.path(), limit);
+    let bound = limit as usize + (64 << 10);
+    let mut tx = db.begin().unwrap();
+    let most = versions(&mut tx, &db, keys.len());
+    assert!(tx.has_spilled());
+    assert!(most < bound + part, "{most} bytes, {part} in a part");
+
+    let mut tx = db.begin().unwrap();
+    let rows = keys.iter().map(|key| (&key[..], Some(&key[..])));
+    let store = db.key_value("kv").unwrap();
+    store.put_batch(&mut tx, rows).unwrap();
+    assert!(tx.has_spilled());
+    assert!(tx.peak_bytes() < bound, "{} bytes", tx.peak_bytes());
 }
 
 #[test]
