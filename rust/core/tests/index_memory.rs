@@ -1,6 +1,6 @@
 //! The memory of the files' indexes and filters: it is a part of the block cache.
 //!
-//! `HOLDFAST_INDEX_ROWS` is the number of rows, 2 million by default; `make bench-full` sets it to
+//! `HOLDFAST_INDEX_ROWS` is the number of rows, 5 million by default; `make bench-full` sets it to
 //! 100 million.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -27,7 +27,7 @@ fn whole(found: Option<FigureValue>, name: &str) -> u64 {
 #[test]
 fn indexes_and_filters_are_within_the_cache() {
     let rows: u64 =
-        std::env::var("HOLDFAST_INDEX_ROWS").map_or(2_000_000, |rows| rows.parse().unwrap());
+        std::env::var("HOLDFAST_INDEX_ROWS").map_or(5_000_000, |rows| rows.parse().unwrap());
     // Smaller than the files, larger than their indexes and filters.
     let cache = 2 * rows;
     configure_shared_memory(SharedMemory {
