@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import streams
 from processors import OUT, Hits
 from pyspark.errors import PySparkException
@@ -164,6 +163,9 @@ def restarted(folder: Path) -> None:
 
 def unwrapped(folder: Path) -> None:
     """Without the wrapper the epoch is unknown, and the operator raises an error."""
+    # Imported here: `scripts/pyspark-versions` runs other cases where there is no pytest.
+    import pytest
+
     spark = session(folder, connect=True)
     stream = counted(folder / "stream", spark, 1)
     with pytest.raises(PySparkException, match=r"foreachBatch\(hfs.foreach_batch\(fn\)\)"):
