@@ -15,12 +15,15 @@ class RecordingTask(OperatorTask):
     def _results(self, client: Any, request: dict[str, Any]) -> Any:
         folder = Path(request["root"]).parent / "requests"
         folder.mkdir(exist_ok=True)
-        (folder / f"{request['epoch']}.{request['partition']}").write_text(json.dumps(request))
+        # Tasks of several operators may write the same file at the same time.
+        written = folder.with_name(f"request-{request['attempt']}")
+        written.write_text(json.dumps(request))
+        written.replace(folder / f"{request['epoch']}.{request['partition']}")
         return super()._results(client, request)
 
 
 def requests_of(root: Path) -> dict[tuple[int, int], dict[str, Any]]:
-    """Returns the last request of each epoch and partition."""
+    """Returns the last request of each epoch and partition, of any operator."""
     found = {}
     for file in (root.parent / "requests").iterdir():
         epoch, _, partition = file.name.partition(".")

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pyspark
 
@@ -29,6 +30,7 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 import smoke_reading
 import streams
 from processors import OUT, Hits
+from recording_task import RecordingTask, requests_of
 
 import holdfast.spark as hfs
 
@@ -155,7 +157,8 @@ def found(rows: list[Any]) -> dict[str, Any]:
 def in_the_plan(stream: streams.Stream) -> list[Any]:
     """Runs the operators in the plan of a streaming query, directly before a file sink."""
     out = str(stream.base / "out")
-    frame = everything(stream.source("left"), stream.state())
+    with mock.patch("holdfast.spark.worker.task.OperatorTask", RecordingTask):
+        frame = everything(stream.source("left"), stream.state())
     query = (
         frame.writeStream.format("parquet")
         .option("path", out)
@@ -165,7 +168,18 @@ def in_the_plan(stream: streams.Stream) -> list[Any]:
     query.processAllAvailable()
     query.stop()
     check_tables(stream)
+    check_planned_at(stream)
     return [tuple(row) for row in stream.spark.read.parquet(out).collect()]
+
+
+def check_planned_at(stream: streams.Stream) -> None:
+    """Checks that tasks have the batch timestamp of the driver, or none if they have no rows."""
+    requests = requests_of(stream.root)
+    for epoch in range(len(BATCHES)):
+        offsets = (stream.root / "query/offsets" / str(epoch)).read_text()
+        planned = json.loads(offsets.splitlines()[1])["batchTimestampMs"]
+        found = {request["planned_at"] for (of, _), request in requests.items() if of == epoch}
+        assert planned in found <= {planned, None}, (epoch, planned, found)
 
 
 def check_tables(stream: streams.Stream) -> None:
