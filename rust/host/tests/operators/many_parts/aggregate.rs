@@ -1,0 +1,103 @@
+//! Aggregation of epochs larger than their memory.
+
+use std::sync::Arc;
+
+use arrow_array::{Int64Array, RecordBatch, StringArray};
+use serde_json::{Value, json};
+
+use super::{check, fixed, text};
+use crate::support::schema;
+
+/// Checks an aggregation with these settings. `key` is the key of a row by its number.
+fn check_aggregation(settings: &Value, key: fn(i64) -> i64, part: usize) {
+    let mut request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "timed": true});
+    let settings = settings.as_object().unwrap().clone();
+    request.as_object_mut().unwrap().extend(settings);
+    let batch = |epoch: i64, numbers: &[i64]| {
+        // The second epoch has late rows, rows beside those of the first one, and later rows.
+        let times = numbers.iter().map(|number| number / 3 + epoch * 40_000);
+        let mut columns = fixed(&vec![true; numbers.len()], times);
+        let keys = numbers.iter().map(|number| text(key(*number), 200));
+        columns.push(Arc::new(StringArray::from_iter_values(keys)));
+        columns.push(Arc::new(Int64Array::from(numbers.to_vec())));
+        RecordBatch::try_new(schema(1), columns).unwrap()
+    };
+    check(&request, &schema(1), &batch, part);
+}
+
+/// Settings of an aggregation with a function of the user.
+fn user_function(settings: &Value) -> Value {
+    let mut all = json!({
+        "aggregates": [{"name": "a", "function": "own"},
+            {"name": "last", "function": "last", "column": 0}],
+        "output": [{"name": "x", "from": "left", "index": 0}, {"name": "t", "from": "time"}],
+    });
+    let settings = settings.as_object().unwrap().clone();
+    all.as_object_mut().unwrap().extend(settings);
+    all
+}
+
+#[test]
+fn aggregation_with_a_user_function_holds_a_part_of_the_rows() {
+    let by_key = json!({"grace": 20_000});
+    check_aggregation(&user_function(&by_key), |number| number % 1_000, 2);
+    check_aggregation(&user_function(&by_key), |_| 1, 2);
+    let hopping = json!({"grace": 20_000, "emit": "close",
+        "window": {"kind": "hopping", "length": 15_000, "slide": 5_000}});
+    check_aggregation(&user_function(&hopping), |number| number % 1_009, 2);
+    let sessions = json!({"grace": 20_000, "window": {"kind": "session", "gap": 500}});
+    check_aggregation(&user_function(&sessions), |number| number % 1_009, 2);
+}
+
+/// Settings of an aggregation with built-in functions.
+fn built_in(functions: &[&str], settings: &Value) -> Value {
+    let columns = functions.iter();
+    let columns = columns.map(|name| json!({"name": name, "function": name, "column": 0}));
+    let mut all = settings.clone();
+    all["grace"] = json!(20_000);
+    all["aggregates"] = columns.collect();
+    all
+}
+
+#[test]
+fn aggregation_by_key_holds_a_part_of_the_rows_and_of_the_groups() {
+    let functions = ["count", "sum", "last", "collect_list"];
+    let by_key = built_in(&functions[..3], &json!({}));
+    check_aggregation(&by_key, |_| 1, 2);
+    // Each row has a group of its own.
+    check_aggregation(&by_key, |number| number, 3);
+    // The values of a list are not in the state of its group.
+    let lists = built_in(&functions, &json!({}));
+    check_aggregation(&lists, |number| number % 1_000, 2);
+}
+
+#[test]
+fn aggregation_by_window_holds_a_part_of_the_rows() {
+    let functions = ["count", "sum", "last", "collect_list"];
+    for emit in ["close", "update"] {
+        let tumbling = json!({"kind": "hopping", "length": 5_000, "slide": 5_000});
+        let tumbling = built_in(&functions[..3], &json!({"emit": emit, "window": tumbling}));
+        check_aggregation(&tumbling, |number| number, 3);
+        let hopping = json!({"kind": "hopping", "length": 15_000, "slide": 5_000});
+        let hopping = built_in(&functions[..3], &json!({"emit": emit, "window": hopping}));
+        check_aggregation(&hopping, |number| number % 1_009, 2);
+    }
+    let lists = json!({"emit": "close", "window": {"kind": "hopping", "length": 9, "slide": 9}});
+    check_aggregation(&built_in(&functions, &lists), |number| number / 30 % 100, 1);
+    let sessions = built_in(
+        &functions,
+        &json!({"window": {"kind": "session", "gap": 500}}),
+    );
+    check_aggregation(&sessions, |number| number % 1_009, 1);
+}
+
+#[test]
+fn aggregation_by_sliding_window_and_by_short_sessions_holds_a_part_of_the_rows() {
+    // Each time of a key is a group.
+    let sliding = json!({"emit": "close", "window": {"kind": "sliding", "length": 3}});
+    let sliding = built_in(&["count", "sum", "collect_list"], &sliding);
+    check_aggregation(&sliding, |number| number / 30 % 100, 1);
+    let sessions = json!({"emit": "close", "window": {"kind": "session", "gap": 2}});
+    let sessions = built_in(&["count", "sum", "last"], &sessions);
+    check_aggregation(&sessions, |number| number / 30 % 1_009, 1);
+}
