@@ -168,7 +168,7 @@ fn reader_that_waits_for_the_object_store_stops_no_session() {
     query.commit(0);
     query.begin(1);
     let target = query.target();
-    let stall = query.objects.stall_read("query/commits/0");
+    let stall = query.objects.stall_request("query/commits/0");
     let view = thread::scope(|scope| {
         let host = &query.host;
         let reader = scope.spawn(|| {

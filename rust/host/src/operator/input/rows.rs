@@ -338,3 +338,6 @@ impl InputRows {
         self.fingerprint.digest()
     }
 }
+
+#[cfg(test)]
+mod tests;

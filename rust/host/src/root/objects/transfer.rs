@@ -254,11 +254,15 @@ impl Objects {
 mod tests {
     use std::fs;
     use std::sync::Arc;
+    use std::thread;
 
+    use object_store::ObjectStore;
     use object_store::memory::InMemory;
 
     use super::*;
+    use crate::cancellation::Cancellation;
     use crate::root::objects::{RootLocation, StorageOptions};
+    use crate::root::testing::{Fault, FaultyStore};
 
     fn stores(folder: &Path) -> [Objects; 2] {
         [
@@ -333,5 +337,33 @@ mod tests {
                 Some(5)
             );
         }
+    }
+
+    #[test]
+    fn an_upload_ends_with_the_host() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let from = folder.path().join("from");
+        fs::write(&from, vec![7_u8; PART as usize + 1]).expect("writes");
+        let (store, host) = (
+            Arc::new(FaultyStore::new(Fault::None)),
+            Cancellation::default(),
+        );
+        let over = || {
+            Objects::over(
+                Arc::clone(&store) as Arc<dyn ObjectStore>,
+                Path::new("memory"),
+            )
+        };
+        let objects = over().under(host.clone());
+        // The object store does not answer.
+        let stall = store.stall_request("files/a");
+        thread::scope(|scope| {
+            let upload = scope.spawn(|| objects.put_file("files/a", &from));
+            stall.wait();
+            host.cancel();
+            let error = upload.join().expect("ends").expect_err("is cancelled");
+            assert_eq!(error.kind(), ErrorKind::StoreClosed);
+        });
+        assert!(!over().exists("files/a").expect("looks"));
     }
 }

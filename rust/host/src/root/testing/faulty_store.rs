@@ -65,10 +65,10 @@ pub struct FaultyStore {
     /// Changes by other processes right before a folder is listed or an object is put, once.
     concurrent: Mutex<Option<(Path, Vec<ConcurrentChange>)>>,
     stalled: Arc<Mutex<Option<StalledCall>>>,
-    stalled_read: Mutex<Option<StalledCall>>,
+    stalled_request: Mutex<Option<StalledCall>>,
 }
 
-/// A removal or a read that is to stall.
+/// A call that is to stall.
 #[derive(Debug)]
 struct StalledCall {
     /// The object, or a folder above it.
@@ -141,7 +141,7 @@ impl FaultyStore {
             postponed: Mutex::default(),
             concurrent: Mutex::default(),
             stalled: Arc::default(),
-            stalled_read: Mutex::default(),
+            stalled_request: Mutex::default(),
         }
     }
 
@@ -153,11 +153,20 @@ impl FaultyStore {
         stall
     }
 
-    /// Stalls the next read of the object `place`, or the next check whether it exists.
-    pub fn stall_read(&self, place: &str) -> Stall {
+    /// Stalls the next read of the object `place`, the next check whether it exists, or its next
+    /// upload in parts.
+    pub fn stall_request(&self, place: &str) -> Stall {
         let (call, stall) = StalledCall::at(place);
-        *self.stalled_read.lock() = Some(call);
+        *self.stalled_request.lock() = Some(call);
         stall
+    }
+
+    async fn wait_if_stalled(&self, location: &Path) {
+        let is_here = |stall: &mut StalledCall| location.prefix_matches(&stall.place);
+        let stalled = self.stalled_request.lock().take_if(is_here);
+        if let Some(stall) = stalled {
+            stall.wait().await;
+        }
     }
 
     /// Makes these changes right before the folder `place` is listed, or the object `place` is put.
@@ -311,16 +320,13 @@ impl ObjectStore for FaultyStore {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
+        self.wait_if_stalled(location).await;
         self.refuse().await?;
         self.inner.put_multipart_opts(location, options).await
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let is_here = |stall: &mut StalledCall| location.prefix_matches(&stall.place);
-        let stalled = self.stalled_read.lock().take_if(is_here);
-        if let Some(stall) = stalled {
-            stall.wait().await;
-        }
+        self.wait_if_stalled(location).await;
         // Postponed puts are applied after the read, so the read does not find them.
         let injected = self.inject().await;
         let found = if injected == Some(InjectedFault::Refused) {
