@@ -16,10 +16,16 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 }
 
 pub(crate) fn directory() -> tempfile::TempDir {
-    // Every spill syncs files; memory makes that cheap.
-    tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap()
+    // Every spill syncs files; memory makes that cheap. In a container it usually has 64 MiB, which
+    // is too little for a test.
+    let memory = "/dev/shm";
+    let free = rustix::fs::statvfs(memory).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
+    let folder = if free > 1 << 30 {
+        memory.into()
+    } else {
+        std::env::temp_dir()
+    };
+    tempfile::tempdir_in(folder).unwrap()
 }
 
 pub(crate) fn options(durability: Durability, uncommitted_max_bytes: i64) -> DatabaseOptions {

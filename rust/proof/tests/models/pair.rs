@@ -275,9 +275,7 @@ fn files(root: &Path, folder: &Path) -> BTreeMap<PathBuf, u64> {
 
 /// A folder in memory if possible: every spill syncs files.
 pub fn folder() -> TempDir {
-    tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap()
+    holdfast_proof::directory().unwrap()
 }
 
 /// One of six keys. Some are prefixes of others or contain zero bytes: a wrong layout would confuse
