@@ -251,7 +251,7 @@ def test_flush_of_a_store_does_nothing_and_logs_that_once(bench, caplog, monkeyp
         bench.kv.flush()
         bench.rates.flush()
     assert [record.getMessage() for record in caplog.records] == [
-        "StateStore.flush is deprecated and does nothing; commit the database instead"
+        "StateStore.flush is deprecated and does nothing: a commit needs no flush"
     ]
     assert bench.kv.read_only(COMMITTED).get(b"k") is None
     bench.db.rollback()

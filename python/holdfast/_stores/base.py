@@ -93,9 +93,7 @@ class StateStore(ABC):
         """Deprecated, does nothing: commits need no flush, and `close` flushes."""
         if not StateStore._flush_has_warned:
             StateStore._flush_has_warned = True
-            _log.warning(
-                "StateStore.flush is deprecated and does nothing; commit the database instead"
-            )
+            _log.warning("StateStore.flush is deprecated and does nothing: a commit needs no flush")
 
     def commit(self, changelog_offsets: Mapping[tuple[str, int], int | None] | None = None) -> None:
         """Commits all stores of the database together, as `Database.commit` does."""
