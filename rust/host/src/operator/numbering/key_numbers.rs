@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 
 use super::number_table::NumberTable;
 use crate::codec::byte_list::ByteList;
+use crate::codec::first_bytes::first_bytes;
 
 /// Keys by number.
 #[derive(Default)]
@@ -30,6 +31,25 @@ impl KeyNumbers {
     #[inline]
     pub fn key(&self, number: u32) -> &[u8] {
         self.keys.get(number as usize)
+    }
+
+    /// Returns all numbers in the order of the keys' bytes.
+    pub fn sorted(&self) -> Vec<u32> {
+        let numbers = 0..self.count() as u32;
+        if numbers
+            .clone()
+            .skip(1)
+            .all(|n| self.key(n - 1) < self.key(n))
+        {
+            return numbers.collect();
+        }
+        // Most keys are told apart by numbers, without a read of them.
+        let mut order: Vec<(u128, u32)> = numbers.map(|n| (first_bytes(self.key(n)), n)).collect();
+        order.sort_unstable_by(|(first, a), (other_first, b)| {
+            let by_key = || self.key(*a).cmp(self.key(*b));
+            first.cmp(other_first).then_with(by_key)
+        });
+        order.into_iter().map(|(_, number)| number).collect()
     }
 
     /// Returns the number of a key; none if the key has none.
@@ -79,9 +99,12 @@ mod tests {
                 prop_assert_eq!(numbers.enter(key), number as u32);
             }
             prop_assert_eq!(numbers.count(), model.len());
-            for (number, key) in model.into_iter().enumerate() {
-                prop_assert_eq!(numbers.key(number as u32), key);
+            for (number, key) in model.iter().enumerate() {
+                prop_assert_eq!(numbers.key(number as u32), *key);
             }
+            model.sort_unstable();
+            let sorted: Vec<_> = numbers.sorted().into_iter().map(|n| numbers.key(n)).collect();
+            prop_assert_eq!(sorted, model);
         }
     }
 }
