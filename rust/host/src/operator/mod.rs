@@ -9,7 +9,7 @@
 //! - `batch_size.rs`: how many rows a store call or an output batch has.
 //! - `numbering/`: numbers for the keys of an epoch.
 //! - `waiting_rows/`: rows that wait for others, in a store. `table_timeline.rs`: the changes of a
-//!   table's key from a time on.
+//!   table's key from a time on. `temporary_file.rs`: intermediate results on disk.
 
 pub mod aggregate;
 pub mod asof_join;
@@ -28,6 +28,7 @@ pub mod process;
 mod registry;
 mod spec;
 mod table_timeline;
+mod temporary_file;
 mod waiting_rows;
 mod worker;
 

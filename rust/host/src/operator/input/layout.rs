@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
+use arrow_array::{Array, RecordBatch};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -138,6 +142,21 @@ impl InputLayout {
             content: None,
             ..self
         }
+    }
+
+    /// Returns the greatest time of the rows of a batch that have a key.
+    pub fn newest_time(&self, batch: &RecordBatch) -> Option<i64> {
+        let keys = &batch.columns()[self.keys.clone()];
+        let nulls = keys.iter().fold(None, |nulls, column| {
+            NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref())
+        });
+        let times = batch
+            .column(TIME)
+            .as_primitive::<TimestampMicrosecondType>();
+        let has_key = |row: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row));
+        let rows = (0..batch.num_rows()).filter(has_key);
+        rows.filter_map(|row| times.is_valid(row).then(|| times.value(row)))
+            .max()
     }
 
     /// The time's type.

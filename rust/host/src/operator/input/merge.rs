@@ -8,7 +8,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 
 use super::batch::InputBatch;
 use super::layout::InputLayout;
-use super::order::compare;
+use super::order::SpillOrder;
 use super::sorted_run::{SortedRun, SortedRunReader};
 use crate::operator::batch_size::BatchSize;
 
@@ -18,6 +18,7 @@ pub struct RunMerge {
     cursors: Vec<RunCursor>,
     /// The runs with rows left, by number: a binary heap with the first row's run on top.
     heap: Vec<usize>,
+    order: SpillOrder,
 }
 
 struct RunCursor {
@@ -30,11 +31,11 @@ struct RunCursor {
 }
 
 impl RunMerge {
-    /// Starts with the first rows of all runs.
+    /// Starts with the first rows of all runs, which were sorted in this order.
     ///
     /// # Errors
     /// `Io` if the disk fails; `Serialization` if a run is damaged.
-    pub fn new(layout: &InputLayout, runs: &[SortedRun]) -> Result<Self> {
+    pub fn new(layout: &InputLayout, runs: &[SortedRun], order: SpillOrder) -> Result<Self> {
         let mut cursors = Vec::with_capacity(runs.len());
         for run in runs {
             let mut batches = run.read()?;
@@ -50,6 +51,7 @@ impl RunMerge {
         let mut merge = Self {
             heap: (0..cursors.len()).collect(),
             cursors,
+            order,
         };
         (0..merge.heap.len() / 2)
             .rev()
@@ -127,6 +129,6 @@ impl RunMerge {
 
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let (a, b) = (&self.cursors[self.heap[a]], &self.cursors[self.heap[b]]);
-        compare((&a.input, a.row), (&b.input, b.row))
+        self.order.compare((&a.input, a.row), (&b.input, b.row))
     }
 }

@@ -68,6 +68,50 @@ impl RowOrder {
     }
 }
 
+/// The order in which rows spill, and are then returned in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SpillOrder {
+    /// That of [`RowOrder::All`].
+    Time,
+    /// First the rows without a key or a time, then the others by the bytes of their keys. Rows of
+    /// one key are in the order of [`RowOrder::All`].
+    Key,
+}
+
+impl SpillOrder {
+    /// The places of all rows, in this order.
+    pub(super) fn places(self, inputs: &[InputBatch]) -> Vec<RowPlace> {
+        if self == Self::Time {
+            return ordered(inputs, |_, _| true);
+        }
+        let mut places = unordered(inputs);
+        places.sort_unstable_by(|a, b| {
+            self.compare((&inputs[a.input()], a.row()), (&inputs[b.input()], b.row()))
+        });
+        places
+    }
+
+    /// Compares two rows.
+    pub(super) fn compare(
+        self,
+        (a, row_a): (&InputBatch, usize),
+        (b, row_b): (&InputBatch, usize),
+    ) -> Ordering {
+        let by_time = || compare((a, row_a), (b, row_b));
+        match self {
+            Self::Time => by_time(),
+            Self::Key => timed_key(a, row_a)
+                .cmp(&timed_key(b, row_b))
+                .then_with(by_time),
+        }
+    }
+}
+
+/// The key of a row with a time.
+fn timed_key(input: &InputBatch, row: usize) -> Option<&[u8]> {
+    input.time(row).and(input.keys.get(row))
+}
+
 /// Returns the places of all rows, in the order in which the batches have them.
 pub(super) fn unordered(inputs: &[InputBatch]) -> Vec<RowPlace> {
     let rows = inputs
@@ -78,11 +122,8 @@ pub(super) fn unordered(inputs: &[InputBatch]) -> Vec<RowPlace> {
         .collect()
 }
 
-/// Compares two rows.
-pub(super) fn compare(
-    (a, row_a): (&InputBatch, usize),
-    (b, row_b): (&InputBatch, usize),
-) -> Ordering {
+/// Compares two rows in the order of [`RowOrder::All`].
+fn compare((a, row_a): (&InputBatch, usize), (b, row_b): (&InputBatch, usize)) -> Ordering {
     let first =
         |input: &InputBatch, row: usize| (input.time(row).unwrap_or(i64::MIN), input.is_left(row));
     first(a, row_a)

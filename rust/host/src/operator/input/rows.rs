@@ -1,6 +1,6 @@
 //! The rows of one session.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
@@ -10,7 +10,7 @@ use super::batch::InputBatch;
 use super::digest::InputDigest;
 use super::layout::InputLayout;
 use super::merge::RunMerge;
-use super::order::{RowOrder, RowPlace, unordered};
+use super::order::{RowOrder, RowPlace, SpillOrder, unordered};
 use super::sorted_run::SortedRun;
 use crate::cancellation::Cancellation;
 use crate::codec::row::EncodedRows;
@@ -38,8 +38,7 @@ pub struct Intake {
 pub struct InputRows {
     /// The columns and codecs.
     pub layout: Arc<InputLayout>,
-    /// The rows in memory, batch by batch: as they arrived, or the current part. After
-    /// [`Self::all`], all parts.
+    /// The rows in memory, batch by batch: as they arrived, or the current part.
     pub inputs: Vec<InputBatch>,
     /// Once the rows have been processed, the stream time is at least this, even if there are no
     /// rows.
@@ -50,8 +49,15 @@ pub struct InputRows {
     fingerprint: InputDigest,
     memory: Option<(Share, PathBuf)>,
     cancellation: Cancellation,
-    runs: Vec<SortedRun>,
+    spilled: SpilledRuns,
     parts: Parts,
+}
+
+/// The rows that have spilled.
+struct SpilledRuns {
+    runs: Vec<SortedRun>,
+    /// The order of each run.
+    order: SpillOrder,
 }
 
 /// Which rows have been returned.
@@ -83,7 +89,10 @@ impl InputRows {
             fingerprint: InputDigest::default(),
             memory: None,
             cancellation: Cancellation::default(),
-            runs: Vec::new(),
+            spilled: SpilledRuns {
+                runs: Vec::new(),
+                order: SpillOrder::Time,
+            },
             parts: Parts::None,
         }
     }
@@ -98,6 +107,14 @@ impl InputRows {
             payloads,
             ..Self::new(layout)
         }
+    }
+
+    /// The same without rows. Rows that spill are sorted by key: parts then have first the rows
+    /// without a key or a time, and then those of each key, in the order of the keys' bytes.
+    #[must_use]
+    pub fn spilling_by_key(mut self) -> Self {
+        self.spilled.order = SpillOrder::Key;
+        self
     }
 
     /// Returns the columns and codecs, which may change until the first row arrives.
@@ -218,9 +235,10 @@ impl InputRows {
         if let Some((share, folder)) = &mut self.memory
             && !self.inputs.is_empty()
         {
-            let places = RowOrder::All.places(&self.inputs, &mut Counts::default());
+            let places = self.spilled.order.places(&self.inputs);
             let bytes = self.inputs.iter().map(InputBatch::bytes).sum();
-            self.runs
+            self.spilled
+                .runs
                 .push(SortedRun::write(folder, &self.inputs, &places, bytes)?);
             share.count_spill();
             share.set(0);
@@ -248,14 +266,18 @@ impl InputRows {
     ) -> Result<Option<Vec<RowPlace>>> {
         self.cancellation.check()?;
         if matches!(self.parts, Parts::None) {
-            if self.runs.is_empty() {
+            if self.spilled.runs.is_empty() {
                 self.parts = Parts::All;
                 return Ok(Some(order.places(&self.inputs, counts)));
             }
             if !self.inputs.is_empty() {
                 self.spill()?;
             }
-            self.parts = Parts::Merging(RunMerge::new(&self.layout, &self.runs)?);
+            self.parts = Parts::Merging(RunMerge::new(
+                &self.layout,
+                &self.spilled.runs,
+                self.spilled.order,
+            )?);
         }
         let Parts::Merging(merge) = &mut self.parts else {
             return Ok(None);
@@ -269,33 +291,9 @@ impl InputRows {
         Ok(Some(unordered(&self.inputs)))
     }
 
-    /// Returns all rows at once, without a memory limit. It is for operators that need all rows of
-    /// a key together.
-    ///
-    /// # Errors
-    /// As [`Self::next_part`].
-    pub fn all(&mut self, order: RowOrder, counts: &mut Counts) -> Result<Vec<RowPlace>> {
-        let Some(first) = self.next_part(order, counts)? else {
-            return Ok(Vec::new());
-        };
-        if self.are_in_memory() {
-            return Ok(first);
-        }
-        let mut inputs: Vec<RecordBatch> = self.inputs.drain(..).map(|input| input.batch).collect();
-        while self.next_part(order, counts)?.is_some() {
-            inputs.extend(self.inputs.drain(..).map(|input| input.batch));
-        }
-        self.clear_inputs();
-        for batch in inputs {
-            self.take(batch, None)?;
-        }
-        self.parts = Parts::All;
-        Ok(unordered(&self.inputs))
-    }
-
     /// Whether rows have outgrown their memory, so that they come in several parts.
     pub fn have_spilled(&self) -> bool {
-        !self.runs.is_empty()
+        !self.spilled.runs.is_empty()
     }
 
     /// Whether all rows are in memory. It is known once they are being
@@ -309,13 +307,19 @@ impl InputRows {
     /// because there is no other part.
     pub fn spare_memory(&mut self) -> usize {
         match &mut self.memory {
-            Some((share, _)) if !self.runs.is_empty() => {
+            Some((share, _)) if !self.spilled.runs.is_empty() => {
                 let room = share.room();
                 share.reserve(room);
                 room
             }
             _ => usize::MAX,
         }
+    }
+
+    /// The folder to which rows spill.
+    pub fn folder(&self) -> &Path {
+        let folder = self.memory.as_ref().map(|(_, folder)| folder);
+        folder.map_or(Path::new(""), PathBuf::as_path)
     }
 
     /// Counts that the operator has moved such memory to disk.
@@ -327,7 +331,7 @@ impl InputRows {
 
     /// Starts again with the first part.
     pub fn restart(&mut self) {
-        if !self.runs.is_empty() {
+        if !self.spilled.runs.is_empty() {
             self.clear_inputs();
         }
         self.parts = Parts::None;

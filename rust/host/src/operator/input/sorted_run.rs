@@ -15,7 +15,7 @@ use holdfast_core::{Error, ErrorKind, Result};
 use super::batch::InputBatch;
 use super::order::RowPlace;
 use crate::codec::ipc::IpcReader;
-use crate::root::open_files;
+use crate::operator::temporary_file::refused;
 
 /// About how many bytes of each run are in memory while runs are merged.
 const BATCH_BYTES: usize = 256 << 10;
@@ -114,15 +114,4 @@ fn failed(folder: &Path, error: ArrowError) -> Error {
             format!("rows that spill while they are sorted cannot be written or read: {error}"),
         ),
     }
-}
-
-fn refused(folder: &Path, error: &std::io::Error) -> Error {
-    let advice = open_files(error).unwrap_or(
-        "Free some space there, give State(local_dir=...) on a larger disk, or more memory=...",
-    );
-    let text = format!(
-        "an epoch's rows outgrew their memory, and sorting them on disk failed \
-         ({error}). {advice}"
-    );
-    Error::new(ErrorKind::Io, text).path(folder)
 }

@@ -7,22 +7,27 @@
 //! matched it by then and the join keeps unmatched rows of its side, it goes out alone.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use holdfast_core::{Database, Result, StoreSpec, Transaction};
 use serde_json::Value;
 
+use super::epoch_sides::EpochSides;
+use super::held_key::HeldKey;
 use super::matching::Matching;
 use super::new_rows::{NewRow, NewRows};
 use super::spec::{JoinWindowSpec, LEFT, RIGHT};
-use super::waiting_side::WaitingSide;
 use crate::operator::execution::Operator;
-use crate::operator::input::{InputLayout, InputRows, RowOrder, RowPlace, RowsSpec, StoredSides};
+use crate::operator::input::{
+    InputLayout, InputRows, Intake, RowOrder, RowPlace, RowsSpec, StoredSides,
+};
 use crate::operator::numbering::KeyNumbers;
 use crate::operator::outcome::Outcome;
 use crate::operator::output::{JoinedRowWriter, JoinedSide, OutputColumns};
 use crate::operator::spec::{OperatorSpec, by_time};
-use crate::operator::waiting_rows::WaitingRows;
 use crate::operator::worker::Worker;
 use crate::protocol::Counts;
 use crate::protocol::Epoch;
@@ -37,15 +42,8 @@ pub struct JoinWindow {
     output: OutputColumns,
     rows: InputRows,
     counts: Counts,
-}
-
-/// The input by key.
-struct InputByKey {
-    new: NewRows,
-    /// Rows without a key or a time.
-    unmatchable: Vec<RowPlace>,
-    stream_time: Option<i64>,
-    late: u64,
+    /// The greatest time of a row with a key.
+    newest: Option<i64>,
 }
 
 impl OperatorSpec for JoinWindowSpec {
@@ -77,73 +75,135 @@ impl JoinWindow {
         Ok(Self {
             spec: spec.clone(),
             output,
-            rows: InputRows::with_payloads(layout, true, true),
+            rows: InputRows::with_payloads(layout, true, true).spilling_by_key(),
             counts: Counts::default(),
+            newest: None,
         })
     }
 
-    /// Groups the rows that are not late by their keys.
-    fn by_key(&self, places: Vec<RowPlace>, mut stream_time: Option<i64>) -> InputByKey {
-        let oldest = stream_time.map_or(i64::MIN, |time| time.saturating_sub(self.spec.grace));
+    /// Groups the rows of a part by their keys. Late rows are only counted, and rows without a key
+    /// or a time go out at once.
+    fn take(
+        &self,
+        places: Vec<RowPlace>,
+        oldest: i64,
+        counts: &mut Counts,
+        writer: &mut JoinedRowWriter<'_>,
+    ) -> Result<NewRows> {
         let (mut keys, mut rows) = (KeyNumbers::default(), Vec::with_capacity(places.len()));
-        let (mut unmatchable, mut late) = (Vec::new(), 0);
         for place in places {
             let (Some(key), Some(time)) = (self.rows.key(place), self.rows.time(place)) else {
-                unmatchable.push(place);
+                self.pass_on(place, counts, writer)?;
                 continue;
             };
             if time < oldest {
-                late += 1;
+                counts.late += 1;
                 continue;
             }
-            stream_time = stream_time.max(Some(time));
             rows.push((keys.enter(key), NewRow { time, place }));
         }
-        InputByKey {
-            new: NewRows::new(keys, &rows),
-            unmatchable,
-            stream_time,
-            late,
-        }
+        Ok(NewRows::new(keys, &rows))
     }
 
-    /// Sends the rows without a key or a time, if the join keeps unmatched rows of their side.
-    /// Returns how many rows it drops.
-    fn emit_unmatchable(
+    /// Sends a row without a key or a time, if the join keeps unmatched rows of its side. Otherwise
+    /// it is counted as dropped.
+    fn pass_on(
         &self,
-        places: &[RowPlace],
+        place: RowPlace,
+        counts: &mut Counts,
+        writer: &mut JoinedRowWriter<'_>,
+    ) -> Result<()> {
+        if !self.spec.how.keeps_unmatched(place.is_left()) {
+            counts.dropped += 1;
+            return Ok(());
+        }
+        let side = JoinedSide::row(self.rows.time(place), self.rows.payload(place));
+        let side = side.at(Some(place));
+        writer.push_alone(self.rows.key_with_nulls(place), side, place.is_left())
+    }
+
+    /// Joins the new rows of some keys.
+    fn join_keys(
+        &self,
+        tx: &mut Transaction,
+        new: &NewRows,
+        keys: Range<u32>,
+        sides: &mut EpochSides,
         writer: &mut JoinedRowWriter<'_>,
     ) -> Result<u64> {
-        let mut dropped = 0;
-        for place in places.iter().copied() {
-            if !self.spec.how.keeps_unmatched(place.is_left()) {
-                dropped += 1;
-                continue;
-            }
-            let side = JoinedSide::row(self.rows.time(place), self.rows.payload(place));
-            let side = side.at(Some(place));
-            emit_alone(
-                writer,
-                self.rows.key_with_nulls(place),
-                side,
-                place.is_left(),
-            )?;
+        let matching = Matching {
+            spec: &self.spec,
+            input: &self.rows,
+            new,
+        };
+        let mut matched = 0;
+        for first in keys.clone().step_by(KEYS as usize) {
+            let keys = first..keys.end.min(first.saturating_add(KEYS));
+            matched += matching.run(tx, keys, &mut sides.both, writer)?;
         }
-        Ok(dropped)
+        Ok(matched)
     }
-}
 
-/// Sends a row without a match.
-fn emit_alone(
-    writer: &mut JoinedRowWriter<'_>,
-    key: &[u8],
-    side: JoinedSide<'_>,
-    is_left: bool,
-) -> Result<()> {
-    if is_left {
-        writer.push(key, side, JoinedSide::MISSING)
-    } else {
-        writer.push(key, JoinedSide::MISSING, side)
+    /// Joins the rows of an epoch that are all in memory.
+    fn join_all(
+        &self,
+        tx: &mut Transaction,
+        places: Vec<RowPlace>,
+        mut sides: EpochSides,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome> {
+        let mut counts = self.counts;
+        let mut writer = JoinedRowWriter::over_input(&self.output, &self.rows, worker);
+        let new = self.take(places, sides.oldest, &mut counts, &mut writer)?;
+        let keys = 0..new.key_count();
+        counts.matched += self.join_keys(tx, &new, keys, &mut sides, &mut writer)?;
+        sides.close(tx, &mut writer)?;
+        writer.finish(&self.rows, counts)
+    }
+
+    /// Joins the rows of an epoch that have spilled, by key. The last key of a part may have more
+    /// rows in the next one.
+    fn join_parts(
+        &mut self,
+        tx: &mut Transaction,
+        first: Vec<RowPlace>,
+        mut sides: EpochSides,
+        worker: &mut dyn Worker,
+    ) -> Result<Outcome> {
+        let mut counts = self.counts;
+        let layout = Arc::clone(&self.rows.layout);
+        let mut writer = JoinedRowWriter::new(&self.output, &layout, worker);
+        sides.limit_memory(self.rows.spare_memory(), self.rows.folder());
+        let (mut next, mut held) = (Some(first), None::<HeldKey>);
+        while let Some(part) = next {
+            writer.start_part(&self.rows)?;
+            let new = self.take(part, sides.oldest, &mut counts, &mut writer)?;
+            let mut keys = 0..new.key_count();
+            if let Some(key) = &mut held
+                && !keys.is_empty()
+                && key.is(new.key(0))
+            {
+                key.add(&self.rows, &new, 0)?;
+                keys.start = 1;
+            }
+            if !keys.is_empty() {
+                if let Some(key) = held.take() {
+                    counts.matched += key.join(&self.spec, tx, &mut sides.both, &mut writer)?;
+                }
+                let last = keys.end - 1;
+                let whole = keys.start..last;
+                counts.matched += self.join_keys(tx, &new, whole, &mut sides, &mut writer)?;
+                let mut key = HeldKey::new(new.key(last), self.rows.folder());
+                key.add(&self.rows, &new, last)?;
+                held = Some(key);
+            }
+            next = self.rows.next_part(RowOrder::All, &mut counts)?;
+        }
+        if let Some(key) = held {
+            counts.matched += key.join(&self.spec, tx, &mut sides.both, &mut writer)?;
+        }
+        sides.close(tx, &mut writer)?;
+        writer.finish(&self.rows, counts)
     }
 }
 
@@ -173,46 +233,28 @@ impl Operator for JoinWindow {
         (&mut self.rows, &mut self.counts)
     }
 
+    fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
+        // It is known before the rows are joined: some of them may not be in memory then.
+        self.newest = self.newest.max(self.rows.layout.newest_time(&batch));
+        self.rows.push(batch, intake, &mut self.counts)
+    }
+
     fn run(
         &mut self,
         db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
-        let left = WaitingRows::new(db, LEFT)?;
-        let right = WaitingRows::new(db, RIGHT)?;
-        let before = left.stream_time(tx).max(right.stream_time(tx));
-        let places = self.rows.all(RowOrder::All, &mut Counts::default())?;
-        let input = self.by_key(places, before);
-        let stream_time = input.stream_time.max(self.rows.heartbeat);
-        let mut sides = [
-            WaitingSide::new(left, &self.spec, true, stream_time),
-            WaitingSide::new(right, &self.spec, false, stream_time),
-        ];
-        let mut counts = Counts {
-            late: input.late,
-            ..self.counts
+        let newest = self.newest.max(self.rows.heartbeat);
+        let sides = EpochSides::new(db, tx, &self.spec, newest)?;
+        let stream_time = sides.stream_time;
+        let first = self.rows.next_part(RowOrder::All, &mut self.counts)?;
+        let first = first.unwrap_or_default();
+        let outcome = if self.rows.are_in_memory() {
+            self.join_all(tx, first, sides, worker)?
+        } else {
+            self.join_parts(tx, first, sides, worker)?
         };
-        let mut writer = JoinedRowWriter::over_input(&self.output, &self.rows, worker);
-        counts.dropped += self.emit_unmatchable(&input.unmatchable, &mut writer)?;
-        let matching = Matching {
-            spec: &self.spec,
-            input: &self.rows,
-            new: &input.new,
-        };
-        let key_count = input.new.key_count();
-        for first in (0..key_count).step_by(KEYS as usize) {
-            let keys = first..key_count.min(first.saturating_add(KEYS));
-            counts.matched += matching.run(tx, keys, &mut sides, &mut writer)?;
-        }
-        for side in sides {
-            side.closed_unmatched(tx, |key, time, payload| {
-                let row = JoinedSide::row(Some(time), payload);
-                emit_alone(&mut writer, key, row, side.is_left)
-            })?;
-            side.stage(tx, stream_time)?;
-        }
-        let outcome = writer.finish(&self.rows, counts)?;
         Ok(outcome.at(stream_time))
     }
 }

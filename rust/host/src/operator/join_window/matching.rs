@@ -69,25 +69,13 @@ impl Matching<'_> {
         Ok(pairs)
     }
 
-    /// Returns the waiting rows of a key's side that are needed: those that new rows may match, and
-    /// those of the same time as a new row of this side, which are in the same record as that row.
+    /// Returns the waiting rows of a key's side that are needed.
     fn request(&self, number: u32, is_left: bool) -> Option<RowRequest<'_>> {
-        let (earlier, later) = if is_left {
-            (self.spec.after, self.spec.before)
-        } else {
-            (self.spec.before, self.spec.after)
-        };
         let times = |is_left| {
             let rows = self.new.side(number, is_left);
             Some((rows.first()?.time, rows.last()?.time))
         };
-        let own = times(is_left);
-        let other = times(!is_left)
-            .map(|(first, last)| (first.saturating_sub(earlier), last.saturating_add(later)));
-        let (from, to) = match (own, other) {
-            (Some(own), Some(other)) => (own.0.min(other.0), own.1.max(other.1)),
-            (own, other) => own.or(other)?,
-        };
+        let (from, to) = self.spec.needed(is_left, times(is_left), times(!is_left))?;
         let key = self.new.key(number);
         Some(RowRequest {
             number,
@@ -153,11 +141,7 @@ impl KeyRows<'_> {
             writer.push(key, ours.side(), theirs.side())
         };
         for ours in left.iter_mut().filter(|row| row.is_new()) {
-            for theirs in between(
-                right,
-                ours.time.saturating_sub(spec.before),
-                ours.time.saturating_add(spec.after),
-            ) {
+            for theirs in between(right, spec.matches_of(true, ours.time)) {
                 pair(ours, theirs)?;
             }
         }
@@ -165,11 +149,7 @@ impl KeyRows<'_> {
             return Ok(pairs);
         }
         for theirs in right.iter_mut().filter(|row| row.is_new()) {
-            let waiting = between(
-                left,
-                theirs.time.saturating_sub(spec.after),
-                theirs.time.saturating_add(spec.before),
-            );
+            let waiting = between(left, spec.matches_of(false, theirs.time));
             for ours in waiting.iter_mut().filter(|row| !row.is_new()) {
                 pair(ours, theirs)?;
             }
@@ -194,7 +174,10 @@ impl<'a> Candidate<'a> {
 }
 
 /// Returns the rows with times in `[from, to]`.
-fn between<'a, 'b>(rows: &'b mut [Candidate<'a>], from: i64, to: i64) -> &'b mut [Candidate<'a>] {
+fn between<'a, 'b>(
+    rows: &'b mut [Candidate<'a>],
+    (from, to): (i64, i64),
+) -> &'b mut [Candidate<'a>] {
     let first = rows.partition_point(|row| row.time < from);
     let end = rows.partition_point(|row| row.time <= to);
     &mut rows[first..end.max(first)]

@@ -76,6 +76,37 @@ impl JoinWindowSpec {
         Ok(())
     }
 
+    /// The times between which the matches of a row of a side are, both inclusive.
+    pub fn matches_of(&self, is_left: bool, time: i64) -> (i64, i64) {
+        let (earlier, later) = if is_left {
+            (self.before, self.after)
+        } else {
+            (self.after, self.before)
+        };
+        (time.saturating_sub(earlier), time.saturating_add(later))
+    }
+
+    /// The times, both inclusive, between which the waiting rows of a key's side are needed: those
+    /// that new rows may match, and those of the same time as a new row of this side, which are in
+    /// the same record as that row. `own` and `other` are the first and the last time of the new
+    /// rows of this side and of the other one.
+    pub fn needed(
+        &self,
+        is_left: bool,
+        own: Option<(i64, i64)>,
+        other: Option<(i64, i64)>,
+    ) -> Option<(i64, i64)> {
+        let matches = other.map(|(first, last)| {
+            let (from, _) = self.matches_of(!is_left, first);
+            let (_, to) = self.matches_of(!is_left, last);
+            (from, to)
+        });
+        match (own, matches) {
+            (Some(own), Some(matches)) => Some((own.0.min(matches.0), own.1.max(matches.1))),
+            (own, matches) => own.or(matches),
+        }
+    }
+
     /// How long after its own time a row of a side may be matched.
     pub fn wait(&self, left: bool) -> i64 {
         if left { self.after } else { self.before }

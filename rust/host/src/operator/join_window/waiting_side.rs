@@ -64,7 +64,7 @@ impl WaitingSide {
     /// # Errors
     /// Those of the store and of `f`.
     pub fn closed_unmatched(
-        &self,
+        &mut self,
         tx: &mut Transaction,
         mut f: impl FnMut(&[u8], i64, &[u8]) -> Result<()>,
     ) -> Result<()> {

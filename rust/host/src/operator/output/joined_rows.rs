@@ -82,6 +82,18 @@ impl<'a> JoinedRowWriter<'a> {
         Ok(())
     }
 
+    /// Adds a row of one side without a match.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn push_alone(&mut self, key: &[u8], side: JoinedSide<'_>, is_left: bool) -> Result<()> {
+        if is_left {
+            self.push(key, side, JoinedSide::MISSING)
+        } else {
+            self.push(key, JoinedSide::MISSING, side)
+        }
+    }
+
     /// Sends the remaining rows. `counts` has all counts except that of the output rows.
     ///
     /// # Errors

@@ -1,19 +1,24 @@
 //! The records of waiting rows that an epoch changes.
 
 use std::ops::Range;
+use std::path::Path;
 
 use holdfast_core::Result;
 
 use super::close_limit::CloseLimit;
-use super::record::{WaitingRow, push_row};
+use super::record::{ChangedRecord, WaitingRow, push_row};
+use super::record_runs::RecordRuns;
 use crate::codec::byte_list::ByteList;
 
-/// The records that an epoch changes. All keys are in one buffer, and all records in another one.
+/// The records that an epoch changes. All keys in memory are in one buffer, and all records in
+/// another one.
 #[derive(Default)]
 pub struct ChangedRecords {
     keys: ByteList,
     places: Vec<RecordPlace>,
     bytes: Vec<u8>,
+    /// Where records move when they exceed a number of bytes; none if they all stay in memory.
+    limit: Option<(usize, RecordRuns)>,
 }
 
 /// Where a record is.
@@ -23,22 +28,17 @@ struct RecordPlace {
     bytes: Range<usize>,
 }
 
-/// A record with its key and its time.
-pub struct ChangedRecord<'a> {
-    /// The key.
-    pub key: &'a [u8],
-    /// The time.
-    pub time: i64,
-    /// The record's rows (`record.rs`).
-    pub bytes: &'a [u8],
-}
-
 impl ChangedRecords {
+    /// Moves records to this folder when they take more than about `bytes` of memory.
+    pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
+        self.limit = Some((bytes, RecordRuns::new(folder)));
+    }
+
     /// Adds a record of these rows. Records of one key should follow each other: the key is then
     /// stored once.
     ///
     /// # Errors
-    /// As [`push_row`].
+    /// As [`push_row`]; `Io` if the disk is full or fails.
     pub fn push<'a>(
         &mut self,
         key: &[u8],
@@ -57,10 +57,66 @@ impl ChangedRecords {
             key: self.keys.len() - 1,
             bytes: start..self.bytes.len(),
         });
+        let limit = self.limit.as_ref().map(|(limit, _)| *limit);
+        if limit.is_some_and(|limit| self.memory_bytes() > limit) {
+            self.spill()?;
+        }
         Ok(())
     }
 
-    /// Returns the closed records, in the order of time and key.
+    /// Returns at most how much memory the records take, in bytes. A list that grows may have twice
+    /// the memory that it needs.
+    fn memory_bytes(&self) -> usize {
+        let places = self.places.len() * size_of::<RecordPlace>();
+        2 * (self.keys.total_bytes() + self.bytes.len() + places)
+    }
+
+    /// Moves the records in memory to disk.
+    fn spill(&mut self) -> Result<()> {
+        let Self {
+            keys,
+            places,
+            bytes,
+            limit,
+        } = self;
+        let Some((_, runs)) = limit else {
+            return Ok(());
+        };
+        places.sort_unstable_by(|a, b| {
+            let by_key = || keys.get(a.key).cmp(keys.get(b.key));
+            a.time.cmp(&b.time).then_with(by_key)
+        });
+        runs.push(places.iter().map(|place| ChangedRecord {
+            key: keys.get(place.key),
+            time: place.time,
+            bytes: &bytes[place.bytes.clone()],
+        }))?;
+        keys.clear();
+        places.clear();
+        bytes.clear();
+        Ok(())
+    }
+
+    /// If records have moved to disk, moves the others there, too, and returns all of them.
+    ///
+    /// # Errors
+    /// `Io` if the disk is full or fails.
+    pub fn on_disk(&mut self) -> Result<Option<&RecordRuns>> {
+        let is_on_disk = self
+            .limit
+            .as_ref()
+            .is_some_and(|(_, runs)| !runs.is_empty());
+        if is_on_disk && !self.places.is_empty() {
+            self.spill()?;
+        }
+        Ok(self
+            .limit
+            .as_ref()
+            .map(|(_, runs)| runs)
+            .filter(|_| is_on_disk))
+    }
+
+    /// Returns the closed records in memory, in the order of time and key.
     pub fn closed(&self, limit: CloseLimit) -> Vec<ChangedRecord<'_>> {
         let records = self.places.iter().map(|place| self.record(place));
         let mut closed: Vec<ChangedRecord<'_>> = records
@@ -70,13 +126,13 @@ impl ChangedRecords {
         closed
     }
 
-    /// Removes the closed records, and sorts the others by time.
+    /// Removes the closed records in memory, and sorts the others by time.
     pub fn retain_open(&mut self, limit: CloseLimit) {
         self.places.retain(|place| !limit.is_closed(place.time));
         self.places.sort_by_key(|place| place.time);
     }
 
-    /// Returns all records.
+    /// Returns all records in memory.
     pub fn iter(&self) -> impl Iterator<Item = ChangedRecord<'_>> {
         self.places.iter().map(|place| self.record(place))
     }

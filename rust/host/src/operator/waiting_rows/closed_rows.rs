@@ -5,8 +5,7 @@ use std::ops::Range;
 use holdfast_core::{Result, Timestamp, Transaction, WindowScan, WindowStore};
 
 use super::close_limit::CloseLimit;
-use super::record::rows_of;
-use super::store::unreadable_row;
+use super::record::{rows_of, unreadable_row};
 use crate::operator::batch_size::BatchSize;
 
 /// The closed rows of a store as they were when the read began, in the order of time and key. About

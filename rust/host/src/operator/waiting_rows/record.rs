@@ -16,6 +16,19 @@ pub struct WaitingRow<'a> {
     pub payload: &'a [u8],
 }
 
+/// A record with its key and its time.
+pub struct ChangedRecord<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The time.
+    pub time: i64,
+    /// The record's rows.
+    pub bytes: &'a [u8],
+}
+
+/// A function that takes a row's key, its time, and the row.
+pub type Visit<'a> = dyn FnMut(&[u8], i64, WaitingRow<'_>) -> Result<()> + 'a;
+
 /// Adds a row to a record.
 ///
 /// # Errors
@@ -41,8 +54,32 @@ pub fn rows_of(mut record: &[u8]) -> impl Iterator<Item = Option<WaitingRow<'_>>
     })
 }
 
-/// Returns the first row of a record, and the bytes after it.
-fn split_row(record: &[u8]) -> Option<(WaitingRow<'_>, &[u8])> {
+/// Passes the rows of a record of a store to `f`.
+///
+/// # Errors
+/// `Serialization` if the record cannot be decoded; those of `f`.
+pub fn visit(
+    store: &str,
+    (key, time): (&[u8], i64),
+    record: &[u8],
+    f: &mut Visit<'_>,
+) -> Result<()> {
+    for row in rows_of(record) {
+        f(key, time, row.ok_or_else(|| unreadable_row(store, key))?)?;
+    }
+    Ok(())
+}
+
+/// The error of a stored row that cannot be decoded.
+pub fn unreadable_row(store: &str, key: &[u8]) -> Error {
+    let text = "a stored row cannot be read: restore the state from a backup";
+    Error::new(ErrorKind::Serialization, text)
+        .store(store)
+        .key(key)
+}
+
+/// Returns the first row of a record, and the bytes after it; none if it cannot be decoded.
+pub fn split_row(record: &[u8]) -> Option<(WaitingRow<'_>, &[u8])> {
     let (matched, rest) = record.split_first()?;
     let (length, rest) = rest.split_first_chunk()?;
     let (payload, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;

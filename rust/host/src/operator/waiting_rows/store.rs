@@ -1,5 +1,7 @@
 //! The waiting rows of one side: those in the store, and those that an epoch changes.
 
+use std::path::Path;
+
 use holdfast_core::transaction::LARGEST;
 use holdfast_core::{
     Database, Error, ErrorKind, Result, Timestamp, Transaction, WindowPut, WindowStore,
@@ -8,10 +10,8 @@ use holdfast_core::{
 use super::changed_records::ChangedRecords;
 use super::close_limit::CloseLimit;
 use super::found_rows::FoundWaitingRows;
-use super::record::{WaitingRow, rows_of};
-
-/// A function that takes a row's key, its time, and the row.
-type Visit<'a> = dyn FnMut(&[u8], i64, WaitingRow<'_>) -> Result<()> + 'a;
+use super::record::{Visit, WaitingRow, rows_of, unreadable_row, visit};
+use super::record_runs::RunRecord;
 
 /// The waiting rows of one side. If a record cannot be decoded, a read fails with `Serialization`.
 pub struct WaitingRows {
@@ -38,6 +38,11 @@ impl WaitingRows {
             store: db.window(store)?,
             changed: ChangedRecords::default(),
         })
+    }
+
+    /// Moves changed records to this folder when they take more than about `bytes` of memory.
+    pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
+        self.changed.limit_memory(bytes, folder);
     }
 
     /// The stream time of the store.
@@ -80,11 +85,37 @@ impl WaitingRows {
         failed.map(|()| found)
     }
 
+    /// Passes the stored rows of a request to `f`, in the order of time.
+    ///
+    /// # Errors
+    /// Those of the store and of `f`.
+    pub fn for_each_stored(
+        &self,
+        tx: &mut Transaction,
+        request: &RowRequest<'_>,
+        f: &mut Visit<'_>,
+    ) -> Result<()> {
+        let RowRequest { key, from, to, .. } = *request;
+        let newest = self.stream_time(tx);
+        if newest.is_none_or(|newest| from > to.min(newest)) {
+            return Ok(());
+        }
+        let (key, mut failed) = (Some(key), Ok(()));
+        let (from, to) = (Timestamp(from), Timestamp(to));
+        let mut scan = self.store.fetch_range(tx, key, key, from, to, false)?;
+        scan.for_each(&mut |window, record| {
+            let place = (window.key, window.start.0);
+            failed = visit(self.store.name(), place, record.value, f);
+            failed.is_ok()
+        })?;
+        failed
+    }
+
     /// Replaces a record with the rows that it has after this epoch. An epoch replaces a record at
     /// most once. Records of one key should follow each other.
     ///
     /// # Errors
-    /// `InvalidValue` for a row of more than 4 GiB.
+    /// `InvalidValue` for a row of more than 4 GiB; `Io` if the disk is full or fails.
     pub fn put<'a>(
         &mut self,
         key: &[u8],
@@ -96,39 +127,40 @@ impl WaitingRows {
 
     /// Passes all closed rows to `f`. No row can match them any more. Stored rows come first, then
     /// the rows of records that this epoch changes, both in the order of time and key.
-    pub fn closed(&self, tx: &mut Transaction, limit: CloseLimit, f: &mut Visit<'_>) -> Result<()> {
+    pub fn closed(
+        &mut self,
+        tx: &mut Transaction,
+        limit: CloseLimit,
+        f: &mut Visit<'_>,
+    ) -> Result<()> {
         let Some(last) = limit.last() else {
             return Ok(());
         };
-        let changed = self.changed.closed(limit);
-        let mut failed = Ok(());
         let mut scan =
             self.store
                 .fetch_range(tx, None, None, Timestamp::MIN, Timestamp(last), false)?;
+        if let Some(runs) = self.changed.on_disk()? {
+            return runs.closed(self.store.name(), scan, limit, f);
+        }
+        let changed = self.changed.closed(limit);
+        let mut failed = Ok(());
         scan.for_each(&mut |window, record| {
             let (key, time) = (window.key, window.start.0);
             let is_changed = changed
                 .binary_search_by(|changed| (changed.time, changed.key).cmp(&(time, key)))
                 .is_ok();
             if !is_changed {
-                failed = self.visit(key, time, record.value, f);
+                failed = visit(self.store.name(), (key, time), record.value, f);
             }
             failed.is_ok()
         })?;
         failed?;
         for record in changed {
-            self.visit(record.key, record.time, record.bytes, f)?;
-        }
-        Ok(())
-    }
-
-    /// Passes the rows of a record to `f`.
-    fn visit(&self, key: &[u8], time: i64, record: &[u8], f: &mut Visit<'_>) -> Result<()> {
-        for row in rows_of(record) {
-            f(
-                key,
-                time,
-                row.ok_or_else(|| unreadable_row(self.store.name(), key))?,
+            visit(
+                self.store.name(),
+                (record.key, record.time),
+                record.bytes,
+                f,
             )?;
         }
         Ok(())
@@ -146,21 +178,27 @@ impl WaitingRows {
         stream_time: Option<i64>,
     ) -> Result<()> {
         // A put raises the stream time of the store, so the records are put in the order of time.
-        self.changed.retain_open(limit);
-        for record in self.changed.iter() {
-            check_size(
-                self.store.name(),
-                (record.key, record.time),
-                record.bytes.len(),
-            )?;
+        if let Some(runs) = self.changed.on_disk()? {
+            let mut changed = runs.merge()?;
+            while let Some(RunRecord {
+                time, key, bytes, ..
+            }) = changed.next()?
+            {
+                if !limit.is_closed(time) {
+                    check_size(self.store.name(), (&key[..], time), bytes.len())?;
+                    self.store.put(tx, record_put(&key, time, &bytes))?;
+                }
+            }
+        } else {
+            self.changed.retain_open(limit);
+            for record in self.changed.iter() {
+                let place = (record.key, record.time);
+                check_size(self.store.name(), place, record.bytes.len())?;
+            }
+            let records = self.changed.iter();
+            let puts = records.map(|record| record_put(record.key, record.time, record.bytes));
+            self.store.put_batch(tx, puts)?;
         }
-        let puts = self.changed.iter().map(|record| WindowPut {
-            key: record.key,
-            value: Some(record.bytes),
-            start: Timestamp(record.time),
-            timestamp: None,
-        });
-        self.store.put_batch(tx, puts)?;
         if let Some(time) = stream_time {
             self.store.advance_stream_time(tx, Timestamp(time));
         }
@@ -168,12 +206,14 @@ impl WaitingRows {
     }
 }
 
-/// The error of a stored row that cannot be decoded.
-pub fn unreadable_row(store: &str, key: &[u8]) -> Error {
-    let text = "a stored row cannot be read: restore the state from a backup";
-    Error::new(ErrorKind::Serialization, text)
-        .store(store)
-        .key(key)
+/// The put of a record.
+fn record_put<'a>(key: &'a [u8], time: i64, bytes: &'a [u8]) -> WindowPut<'a> {
+    WindowPut {
+        key,
+        value: Some(bytes),
+        start: Timestamp(time),
+        timestamp: None,
+    }
 }
 
 /// Fails if a record is too large for its store or for the log.
@@ -231,7 +271,9 @@ mod tests {
         fn waiting_rows_equal_a_map_of_their_records(
             epochs in vec((vec(record(), 0..8), vec((-2..40_i64, -2..40_i64), 3)), 1..9),
             is_last in any::<bool>(),
+            memory in prop::option::of(0..400_usize),
         ) {
+            let folder = tempfile::tempdir().expect("a folder");
             let store = StoreSpec::new("waiting", by_time(RETENTION, 0));
             let db = Database::open_in_memory(&[store], DatabaseOptions::default()).expect("opens");
             let (mut stored, mut time) = (Records::new(), i64::MIN);
@@ -239,6 +281,9 @@ mod tests {
             for (number, (records, ranges)) in epochs.into_iter().enumerate() {
                 let mut tx = db.begin().expect("begins");
                 let mut waiting = WaitingRows::new(&db, "waiting").expect("has the store");
+                if let Some(bytes) = memory {
+                    waiting.limit_memory(bytes, folder.path());
+                }
 
                 let keys = [[0], [1], [2]];
                 let requests = (0..).zip(&keys).zip(&ranges).map(|((number, key), (from, to))| {
@@ -254,7 +299,14 @@ mod tests {
                         of == key && (*from..=*to).contains(time)
                     };
                     let expected = rows(stored.iter().filter(|(place, _)| is_wanted(place)));
-                    prop_assert_eq!(found, expected);
+                    prop_assert_eq!(&found, &expected);
+                    let (mut passed, from, to) = (Vec::new(), *from, *to);
+                    let request = RowRequest { number, key, from, to };
+                    waiting.for_each_stored(&mut tx, &request, &mut |key, time, row| {
+                        passed.push((key.to_vec(), time, (row.matched, row.payload.to_vec())));
+                        Ok(())
+                    }).expect("reads");
+                    prop_assert_eq!(&passed, &expected);
                 }
 
                 // Later epochs have later rows. Rows before the horizon are late.

@@ -7,6 +7,7 @@ mod aggregate;
 mod drop_duplicates;
 mod join_asof;
 mod join_foreign_key;
+mod join_window;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
