@@ -1,8 +1,10 @@
 //! The join of two streams against its definition, a model that has every row.
 
+use arrow_array::RecordBatch;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::large;
 use crate::support::{Done, Job, Out, Row, cut, right, row, rows, sorted};
 
 const BEFORE: i64 = 3;
@@ -281,6 +283,30 @@ fn closed_rows_are_deleted_even_if_one_side_is_idle() {
         })
         .unwrap();
         assert_eq!(found, i32::from(store == "left"), "{store}");
+    }
+}
+
+#[test]
+fn waiting_rows_that_exceed_a_batch_are_matched() {
+    let rows = large::rows(2, false, large::LARGE);
+    for how in ["inner", "outer"] {
+        let settings = json!({"how": how, "before": 1_000, "after": 1, "grace": 1_000});
+        let job = Job::over(
+            &large::request("join_window", 2, &settings),
+            large::schema(2),
+            1,
+        );
+        let epoch = |rows: &RecordBatch| {
+            let (out, counts) = job.partition_epoch(0, rows, None, true);
+            assert!(out.iter().all(|batch| large::bytes(batch) <= large::MOST));
+            (counts.output_rows as usize, counts.matched as usize)
+        };
+        assert_eq!(epoch(&rows.slice(1, large::ROWS)), (0, 0));
+        assert_eq!(
+            epoch(&rows.slice(0, 1)),
+            (large::ROWS, large::ROWS),
+            "{how}"
+        );
     }
 }
 

@@ -21,13 +21,13 @@ use serde_json::{Value, json};
 use crate::support::{self, Job};
 
 /// The left rows of an epoch.
-const ROWS: usize = 10;
+pub const ROWS: usize = 10;
 /// The bytes of a document.
-const LARGE: usize = 2 << 20;
+pub const LARGE: usize = 2 << 20;
 /// The maximum bytes of a batch (`operator/batch_size.rs`), plus an allowance for small columns.
-const MOST: usize = (16 << 20) + (64 << 10);
+pub const MOST: usize = (16 << 20) + (64 << 10);
 
-fn schema(sides: usize) -> SchemaRef {
+pub fn schema(sides: usize) -> SchemaRef {
     let fields = support::schema(sides);
     let text = |field: &Arc<Field>| match field.name().as_str() {
         "l0" | "r0" => Field::new(field.name(), DataType::Utf8, true),
@@ -40,7 +40,7 @@ fn schema(sides: usize) -> SchemaRef {
 
 /// Ten left rows, each with a document of `left` bytes. If there are two sides, a right row with a
 /// document of [`LARGE`] bytes precedes them. The keys are distinct, or all the same.
-fn rows(sides: usize, distinct_keys: bool, left: usize) -> RecordBatch {
+pub fn rows(sides: usize, distinct_keys: bool, left: usize) -> RecordBatch {
     let (first, count) = (sides - 1, ROWS + sides - 1);
     let document = |size: usize| Some("x".repeat(size));
     let mut columns: Vec<ArrayRef> = vec![
@@ -84,7 +84,7 @@ fn rows(sides: usize, distinct_keys: bool, left: usize) -> RecordBatch {
     RecordBatch::try_new(schema(sides), columns).unwrap()
 }
 
-fn bytes(batch: &RecordBatch) -> usize {
+pub fn bytes(batch: &RecordBatch) -> usize {
     batch
         .columns()
         .iter()
@@ -104,7 +104,7 @@ fn check(request: &Value, sides: usize, rows: &RecordBatch) -> (usize, usize) {
     (out.iter().map(RecordBatch::num_rows).sum(), out.len())
 }
 
-fn request(kind: &str, sides: usize, settings: &Value) -> Value {
+pub fn request(kind: &str, sides: usize, settings: &Value) -> Value {
     let mut output = vec![
         json!({"name": "k", "from": "key", "index": 0}),
         json!({"name": "x", "from": "left", "index": 0}),

@@ -316,6 +316,13 @@ impl InputRows {
         }
     }
 
+    /// Returns how many bytes of rows may be in memory: at least as many as are there.
+    pub fn room(&self) -> usize {
+        let taken: usize = self.inputs.iter().map(InputBatch::bytes).sum();
+        let share = self.memory.as_ref().map(|(share, _)| share);
+        share.map_or(usize::MAX, |share| share.room().max(taken))
+    }
+
     /// The folder to which rows spill.
     pub fn folder(&self) -> &Path {
         let folder = self.memory.as_ref().map(|(_, folder)| folder);

@@ -47,12 +47,11 @@ impl EpochSides {
         })
     }
 
-    /// Moves changed records to this folder when those of both sides take more than about half of
-    /// `memory`, in bytes.
-    pub fn limit_memory(&mut self, memory: usize, folder: &Path) {
-        let bytes = (memory / 4).max(MIN_CHANGED_BYTES);
+    /// Moves the changed records of a side to this folder when they take more than about `bytes` of
+    /// memory.
+    pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
         for side in &mut self.both {
-            side.rows.limit_memory(bytes, folder);
+            side.rows.limit_memory(bytes.max(MIN_CHANGED_BYTES), folder);
         }
     }
 

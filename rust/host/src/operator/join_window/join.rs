@@ -33,7 +33,7 @@ use crate::protocol::Counts;
 use crate::protocol::Epoch;
 use crate::root::OperatorMeta;
 
-/// The maximum number of keys that are joined at once. Their stored rows are in memory.
+/// The maximum number of keys that are joined at once. Their waiting rows are in memory.
 const KEYS: u32 = 1_000;
 
 /// One session of a join within a window.
@@ -127,7 +127,7 @@ impl JoinWindow {
         &self,
         tx: &mut Transaction,
         new: &NewRows,
-        keys: Range<u32>,
+        mut keys: Range<u32>,
         sides: &mut EpochSides,
         writer: &mut JoinedRowWriter<'_>,
     ) -> Result<u64> {
@@ -136,10 +136,21 @@ impl JoinWindow {
             input: &self.rows,
             new,
         };
-        let mut matched = 0;
-        for first in keys.clone().step_by(KEYS as usize) {
-            let keys = first..keys.end.min(first.saturating_add(KEYS));
-            matched += matching.run(tx, keys, &mut sides.both, writer)?;
+        let (mut matched, mut most) = (0, KEYS);
+        while !keys.is_empty() {
+            let first = keys.start;
+            let now = first..keys.end.min(first.saturating_add(most));
+            let (pairs, end) = matching.run(tx, now, &mut sides.both, writer)?;
+            matched += pairs;
+            keys.start = end;
+            if end == first {
+                let mut key = HeldKey::new(new.key(first), self.rows.folder());
+                key.add(&self.rows, new, first)?;
+                matched += key.join(&self.spec, tx, &mut sides.both, writer)?;
+                keys.start += 1;
+            }
+            // The rows of the next keys are about as large.
+            most = KEYS.min(2 * (keys.start - first));
         }
         Ok(matched)
     }
@@ -153,6 +164,7 @@ impl JoinWindow {
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
         let mut counts = self.counts;
+        sides.limit_memory(self.rows.room(), self.rows.folder());
         let mut writer = JoinedRowWriter::over_input(&self.output, &self.rows, worker);
         let new = self.take(places, sides.oldest, &mut counts, &mut writer)?;
         let keys = 0..new.key_count();
@@ -173,7 +185,7 @@ impl JoinWindow {
         let mut counts = self.counts;
         let layout = Arc::clone(&self.rows.layout);
         let mut writer = JoinedRowWriter::new(&self.output, &layout, worker);
-        sides.limit_memory(self.rows.spare_memory(), self.rows.folder());
+        sides.limit_memory(self.rows.spare_memory() / 4, self.rows.folder());
         let (mut next, mut held) = (Some(first), None::<HeldKey>);
         while let Some(part) = next {
             writer.start_part(&self.rows)?;

@@ -7,6 +7,7 @@ use holdfast_core::{Result, Transaction};
 use super::new_rows::{NewRow, NewRows};
 use super::spec::JoinWindowSpec;
 use super::waiting_side::WaitingSide;
+use crate::operator::batch_size::BATCH_BYTES;
 use crate::operator::input::{InputRows, RowPlace};
 use crate::operator::output::{JoinedRowWriter, JoinedSide};
 use crate::operator::waiting_rows::{RowRequest, WaitingRow};
@@ -41,23 +42,30 @@ pub struct Matching<'a> {
 
 impl Matching<'_> {
     /// Sends all pairs of some keys that have a new row, and puts the changed records into the
-    /// waiting rows. Returns the number of pairs.
+    /// waiting rows. Returns the number of pairs, and the end of the keys that are done: they are
+    /// fewer if the waiting rows of all keys exceed the size of a batch, and none if those of the
+    /// first key do.
+    ///
+    /// # Errors
+    /// Those of the store and of the worker.
     pub fn run(
         &self,
         tx: &mut Transaction,
         keys: Range<u32>,
         [left, right]: &mut [WaitingSide; 2],
         writer: &mut JoinedRowWriter<'_>,
-    ) -> Result<u64> {
+    ) -> Result<(u64, u32)> {
         let requests = |is_left| {
             let keys = keys.clone();
             keys.filter_map(move |number| self.request(number, is_left))
         };
-        let found_left = left.rows.find(tx, requests(true))?;
-        let found_right = right.rows.find(tx, requests(false))?;
+        let (found_left, left_end) = left.rows.find_within(tx, requests(true), BATCH_BYTES)?;
+        let (found_right, right_end) = right.rows.find_within(tx, requests(false), BATCH_BYTES)?;
+        let ends = [left_end, right_end].into_iter().flatten();
+        let end = ends.fold(keys.end, u32::min);
         let (mut stored_left, mut stored_right) = (found_left.cursor(), found_right.cursor());
         let (mut rows, mut pairs) = (KeyRows::default(), 0);
-        for number in keys.clone() {
+        for number in keys.start..end {
             let new = |is_left| self.new.side(number, is_left);
             self.fill(&mut rows.left, stored_left.take(number), new(true));
             self.fill(&mut rows.right, stored_right.take(number), new(false));
@@ -66,7 +74,7 @@ impl Matching<'_> {
             put_changed(left, key, &rows.left)?;
             put_changed(right, key, &rows.right)?;
         }
-        Ok(pairs)
+        Ok((pairs, end))
     }
 
     /// Returns the waiting rows of a key's side that are needed.

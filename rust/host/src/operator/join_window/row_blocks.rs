@@ -14,10 +14,10 @@ use crate::operator::temporary_file::TemporaryFile;
 use crate::operator::waiting_rows::{WaitingRow, push_row, split_row};
 
 /// About how many bytes a block has.
-const BLOCK_BYTES: usize = 64 << 10;
+const BLOCK_BYTES: usize = 16 << 10;
 
 /// The most blocks that a cache holds.
-const CACHED_BLOCKS: usize = 16;
+const CACHED_BLOCKS: usize = 32;
 
 /// A row with its time.
 #[derive(Clone, Copy)]

@@ -33,6 +33,11 @@ impl FoundWaitingRows {
         });
     }
 
+    /// Returns how much memory the rows need, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.payloads.len() + self.rows.len() * size_of::<FoundWaitingRow>()
+    }
+
     /// Returns a cursor before the first row.
     pub fn cursor(&self) -> FoundCursor<'_> {
         FoundCursor {
