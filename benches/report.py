@@ -3,12 +3,13 @@
 `make bench`. It refuses to begin on a machine that is not quiet. `--quick` and `--only` are for
 trials: they write nothing, unless `--output` is given.
 
-A figure is a ratio of two measurements taken in turns in one run, or an absolute number. The
-sources:
+A figure is a ratio of two measurements taken in turns in one run, or an absolute number: the median
+of at least five turns, with their range. The sources:
 
 - Rust benches (`benches/rust`, `rust/host/benches`), by `cargo bench --profile release`, printing
   one line
-  `FIGURE {"measured": …, "against": …, "ratio": …, "reach": …, "unit": …, "note": …}` a figure;
+  `FIGURE {"measured": …, "against": …, "turns": […], "reach": …, "unit": …, "note": …,
+  "settings": …}` a figure;
 - Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;
 - Spark modules `benches/spark/*.py` and `benches/spark/reading/*.py`, the same;
 - other stores, `benches/peers/*.py`, the same; the peers are fetched or installed
@@ -36,7 +37,7 @@ ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
 import noise  # beside this file, as figure.py
-from figure import Figure
+from figure import LEAST_TURNS, Figure
 
 
 def modules(folder: str) -> list[tuple[str, Path]]:
@@ -124,8 +125,8 @@ def table(figures: list[Figure]) -> list[str]:
     """The figures as Markdown."""
     marks = {True: "yes", False: "**no**", None: ""}
     lines = [
-        "| measured | against | ratio | of | goal | met | detail |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| measured | against | median | range | of | goal | met | settings | detail |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for figure in figures:
         ratio = "" if figure.ratio is None else f"**{figure.ratio:.2f}**"
@@ -133,9 +134,11 @@ def table(figures: list[Figure]) -> list[str]:
             figure.measured,
             figure.against,
             ratio,
+            figure.spread,
             figure.unit,
             figure.reach,
             marks[figure.is_met],
+            figure.settings,
             figure.note,
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -150,12 +153,25 @@ def calls() -> list[str]:
         "Absolute, by pytest-benchmark; batches are of 10,000 rows.",
         "",
     ]
-    lines += ["| call | median | calls a second |", "| --- | --- | --- |"]
+    lines += ["| call | median | range | calls a second |", "| --- | --- | --- | --- |"]
     for bench in absolute_figures():
         stats = bench["stats"]
         name = bench["name"].removeprefix("test_").replace("_", " ")
-        lines.append(f"| {name} | {stats['median'] * 1e6:,.1f} µs | {1 / stats['median']:,.0f} |")
+        spread = (
+            f"{stats['min'] * 1e6:,.1f} to {stats['max'] * 1e6:,.1f}, {stats['rounds']:,} turns"
+        )
+        middle = stats["median"]
+        lines.append(f"| {name} | {middle * 1e6:,.1f} µs | {spread} | {1 / middle:,.0f} |")
     return [*lines, ""]
+
+
+def check_turns(figures: list[Figure]) -> None:
+    """Raises an error if one has too few turns to be published."""
+    for figure in figures:
+        if figure.is_too_short:
+            raise ValueError(
+                f"{figure.measured}: {len(figure.turns)} turns, fewer than {LEAST_TURNS}"
+            )
 
 
 def measure_all(options: argparse.Namespace) -> tuple[list[Figure], list[Figure], bool]:
@@ -175,14 +191,16 @@ def measure_all(options: argparse.Namespace) -> tuple[list[Figure], list[Figure]
         print(f"bench: {name}", flush=True)
         try:
             found = measure()
+            if not options.quick:
+                check_turns(found)
         except Exception:  # noqa: BLE001  # one source that fails must not hide the others
             traceback.print_exc()
             failed = True
-            found = [Figure(name, "", None, "", "", "failed; see the output of `make bench`")]
+            found = [Figure(name, "", [], "", "", "failed; see the output of `make bench`")]
         for figure in found:
             print(
-                f"  {figure.measured} / {figure.against}: {figure.ratio} ({figure.reach}) "
-                f"{figure.note}",
+                f"  {figure.measured} / {figure.against}: {figure.ratio} ({figure.spread}; goal "
+                f"{figure.reach or 'none'}) {figure.note}",
                 flush=True,
             )
         (of_peers if name.startswith("peers") else ours).extend(found)
@@ -225,7 +243,7 @@ def main() -> int:
         "",
         f"`{command(options)}` on {dt.datetime.now(dt.UTC):%Y-%m-%d}: {machine()}. {quiet}",
         "",
-        "Each ratio is the median of measurements taken in turns in one run.",
+        "Each figure is the median of turns in one run. The range is that of the turns.",
         "",
         *table(ours),
         "",

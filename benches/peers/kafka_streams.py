@@ -1,7 +1,7 @@
 """Kafka Streams' RocksDB stores (Java, from Maven Central) against Holdfast's batch methods.
 
-Both sides process the same records on one thread each, in turns: a round of all workloads here,
-then a round there. Both have 128 MiB of block cache and of write buffers. Neither has a write-ahead
+Both sides process the same records on one thread each, in turns: all workloads here, then all
+there. Both have 128 MiB of block cache and of write buffers. Neither has a write-ahead
 log, because in both a changelog takes its place. The JVM is warmed up first.
 """
 
@@ -21,7 +21,7 @@ import _records as records
 import numpy as np
 import pyarrow as pa
 from _clock import Clock, settle
-from figure import Figure
+from figure import LEAST_TURNS, Figure, ratios
 
 import holdfast as hf
 
@@ -37,8 +37,12 @@ takes as many as its log holds, so it is measured with both sizes.
 RETENTION_MS = 3_600_000
 HISTORY_MS = 3_000_000
 """The time that all versions cover: less than the retention, so none is dropped."""
-WHOLE, QUICK = (1_000_000, 3), (200_000, 1)
-"""Records and rounds."""
+WHOLE, QUICK = (1_000_000, LEAST_TURNS), (200_000, 1)
+"""Records and turns."""
+SETTINGS = (
+    "no WAL (a changelog takes its place), no fsync; cache 128 MiB, write buffers 128 MiB; "
+    "Holdfast LZ4, Kafka Streams no compression, its default"
+)
 CHANGELOG = ("bench-store-changelog", 0)
 
 REACH = {
@@ -253,12 +257,12 @@ def built() -> Path:
 
 def figures(*, quick: bool) -> list[Figure]:
     """One row for each workload."""
-    size, rounds = QUICK if quick else WHOLE
+    size, turns = QUICK if quick else WHOLE
     with tempfile.TemporaryDirectory() as folder, Java(built()) as java:
         theirs(java, Path(folder), 40_000 if quick else 200_000, 1)  # warm
         pairs = [
             (Ours(Path(folder), size, 2 * n).round(), theirs(java, Path(folder), size, 2 * n))
-            for n in range(1, rounds + 1)
+            for n in range(1, turns + 1)
         ]
     found = []
     for what, (words, reach) in REACH.items():
@@ -266,16 +270,15 @@ def figures(*, quick: bool) -> list[Figure]:
             if mine[what]["sum"] != other[what]["sum"]:
                 raise RuntimeError(f"{what}: the two sides read different values")
         ratio = {
-            clock: median(other[what][clock] / mine[what][clock] for mine, other in pairs)
+            clock: ratios((other[what][clock], mine[what][clock]) for mine, other in pairs)
             for clock in ("wall", "thread", "process")
         }
         seconds = " against ".join(
             f"{median(pair[side][what]['wall'] for pair in pairs):.2f} s" for side in (0, 1)
         )
         note = (
-            f"{seconds}; of the thread's processor time {ratio['thread']:.1f}, of the "
-            "process's "
-            f"{ratio['process']:.1f}; {rounds} rounds"
+            f"{seconds}; of the thread's processor time {median(ratio['thread']):.1f}, of the "
+            f"process's {median(ratio['process']):.1f}"
         )
         measured = words.format(batch=BATCH, restore=RESTORE_BATCH) + ", batch methods from Python"
         aim = "" if reach is None else f">= {reach}"
@@ -287,6 +290,7 @@ def figures(*, quick: bool) -> list[Figure]:
                 aim,
                 "throughput",
                 note,
+                SETTINGS,
             )
         )
     return found

@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from figure import Figure
+from figure import LEAST_TURNS, Figure, ratios
 
 HERE = Path(__file__).resolve().parent
 
-WHOLE, QUICK = (1_000_000, 5), (100_000, 1)
-"""Records and rounds."""
+WHOLE, QUICK = (1_000_000, LEAST_TURNS), (100_000, 1)
+"""Records and turns."""
 
 Round = dict[str, dict[str, dict[str, float]]]
 """By store and workload: operations, and seconds by the wall, of the thread, of the process."""
@@ -32,6 +32,24 @@ PEERS = {
 """The forms of each peer. Our batch methods are compared with the fastest of them, our scalar
 methods with the first, which also makes a call for each key.
 """
+
+OURS = {"": "no WAL, cache 128 MiB, LZ4", ", fsync": "WAL, fsync a commit, cache 128 MiB, LZ4"}
+SETTINGS = {
+    "quixstreams": dict.fromkeys(("", ", fsync"), "WAL without fsync, cache 128 MiB, LZ4"),
+    "rocksdict": {
+        "": "no WAL, cache 128 MiB, LZ4",
+        ", fsync": "WAL, fsync a commit, cache 128 MiB, LZ4",
+    },
+    "lmdb": {
+        "": "no fsync, page cache, no compression",
+        ", fsync": "fsync a commit, page cache, no compression",
+    },
+    "sqlite": {
+        "": "WAL, synchronous=OFF, cache 128 MiB, no compression",
+        ", fsync": "WAL, synchronous=FULL, cache 128 MiB, no compression",
+    },
+}
+"""By peer and by the suffix of its form, as `python/stores.py` opens them."""
 
 NOT_AHEAD = {("get", "lmdb")}
 """Workloads and peers for which our scalar methods are not expected to be ahead."""
@@ -57,10 +75,10 @@ def measured(size: int, rounds: int) -> list[Round]:
     return found
 
 
-def ratio(rounds: list[Round], what: str, ours: str, theirs: list[str], clock: str) -> float:
-    """Our throughput divided by that of their fastest form, as the median of the rounds."""
-    return median(
-        min(found[form][what][clock] for form in theirs) / found[ours][what][clock]
+def turns(rounds: list[Round], what: str, ours: str, theirs: list[str], clock: str) -> list[float]:
+    """Our throughput divided by that of their fastest form, in each turn."""
+    return ratios(
+        (min(found[form][what][clock] for form in theirs), found[ours][what][clock])
         for found in rounds
     )
 
@@ -94,12 +112,19 @@ def rows(rounds: list[Round], what: str, words: str, suffix: str = "") -> list[F
             )
             note += (
                 "of the thread's processor time "
-                f"{ratio(rounds, what, ours + suffix, theirs, 'thread'):.1f}"
+                f"{median(turns(rounds, what, ours + suffix, theirs, 'thread')):.1f}"
             )
-            found = ratio(rounds, what, ours + suffix, theirs, "wall")
+            found = turns(rounds, what, ours + suffix, theirs, "wall")
+            settings = f"Holdfast: {OURS[suffix]}; {peer}: {SETTINGS[peer][suffix]}"
             figures.append(
                 Figure(
-                    f"{words}, {ours.rpartition(', ')[2]}", peer, found, reach, "throughput", note
+                    f"{words}, {ours.rpartition(', ')[2]}",
+                    peer,
+                    found,
+                    reach,
+                    "throughput",
+                    note,
+                    settings,
                 )
             )
     return figures

@@ -24,7 +24,7 @@ _BENCHES = Path(__file__).parents[1]
 sys.path[:0] = [str(_BENCHES), str(_BENCHES / "spark")]
 
 from _streams import session
-from figure import Figure
+from figure import Figure, ratios
 
 import holdfast.spark as hfs
 
@@ -35,6 +35,7 @@ KEYS = 100_000
 TURNS = 5
 SECONDS = 4
 FILE = "static file of 100 bytes by nginx with one worker"
+SETTINGS = "HTTP/1.1 without TLS, connections kept open"
 DRAWN = f"""
 math.randomseed(7)
 request = function()
@@ -62,17 +63,14 @@ def figures(*, quick: bool) -> list[Figure]:
     }
     if missing:
         note = f"needs {' and '.join(missing)}"
-        return [Figure(name, FILE, None, ">= 0.3", "throughput", note) for name in names.values()]
+        return [Figure(name, FILE, [], ">= 0.3", "throughput", note) for name in names.values()]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         rates = _measure(Path(folder), *((2, 1) if quick else (TURNS, SECONDS)))
     found = []
     for kind, name in names.items():
-        ratios = [own / other for own, other in zip(rates[kind], rates["nginx"], strict=True)]
-        note = (
-            f"{median(rates[kind]):,.0f} requests/s against {median(rates['nginx']):,.0f}; "
-            f"{len(ratios)} rounds: {min(ratios):.2f} to {max(ratios):.2f}"
-        )
-        found.append(Figure(name, FILE, median(ratios), ">= 0.3", "throughput", note))
+        turns = ratios(zip(rates[kind], rates["nginx"], strict=True))
+        note = f"{median(rates[kind]):,.0f} requests/s against {median(rates['nginx']):,.0f}"
+        found.append(Figure(name, FILE, turns, ">= 0.3", "throughput", note, SETTINGS))
     return found
 
 

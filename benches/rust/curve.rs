@@ -9,7 +9,7 @@
 mod measure;
 
 use holdfast_core::{Applied, Database, Op, StoreKind, Timestamp};
-use measure::{KEY, TRANSACTION, VALUE, bytes, commit, open, print, timed};
+use measure::{FILES, KEY, TRANSACTION, VALUE, bytes, commit, median, open, print, timed};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ const ROUNDS: usize = 5;
 fn main() {
     let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
     let full = std::env::var_os("HOLDFAST_BENCH_FULL").is_some();
-    let unit = if quick { 10_000 } else { 1_000_000 };
+    let unit = if quick { 100_000 } else { 1_000_000 };
     let named: Vec<usize> = std::env::args()
         .skip(1)
         .filter_map(|arg| arg.parse().ok())
@@ -39,58 +39,39 @@ fn main() {
             took[2].push(table.scan());
         }
     }
-    let against = format!("the same of {} versions", tables[0].rows);
     for (table, seconds) in tables.iter().zip(&took).skip(1) {
-        let note = format!(
-            "{:.2} µs against {:.2}; loaded once",
-            table.put * 1e6,
-            tables[0].put * 1e6
-        );
-        print(
-            &format!("versioned put, {} versions", table.rows),
-            &against,
-            table.put / tables[0].put,
-            "",
-            "time",
-            &note,
-        );
+        let sizes = [table.rows, tables[0].rows];
+        // The sizes are loaded one after the other: a turn is the same tenth of both loads.
+        compare("versioned put", "", sizes, [&table.put, &tables[0].put]);
         for (n, name, reach) in [
             (0, "get as of a time in history, batches of 10,000", "<= 2"),
             (1, "all versions of a key", ""),
             (2, "scan as of now, a key", ""),
         ] {
-            let mut rounds: Vec<_> = seconds[n]
-                .iter()
-                .zip(&took[0][n])
-                .map(|(a, b)| (a / b, *a, *b))
-                .collect();
-            rounds.sort_by(|x, y| x.0.total_cmp(&y.0));
-            let (ratio, a, b) = rounds[ROUNDS / 2];
-            let note = format!(
-                "{:.2} µs against {:.2}; {ROUNDS} rounds: {:.2} to {:.2}",
-                a * 1e6,
-                b * 1e6,
-                rounds[0].0,
-                rounds[ROUNDS - 1].0
-            );
-            print(
-                &format!("{name}, {} versions", table.rows),
-                &against,
-                ratio,
-                reach,
-                "time",
-                &note,
-            );
+            compare(name, reach, sizes, [&seconds[n], &took[0][n]]);
         }
     }
+}
+
+/// Prints the figure of a table against the smallest one, from the seconds of each turn.
+fn compare(name: &str, reach: &str, [rows, few]: [usize; 2], [ours, theirs]: [&Vec<f64>; 2]) {
+    let turns: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| a / b).collect();
+    let note = format!(
+        "{:.2} µs against {:.2}",
+        median(ours) * 1e6,
+        median(theirs) * 1e6
+    );
+    let measured = format!("{name}, {rows} versions");
+    let against = format!("the same of {few} versions");
+    print((&measured, &against, reach, "time"), &turns, &note, FILES);
 }
 
 /// A loaded store.
 struct Table {
     rows: usize,
     db: Arc<Database>,
-    /// Seconds per put.
-    put: f64,
+    /// Seconds per put, for each tenth of the load.
+    put: Vec<f64>,
     values: Vec<u8>,
     _dir: tempfile::TempDir,
 }
@@ -113,12 +94,13 @@ impl Table {
         let mut table = Self {
             rows,
             db,
-            put: 0.0,
+            put: Vec::new(),
             values: bytes(3, 16 << 20),
             _dir: dir,
         };
         let store = table.db.versioned("s").unwrap();
         let begin = Instant::now();
+        let mut tenth = Instant::now();
         for first in (0..rows).step_by(TRANSACTION) {
             let mut tx = table.db.begin().unwrap();
             for n in first..(first + TRANSACTION).min(rows) {
@@ -132,6 +114,11 @@ impl Table {
                     .unwrap();
             }
             commit(&table.db, tx, first);
+            if (first + TRANSACTION).is_multiple_of(rows / 10) {
+                let took = tenth.elapsed().as_secs_f64();
+                table.put.push(took / (rows / 10) as f64);
+                tenth = Instant::now();
+            }
             if (first + TRANSACTION).is_multiple_of(10_000_000) {
                 eprintln!(
                     "curve: {} of {rows} versions after {:.0?}",
@@ -140,7 +127,6 @@ impl Table {
                 );
             }
         }
-        table.put = begin.elapsed().as_secs_f64() / rows as f64;
         table.db.flush(true).unwrap();
         table.db.compact("s").unwrap();
         eprintln!(

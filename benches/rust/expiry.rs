@@ -139,20 +139,8 @@ pub fn expiry(settings: &Settings, history: &History) {
                     .mul_f64((end - history.rows) as f64 * SEGMENTS as f64 / history.rows as f64);
                 std::thread::sleep(passed.saturating_sub(began.elapsed()));
             });
-            left.sort_by(f64::total_cmp);
-            let note = format!(
-                "at {} commits; most: {:.2}",
-                left.len(),
-                left[left.len() - 1]
-            );
-            print(
-                name,
-                "nothing (absolute)",
-                left[left.len() / 2],
-                "<= 1",
-                "segments",
-                &note,
-            );
+            let figure = (name, "nothing (absolute)", "<= 1", "segments");
+            print(figure, &left, "a turn is a commit", settings.of_stores);
         }
     }
     let puts = |retention: i64| {

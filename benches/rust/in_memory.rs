@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn main() {
-    let settings = Settings::from_env();
+    let settings = Settings::from_env("in memory");
     for keys in [settings.rows, settings.rows / 10] {
         let data = Data::new(keys);
         let random = bytes(4, settings.rows * 8);

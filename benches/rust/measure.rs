@@ -16,16 +16,20 @@ use std::time::Instant;
 pub const KEY: usize = 16;
 pub const VALUE: usize = 100;
 pub const TRANSACTION: usize = 10_000;
+/// The settings of both sides, unless they keep no files.
+pub const FILES: &str = "no WAL, no fsync; cache 128 MiB, write buffers 128 MiB; LZ4";
 pub const HOUR: i64 = 3_600_000_000;
 
 pub struct Settings {
     pub rows: usize,
     pub rounds: usize,
     pub only: Option<String>,
+    /// The log, fsyncs, caches and compression of both sides.
+    pub of_stores: &'static str,
 }
 
 impl Settings {
-    pub fn from_env() -> Self {
+    pub fn from_env(of_stores: &'static str) -> Self {
         // Cargo passes `--bench`. The first other word selects the figures that have it in their
         // names.
         let only = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
@@ -35,12 +39,14 @@ impl Settings {
                 rows: 100_000,
                 rounds: 1,
                 only,
+                of_stores,
             }
         } else {
             Self {
                 rows: 1_000_000,
                 rounds: 5,
                 only,
+                of_stores,
             }
         }
     }
@@ -65,7 +71,7 @@ pub fn figure(
     if !settings.wants(measured) {
         return;
     }
-    let mut rounds: Vec<(f64, f64, f64)> = Vec::new();
+    let (mut turns, mut seconds) = (Vec::new(), [Vec::new(), Vec::new()]);
     for round in 0..settings.rounds {
         // The files of the first measurement keep the disk busy during the second one, so the
         // order alternates.
@@ -76,43 +82,45 @@ pub fn figure(
             let b = theirs();
             (ours(), b)
         };
-        rounds.push((if unit == "throughput" { b / a } else { a / b }, a, b));
+        turns.push(if unit == "throughput" { b / a } else { a / b });
+        seconds[0].push(a);
+        seconds[1].push(b);
     }
-    rounds.sort_by(|x, y| x.0.total_cmp(&y.0));
-    let (ratio, a, b) = rounds[rounds.len() / 2];
     let note = format!(
-        "{a:.3} s against {b:.3} s; {} rounds: {:.2} to {:.2}",
-        rounds.len(),
-        rounds[0].0,
-        rounds[rounds.len() - 1].0
+        "{:.3} s against {:.3} s",
+        median(&seconds[0]),
+        median(&seconds[1])
     );
-    print(measured, against, ratio, reach, unit, &note);
+    let figure = (measured, against, reach, unit);
+    print(figure, &turns, &note, settings.of_stores);
+}
+
+/// Returns the middle value.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
 
 /// Prints a figure for `benches/report.py`.
-pub fn print(measured: &str, against: &str, ratio: f64, reach: &str, unit: &str, note: &str) {
+pub fn print(
+    (measured, against, reach, unit): (&str, &str, &str, &str),
+    turns: &[f64],
+    note: &str,
+    settings: &str,
+) {
     let figure = serde_json::json!({
-        "measured": measured, "against": against, "ratio": ratio, "reach": reach, "unit": unit,
-        "note": note,
+        "measured": measured, "against": against, "turns": turns, "reach": reach, "unit": unit,
+        "note": note, "settings": settings,
     });
     println!("FIGURE {figure}");
 }
 
-/// Returns the elapsed seconds of `f`, or with `HOLDFAST_BENCH_CPU` the processor seconds of this
-/// thread, which depend less on other load.
+/// Returns the elapsed seconds of `f`.
 pub fn timed(f: impl FnOnce()) -> f64 {
-    if std::env::var_os("HOLDFAST_BENCH_CPU").is_none() {
-        let start = Instant::now();
-        f();
-        return start.elapsed().as_secs_f64();
-    }
-    let busy = || {
-        let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
-    };
-    let start = busy();
+    let start = Instant::now();
     f();
-    busy() - start
+    start.elapsed().as_secs_f64()
 }
 
 /// Returns incompressible bytes, the same for the same seed.

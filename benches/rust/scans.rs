@@ -6,10 +6,10 @@ mod measure;
 mod raw;
 
 use holdfast_core::{Database, KeyValueStore, Step, StoreKind, Transaction};
-use measure::{Data, KEY, Settings, VALUE, bytes, figure, open, timed, transactional_puts};
+use measure::{Data, FILES, KEY, Settings, VALUE, bytes, figure, open, timed, transactional_puts};
 
 fn main() {
-    let settings = Settings::from_env();
+    let settings = Settings::from_env(FILES);
     let data = Data::new(settings.rows);
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path(), StoreKind::KeyValue);

@@ -7,11 +7,12 @@ mod raw;
 
 use holdfast_core::StoreKind;
 use measure::{
-    Data, KEY, Settings, TRANSACTION, VALUE, bytes, commit, figure, open, timed, transactional_puts,
+    Data, FILES, KEY, Settings, TRANSACTION, VALUE, bytes, commit, figure, open, timed,
+    transactional_puts,
 };
 
 fn main() {
-    let settings = Settings::from_env();
+    let settings = Settings::from_env(FILES);
     puts(&settings);
     read_modify_write(&settings);
     reads(&settings);

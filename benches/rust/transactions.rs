@@ -8,13 +8,13 @@ mod raw;
 use holdfast_core::{
     Database, DatabaseOptions, Durability, KeyValueStore, Step, StoreKind, StoreSpec, Transaction,
 };
-use measure::{KEY, Settings, TRANSACTION, VALUE, bytes, figure, offsets, timed};
+use measure::{FILES, KEY, Settings, TRANSACTION, VALUE, bytes, figure, offsets, timed};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn main() {
-    let settings = Settings::from_env();
+    let settings = Settings::from_env(FILES);
     for workload in workloads(settings.rows) {
         against_no_transactions(&settings, &workload);
     }

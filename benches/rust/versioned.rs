@@ -15,14 +15,14 @@ mod raw;
 use history::{History, SEGMENT, VERSIONS, kind};
 use holdfast_core::{Applied, Database, Op, StoreKind, Timestamp};
 use kafka::Kafka;
-use measure::{HOUR, Settings, TRANSACTION, VALUE, figure, open, timed, transactional_puts};
+use measure::{FILES, HOUR, Settings, TRANSACTION, VALUE, figure, open, timed, transactional_puts};
 use rust_rocksdb::DB;
 use std::cell::LazyCell;
 
 const KAFKA: &str = "Kafka Streams' layout, rebuilt";
 
 fn main() {
-    let settings = Settings::from_env();
+    let settings = Settings::from_env(FILES);
     let history = History::new(settings.rows);
     puts(&settings, &history);
     reads(&settings, &history);

@@ -26,8 +26,16 @@ RIGHT = "k long, since timestamp, v double"
 ROCKSDB = {
     "spark__sql__streaming__stateStore__providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
+    ),
+    # The three settings that Spark's documentation recommends for speed.
+    "spark__sql__streaming__stateStore__rocksdb__changelogCheckpointing__enabled": "true",
+    "spark__sql__streaming__stateStore__rocksdb__trackTotalNumberOfRows": "false",
+    "spark__sql__streaming__stateStore__rocksdb__blockCacheSizeMB": "128",
 }
+OURS = "Holdfast: log fsynced, host 512 MiB, LZ4"
+SPARKS = (
+    "Spark: state in RocksDB without WAL, changelog checkpoints without fsync, cache 128 MiB, LZ4"
+)
 
 
 def session(**settings: str) -> SparkSession:

@@ -16,8 +16,19 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
 from _mean import Mean
-from _streams import LEFT, ROCKSDB, left_file, middle, rates, same_plan, session, source
-from figure import Figure
+from _streams import (
+    LEFT,
+    OURS,
+    ROCKSDB,
+    SPARKS,
+    left_file,
+    middle,
+    rates,
+    same_plan,
+    session,
+    source,
+)
+from figure import LEAST_TURNS, Figure, ratios
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +55,7 @@ def figures(*, quick: bool) -> list[Figure]:
         aggregator: list[float] = []
         built_in: list[float] = []
         # In turns: the speed of the machine drifts.
-        for turn in range(1 if quick else 3):
+        for turn in range(1 if quick else LEAST_TURNS):
             ours.append(
                 middle(rates(ours_of(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP))
             )
@@ -102,13 +113,13 @@ def figures(*, quick: bool) -> list[Figure]:
 
 
 def _figure(what: str, against: str, ours: list[float], theirs: list[float], reach: str) -> Figure:
-    shares = [a / b for a, b in zip(ours, theirs, strict=True)]
-    spread = f"{len(shares)} turns: {min(shares):.2f} to {max(shares):.2f}"
-    note = f"{middle(ours):,.0f} rows/s against {middle(theirs):,.0f}; {spread}"
-    return Figure(what, against, middle(shares), reach, "rows/s", note)
+    note = f"{middle(ours):,.0f} rows/s against {middle(theirs):,.0f}"
+    turns = ratios(zip(ours, theirs, strict=True))
+    settings = f"{OURS}; {SPARKS}" if "RocksDB" in against else OURS
+    return Figure(what, against, turns, reach, "rows/s", note, settings)
 
 
-def ours_of(spark: SparkSession, base: Path, turn: int) -> DataFrame:
+def ours_of(spark: SparkSession, base: Path, turn: int | str) -> DataFrame:
     """Count and latest value per key."""
     import holdfast.spark as hfs
 

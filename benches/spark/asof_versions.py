@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from _streams import LEFT, join_asof, left_file, middle, progress, right_file, session, source
-from figure import Figure
+from _streams import LEFT, OURS, join_asof, left_file, middle, progress, right_file, session, source
+from figure import LEAST_TURNS, Figure, ratios
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 KEYS = 100_000
 ROWS = 100_000
 FILE_ROWS = 500_000
-TURNS = 2
 SKIP = 1
 
 
@@ -43,7 +42,7 @@ def figures(*, quick: bool) -> list[Figure]:
         next_file = {
             versions: _load(spark, place, versions, shrink) for versions, place in places.items()
         }
-        for turn in range(1 if quick else TURNS):
+        for turn in range(1 if quick else LEAST_TURNS):
             for versions, place in places.items():
                 random = np.random.default_rng(turn)
                 first = next_file[versions]
@@ -63,9 +62,6 @@ def figures(*, quick: bool) -> list[Figure]:
     few, many = sizes
     what = f"join_asof on Spark, {ROWS // shrink:,} rows a micro-batch, {KEYS // shrink:,} keys"
 
-    def share(a: list[float], b: list[float]) -> float:
-        return middle([x / y for x, y in zip(a, b, strict=True)])
-
     def described(versions: int) -> str:
         return (
             f"{versions:,} versions: {middle(ours[versions]):.0f} ms against "
@@ -76,17 +72,19 @@ def figures(*, quick: bool) -> list[Figure]:
         Figure(
             f"{what}, {many:,} versions",
             "Spark 4.3's stream-static ASOF JOIN",
-            share(theirs[many], ours[many]),
+            ratios(zip(theirs[many], ours[many], strict=True)),
             ">= 10",
             "throughput",
-            f"{described(many)}; {described(few)}; {len(ours[many])} turns",
+            f"{described(many)}; {described(few)}",
+            f"{OURS}; Spark: sort-merge join of a static table, without state",
         ),
         Figure(
             f"{what}, {many:,} versions",
             f"with {few:,} versions",
-            share(ours[many], ours[few]),
+            ratios(zip(ours[many], ours[few], strict=True)),
             "<= 1.2",
             "time",
+            settings=OURS,
         ),
     ]
 

@@ -12,8 +12,10 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import numpy as np
 from _streams import (
     LEFT,
+    OURS,
     RIGHT,
     ROCKSDB,
+    SPARKS,
     join_asof,
     left_file,
     middle,
@@ -23,10 +25,10 @@ from _streams import (
     session,
     source,
 )
-from figure import Figure
+from figure import LEAST_TURNS, Figure, ratios
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 KEYS = 100_000
 ROWS = 100_000
@@ -47,52 +49,55 @@ def figures(*, quick: bool) -> list[Figure]:
             left_file(base / "left", number, rows - rows // RIGHT_SHARE, keys, random)
         ours: list[float] = []
         identity: list[float] = []
+        theirs: list[float] = []
+        _write_few(base, rows, keys, quick=quick)
         # In turns: the speed of the machine drifts.
-        for turn in range(1 if quick else 3):
+        for turn in range(1 if quick else LEAST_TURNS):
             root = base / f"root{turn}"
             ours.append(middle(rates(join_asof(spark, base, root), root / "query", skip=SKIP)))
             identity.append(
                 middle(rates(same_join(spark, base), base / f"identity{turn}", skip=SKIP))
             )
-        against = _transform_with_state(spark, base, rows, keys, quick=quick)
+            theirs.append(
+                middle(rates(_transform_with_state(spark, base), base / f"tws{turn}", skip=1))
+            )
     spark.stop()
-    shares = [a / b for a, b in zip(ours, identity, strict=True)]
     what = f"join_asof on Spark, {rows:,} rows a micro-batch, {keys:,} keys"
-    spread = f"{len(shares)} turns: {min(shares):.2f} to {max(shares):.2f}"
     return [
         Figure(
             what,
             "the same plan with an identity mapInArrow",
-            middle(shares),
+            ratios(zip(ours, identity, strict=True)),
             ">= 0.5",
             "rows/s",
-            f"{middle(ours):,.0f} rows/s against {middle(identity):,.0f}; {spread}",
+            f"{middle(ours):,.0f} rows/s against {middle(identity):,.0f}",
+            OURS,
         ),
         Figure(
             what,
             "the same job on PySpark's transformWithState (Row)",
-            middle(ours) / against,
+            ratios(zip(ours, theirs, strict=True)),
             ">= 20",
             "rows/s",
-            f"{middle(ours):,.0f} rows/s against {against:,.0f} (which keeps the newest rate only)",
+            f"{middle(ours):,.0f} rows/s against {middle(theirs):,.0f} (keeps the newest rate)",
+            f"{OURS}; {SPARKS}",
         ),
     ]
 
 
-def _transform_with_state(
-    spark: SparkSession, base: Path, rows: int, keys: int, *, quick: bool
-) -> float:
-    """Rows a second of the same job on PySpark's own state.
-
-    Few micro-batches, since each takes a quarter of a minute.
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-
+def _write_few(base: Path, rows: int, keys: int, *, quick: bool) -> None:
+    """The files of PySpark's own state: few, since each micro-batch takes a quarter of a minute."""
     random = np.random.default_rng(7)
     batches = 2 if quick else 3
     for number in range(batches):
         right_file(base / "tws_right", number, rows // RIGHT_SHARE, keys, random)
         left_file(base / "tws_left", number, rows - rows // RIGHT_SHARE, keys, random)
+
+
+def _transform_with_state(spark: SparkSession, base: Path) -> DataFrame:
+    """The same job on PySpark's own state."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     left, right = source(spark, base / "tws_left", LEFT), source(spark, base / "tws_right", RIGHT)
     union = left.select("k", "t", "x", "note", F.lit(None).cast("double").alias("v")).union(
         right.select(
@@ -105,13 +110,12 @@ def _transform_with_state(
     )
     from _asof_processor import AsofProcessor
 
-    joined = union.groupBy("k").transformWithState(
+    return union.groupBy("k").transformWithState(
         AsofProcessor(),
         "k long, t timestamp, x long, note string, v double, since timestamp",
         "append",
         "none",
     )
-    return middle(rates(joined, base / "tws", skip=1))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
 from _processors import RESULT, STATE, CountRows, CountTables, count_groups
-from _streams import LEFT, ROCKSDB, left_file, middle, rates, session, source
+from _streams import LEFT, OURS, ROCKSDB, SPARKS, left_file, middle, rates, session, source
 from aggregate import KEYS, ROWS, ours_of
-from figure import Figure
+from figure import LEAST_TURNS, Figure, ratios
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,25 +34,37 @@ def figures(*, quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         base = Path(folder)
         random = np.random.default_rng(7)
-        for number in range(SKIP + 2):
+        for number in range(SKIP + 1):
             left_file(base / "left", number, rows, keys, random)
-        for turn, (name, reach) in enumerate(REACH.items()):
-            ours = middle(
-                rates(ours_of(spark, base, turn), base / f"root{turn}" / "query", skip=SKIP)
-            )
+
+        def ours(place: str) -> float:
+            root = base / f"root{place}"
+            return middle(rates(ours_of(spark, base, place), root / "query", skip=SKIP))
+
+        def theirs(name: str, place: str) -> float:
             mode = "append" if name == "transformWithState (Row)" else "update"
-            theirs = middle(
-                rates(
-                    _theirs(spark, base, name, mode), base / f"theirs{turn}", skip=SKIP, mode=mode
-                )
-            )
+            frame = _theirs(spark, base, name, mode)
+            return middle(rates(frame, base / f"theirs{place}", skip=SKIP, mode=mode))
+
+        for way, (name, reach) in enumerate(REACH.items()):
+            places = [f"{way}.{turn}" for turn in range(1 if quick else LEAST_TURNS)]
+            pairs = [(ours(place), theirs(name, place)) for place in places]
             what = (
                 f"count and latest value per key on Spark, {rows:,} rows a micro-batch, "
                 f"{keys:,} keys"
             )
-            note = f"{ours:,.0f} rows/s against {theirs:,.0f}"
+            own, other = (middle(list(side)) for side in zip(*pairs, strict=True))
+            note = f"{own:,.0f} rows/s against {other:,.0f}"
             found.append(
-                Figure(what, f"PySpark's {name}", ours / theirs, f">= {reach}", "rows/s", note)
+                Figure(
+                    what,
+                    f"PySpark's {name}",
+                    ratios(pairs),
+                    f">= {reach}",
+                    "rows/s",
+                    note,
+                    f"{OURS}; {SPARKS}",
+                )
             )
     spark.stop()
     return found

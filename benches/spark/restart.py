@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from _streams import join_asof, left_file, right_file, same_join, session
+from _streams import OURS, join_asof, left_file, right_file, same_join, session
 from _timed import PLACE, TimedTask, identity
-from figure import Figure
+from figure import LEAST_TURNS, Figure
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 KEYS = 100_000
 FILE_ROWS = 500_000
 LEFT_ROWS = 1_000
-ROUNDS = 2
 
 
 def figures(*, quick: bool) -> list[Figure]:
@@ -42,7 +41,9 @@ def figures(*, quick: bool) -> list[Figure]:
     found: list[Figure] = []
     for versions in (200_000,) if quick else (1_000_000, 10_000_000):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            ours, theirs, size = _measure(Path(folder), versions, 1 if quick else ROUNDS)
+            tasks, size = _measure(Path(folder), versions, 1 if quick else LEAST_TURNS)
+        ours, theirs = (_middle(tasks[plan]) for plan in ("join", "identity"))
+        alls = {plan: [task["all"] for task in found] for plan, found in tasks.items()}
         what = (
             f"restart after SIGKILL on the same disk, {versions:,} versions: the first task to "
             "its first row"
@@ -55,22 +56,28 @@ def figures(*, quick: bool) -> list[Figure]:
             Figure(
                 what,
                 "nothing (absolute)",
-                ours["all"],
+                alls["join"],
                 "< 1",
                 "s",
                 f"state {size / 2**20:,.0f} MiB; {note}",
+                OURS,
             )
         )
         found.append(
             Figure(
                 f"{what}, beyond the identity plan",
                 "nothing (absolute)",
-                ours["all"] - theirs["all"],
+                [own - same for own, same in zip(alls["join"], alls["identity"], strict=True)],
                 "",
                 "s",
+                settings=OURS,
             )
         )
     return found
+
+
+def _middle(tasks: list[dict[str, float]]) -> dict[str, float]:
+    return {step: median(task[step] for task in tasks) for step in tasks[0]}
 
 
 def _steps(times: dict[str, float]) -> str:
@@ -81,8 +88,8 @@ def _steps(times: dict[str, float]) -> str:
 
 
 def _measure(
-    base: Path, versions: int, rounds: int
-) -> tuple[dict[str, float], dict[str, float], int]:
+    base: Path, versions: int, turns: int
+) -> tuple[dict[str, list[dict[str, float]]], int]:
     random = np.random.default_rng(5)
     files = {"join": max(1, versions // FILE_ROWS), "identity": 1}
     for plan, count in files.items():
@@ -94,15 +101,11 @@ def _measure(
         file.stat().st_size for file in (base / "join/root/state").rglob("*") if file.is_file()
     )
     tasks: dict[str, list[dict[str, float]]] = {"join": [], "identity": []}
-    for turn in range(rounds):
+    for turn in range(turns):
         for plan, found in tasks.items():
             left_file(base / plan / "left", files[plan] + turn, LEFT_ROWS, KEYS, random)
-            found.extend(_run_and_kill(base / plan, plan))
-    ours, theirs = (
-        {step: median(task[step] for task in found) for step in found[0]}
-        for found in tasks.values()
-    )
-    return ours, theirs, size
+            found.append(_middle(_run_and_kill(base / plan, plan)))
+    return tasks, size
 
 
 def _run_and_kill(base: Path, plan: str) -> list[dict[str, float]]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 sys.path[:0] = [str(folder) for folder in (Path(__file__).parent, *Path(__file__).parents[1:3])]
 
 from _live_table import NAME, PARTITIONS, drawn_keys, live_table, timed
-from _streams import ROCKSDB, session
-from figure import Figure, alternate
+from _streams import OURS, ROCKSDB, SPARKS, session
+from figure import LEAST_TURNS, Figure, alternate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ ASKED = 1_000
 
 def figures(*, quick: bool) -> list[Figure]:
     """All rows, and those of some keys: while the query runs, and all rows once it has stopped."""
-    count, turns = (100_000, 1) if quick else (ROWS, 3)
+    count, turns = (100_000, 1) if quick else (ROWS, LEAST_TURNS)
     spark = session(spark__sql__shuffle__partitions=str(PARTITIONS), **ROCKSDB)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         base = Path(folder)
@@ -48,25 +48,25 @@ def figures(*, quick: bool) -> list[Figure]:
         stopped = spark.read.format("holdfast").option("table", NAME).option("offline", "only")
         copied = alternate(_read(theirs), _read(stopped.load(str(root))), turns)
     spark.stop()
+
+    def at_least(
+        goal: int, taken: tuple[list[float], str]
+    ) -> tuple[list[float], str, str, str, str]:
+        return taken[0], f">= {goal}", "throughput", taken[1], f"{OURS}; {SPARKS}"
+
     what = 'spark.read.format("holdfast")'
     against = "Spark's statestore reader of as many groups of its own, RocksDB"
     return [
-        Figure(f"{what} of {count:,} rows", against, whole[0], ">= 1", "throughput", whole[1]),
+        Figure(f"{what} of {count:,} rows", against, *at_least(1, whole)),
         Figure(
             f"{what} of {count:,} rows, from copies: no host is asked",
             against,
-            copied[0],
-            ">= 1",
-            "throughput",
-            copied[1],
+            *at_least(1, copied),
         ),
         Figure(
             f"{what} of {len(keys):,} keys of {count:,} by the option key",
             f"{against}, and a filter",
-            asked[0],
-            ">= 10",
-            "throughput",
-            asked[1],
+            *at_least(10, asked),
         ),
     ]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import resource
+import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -11,8 +13,8 @@ from pathlib import Path
 sys.path[:0] = [str(folder) for folder in (Path(__file__).parent, *Path(__file__).parents[1:3])]
 
 from _live_table import NAME, drawn_keys, live_table
-from _streams import session
-from figure import Figure
+from _streams import middle, session
+from figure import LEAST_TURNS, Figure
 
 import holdfast as hf
 
@@ -24,8 +26,38 @@ MEMORY = "256m"
 
 def figures(*, quick: bool) -> list[Figure]:
     """Each reader has a connection of its own. An open scan has read one batch."""
-    count, connections, scans = (200_000, 100, 10) if quick else (ROWS, CONNECTIONS, SCANS)
+    sizes = (200_000, 100, 10) if quick else (ROWS, CONNECTIONS, SCANS)
+    count, connections, scans = sizes
     limit = int(MEMORY.removesuffix("m"))
+    turns = [_measured(*sizes) for _ in range(1 if quick else LEAST_TURNS)]
+    before, connected, resident = (middle(list(step)) for step in zip(*turns, strict=True))
+    return [
+        Figure(
+            f"resident memory of a host of {count:,} rows with {connections:,} connections and "
+            f"{scans} open scans",
+            f"State(memory={MEMORY!r})",
+            [resident / limit for _, _, resident in turns],
+            "<= 1",
+            "memory",
+            f"{resident:.0f} MiB; {connected:.0f} MiB without the scans, {before:.0f} MiB without "
+            f"the connections; {connections:,} connections",
+            f"host {MEMORY}",
+        )
+    ]
+
+
+def _measured(*sizes: int) -> list[float]:
+    """MiB of a host with its rows alone, with the connections, and with the scans.
+
+    The driver is a process of its own, so that each turn has a new host.
+    """
+    command = [sys.executable, __file__, *map(str, sizes)]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found: list[float] = json.loads(output.splitlines()[-1])
+    return found
+
+
+def _child(count: int, connections: int, scans: int) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     spark = session()
@@ -55,18 +87,7 @@ def figures(*, quick: bool) -> list[Figure]:
         for stream in streams:
             stream.close()
     spark.stop()
-    return [
-        Figure(
-            f"resident memory of a host of {count:,} rows with {connections:,} connections and "
-            f"{scans} open scans",
-            f"State(memory={MEMORY!r})",
-            resident / limit,
-            "<= 1",
-            "memory",
-            f"{resident:.0f} MiB; {connected:.0f} MiB without the scans, {before:.0f} MiB without "
-            f"the connections; {host['connections']:,} connections",
-        )
-    ]
+    print(json.dumps([before, connected, resident]))
 
 
 def _resident(process: int) -> float:
@@ -76,5 +97,4 @@ def _resident(process: int) -> float:
 
 
 if __name__ == "__main__":
-    for found in figures(quick="--quick" in sys.argv):
-        print(found)
+    _child(*map(int, sys.argv[1:]))

@@ -13,8 +13,8 @@ sys.path[:0] = [str(folder) for folder in (Path(__file__).parent, *Path(__file__
 
 import numpy as np
 from _live_table import NAME, drawn_keys, live_table
-from _streams import cluster_session, middle
-from figure import Figure
+from _streams import OURS, cluster_session, middle
+from figure import Figure, ratios
 
 import holdfast as hf
 
@@ -64,20 +64,20 @@ def _compare(root: Path, count: int, turns: int, calls: int, how: str) -> list[F
     figures = []
     for percentile, reach in REACH.items():
         both = [[float(np.percentile(side, percentile)) for side in pair] for pair in pairs]
-        ratios = [ours / theirs for ours, theirs in both]
         note = (
             f"{middle([ours for ours, _ in both]) * 1e6:.0f} µs against "
             f"{middle([theirs for _, theirs in both]) * 1e6:.0f}; "
-            f"{turns} turns of {calls:,}: {min(ratios):.2f} to {max(ratios):.2f}"
+            f"turns of {calls:,} calls"
         )
         figures.append(
             Figure(
                 f"one key of {count:,} by get of hf.connect, {how}: p{percentile}",
                 "an echo of 100 bytes by the same client from the same host",
-                middle(ratios),
+                ratios((ours, theirs) for ours, theirs in both),
                 reach if how == "by Unix socket" else "",
                 "time",
                 note,
+                OURS,
             )
         )
     return figures

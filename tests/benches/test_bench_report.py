@@ -1,0 +1,79 @@
+"""`benches/report.py` publishes medians of enough turns, and only those of a quiet machine."""
+
+import sys
+
+import noise
+import pytest
+import report
+from figure import Figure, alternate
+from noise import MOST_LOAD, MOST_SPREAD, Noise
+
+TURNS = [1.0, 9.0, 2.0, 3.0, 2.5]
+ROW = Figure("puts", "a peer", TURNS, ">= 2", "throughput", "1 s against 2 s", "no WAL, LZ4")
+
+
+@pytest.fixture
+def no_bench(monkeypatch):
+    """Runs `report.py` with the noise that is given; fails if it measures any bench."""
+
+    def run(found, *arguments):
+        monkeypatch.setattr(noise, "measured", lambda: found)
+        monkeypatch.setattr(report, "measure_all", lambda _: pytest.fail("a bench ran"))
+        monkeypatch.setattr(sys, "argv", ["report.py", *arguments])
+        return report.main()
+
+    return run
+
+
+def test_a_figure_is_the_median_of_its_turns_with_their_range():
+    assert ROW.ratio == 2.5
+    assert ROW.spread == "1.00 to 9.00, 5 turns"
+    assert ROW.is_met
+
+
+def test_a_row_says_the_range_and_the_settings_of_both_sides():
+    (row,) = report.table([ROW])[2:]
+    assert row == (
+        "| puts | a peer | **2.50** | 1.00 to 9.00, 5 turns | throughput | >= 2 | yes "
+        "| no WAL, LZ4 | 1 s against 2 s |"
+    )
+
+
+def test_a_figure_that_could_not_be_taken_has_no_median():
+    missing = Figure("puts", "a peer", [], ">= 2", "throughput", "no redis-server")
+    report.check_turns([missing])
+    assert (missing.ratio, missing.spread, missing.is_met) == (None, "", None)
+
+
+def test_a_figure_of_four_turns_is_not_published():
+    report.check_turns([ROW])
+    with pytest.raises(ValueError, match="puts: 4 turns, fewer than 5"):
+        report.check_turns([ROW, Figure("puts", "a peer", TURNS[:4], "", "time")])
+
+
+def test_both_sides_take_turns_in_alternating_order():
+    taken = []
+
+    def side(name, seconds):
+        return lambda: taken.append(name) or seconds
+
+    turns, note = alternate(side("a", 3.0), side("b", 2.0), 3)
+    assert turns == [1.5, 1.5, 1.5]
+    assert note == "3.000 s against 2.000 s"
+    assert "".join(taken) == "abbaab"
+
+
+@pytest.mark.parametrize(
+    "loud",
+    [Noise(MOST_LOAD + 0.01, 0.02, 0.0), Noise(0.0, 0.02, MOST_SPREAD + 0.01)],
+    ids=["load", "spread"],
+)
+def test_a_loud_machine_measures_nothing(no_bench, loud, capsys):
+    assert no_bench(loud) == 1
+    assert "too loud" in capsys.readouterr().err
+
+
+def test_the_results_are_not_written_by_a_part_of_the_benches(no_bench):
+    quiet = Noise(0.0, 0.02, 0.0)
+    with pytest.raises(SystemExit):
+        no_bench(quiet, "--only", "rust", "--output", str(report.HERE / "RESULTS.md"))
