@@ -14,7 +14,7 @@ of at least five turns, with their range. The sources:
 - Spark modules `benches/spark/*.py` and `benches/spark/reading/*.py`, the same;
 - other stores, `benches/peers/*.py`, the same; the peers are fetched or installed
   (Maven and redis-server are needed);
-- the Python calls' own times, by pytest-benchmark (`benches/python/test_*.py`).
+- pytest-benchmark, `benches/python/test_*.py`: the Python calls' own times, and figures.
 """
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -76,29 +81,18 @@ def rust_figures(*, quick: bool) -> list[Figure]:
     return [Figure(**json.loads(line)) for line in lines]
 
 
-def absolute_figures() -> list[dict[str, Any]]:
-    """What pytest-benchmark says of the Python calls."""
+def benchmarks(files: list[Path], *, quick: bool) -> tuple[list[dict[str, Any]], bool]:
+    """What pytest-benchmark says of the tests in these files, and whether one has failed."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "benchmark.json"
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "benches/python",
-            "--override-ini",
-            "addopts=",
-            "--benchmark-only",
-        ]
-        command += [
-            "-q",
-            "--benchmark-disable-gc",
-            f"--benchmark-json={file}",
-            "-p",
-            "no:cacheprovider",
-        ]
-        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        found: list[dict[str, Any]] = json.loads(file.read_text())["benchmarks"]
-        return found
+        command = [sys.executable, "-m", "pytest", *map(str, files), "--override-ini", "addopts="]
+        command += ["--override-ini", "timeout=0", "-q", "-p", "no:cacheprovider"]
+        command += ["--benchmark-only", "--benchmark-disable-gc", f"--benchmark-json={file}"]
+        env = {**os.environ, "HOLDFAST_BENCH_QUICK": "1"} if quick else None
+        ended = subprocess.run(command, cwd=ROOT, check=False, stdout=sys.stderr, env=env)
+        text = file.read_text() if file.exists() else ""
+    found: list[dict[str, Any]] = json.loads(text)["benchmarks"] if text else []
+    return found, ended.returncode != 0
 
 
 def machine() -> str:
@@ -145,7 +139,7 @@ def table(figures: list[Figure]) -> list[str]:
     return lines
 
 
-def calls() -> list[str]:
+def calls(found: list[dict[str, Any]]) -> list[str]:
     """The Python calls' own times as Markdown."""
     lines = [
         "## Python calls",
@@ -154,7 +148,7 @@ def calls() -> list[str]:
         "",
     ]
     lines += ["| call | median | range | calls a second |", "| --- | --- | --- | --- |"]
-    for bench in absolute_figures():
+    for bench in found:
         stats = bench["stats"]
         name = bench["name"].removeprefix("test_").replace("_", " ")
         spread = (
@@ -174,28 +168,27 @@ def check_turns(figures: list[Figure]) -> None:
             )
 
 
-def measure_all(options: argparse.Namespace) -> tuple[list[Figure], list[Figure], bool]:
-    """Returns our own figures, those of peers, and whether a source failed."""
-    sources: list[tuple[str, Any]] = [("rust", lambda: rust_figures(quick=options.quick))]
-    sources += [
-        (name, lambda file=file: python_figures(file, quick=options.quick))
-        for folder in ("python", "spark", "spark/reading", "peers")
-        for name, file in modules(folder)
-    ]
-    ours: list[Figure] = []
-    of_peers: list[Figure] = []
-    failed = False
-    for name, measure in sources:
-        if options.only not in name:
-            continue
+@dataclass
+class Results:
+    """What a run has measured so far."""
+
+    ours: list[Figure] = field(default_factory=list)
+    of_peers: list[Figure] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    """The Python calls, as pytest-benchmark reports them."""
+    failed: bool = False
+    """Whether a source has failed."""
+
+    def add(self, name: str, measure: Callable[[], list[Figure]], *, quick: bool) -> None:
+        """Measures a source. One that fails must not hide the others."""
         print(f"bench: {name}", flush=True)
         try:
             found = measure()
-            if not options.quick:
+            if not quick:
                 check_turns(found)
-        except Exception:  # noqa: BLE001  # one source that fails must not hide the others
+        except Exception:  # noqa: BLE001  # whatever a bench raises
             traceback.print_exc()
-            failed = True
+            self.failed = True
             found = [Figure(name, "", [], "", "", "failed; see the output of `make bench`")]
         for figure in found:
             print(
@@ -203,8 +196,39 @@ def measure_all(options: argparse.Namespace) -> tuple[list[Figure], list[Figure]
                 f"{figure.reach or 'none'}) {figure.note}",
                 flush=True,
             )
-        (of_peers if name.startswith("peers") else ours).extend(found)
-    return ours, of_peers, failed
+        (self.of_peers if name.startswith("peers") else self.ours).extend(found)
+
+    def of_pytest(self, files: list[Path], *, quick: bool) -> list[Figure]:
+        """The figures of pytest-benchmark; the calls without one are kept as such."""
+        found, failed = benchmarks(files, quick=quick)
+        self.failed |= failed
+        self.calls = [bench for bench in found if "figure" not in bench["extra_info"]]
+        figures = [bench["extra_info"].get("figure") for bench in found]
+        return [Figure(**figure) for figure in figures if figure is not None]
+
+
+def measure_all(options: argparse.Namespace) -> Results:
+    """Measures the sources that the options select."""
+    results = Results()
+    sources: list[tuple[str, Any]] = [("rust", lambda: rust_figures(quick=options.quick))]
+    tests = [
+        file
+        for file in sorted((HERE / "python").glob("test_*.py"))
+        if options.only in f"python/{file.stem}"
+    ]
+    if tests:
+        of_pytest = partial(results.of_pytest, tests, quick=options.quick)
+        names = ", ".join(file.stem for file in tests)
+        sources.append((f"python/{names}", of_pytest))
+    sources += [
+        (name, partial(python_figures, file, quick=options.quick))
+        for folder in ("python", "spark", "spark/reading", "peers")
+        for name, file in modules(folder)
+    ]
+    for name, measure in sources:
+        if options.only in name:
+            results.add(name, measure, quick=options.quick)
+    return results
 
 
 def command(options: argparse.Namespace) -> str:
@@ -237,7 +261,7 @@ def main() -> int:
     if not quiet.is_quiet and not is_trial:
         print(f"bench: this machine is too loud. {quiet}", file=sys.stderr)
         return 1
-    ours, of_peers, failed = measure_all(options)
+    results = measure_all(options)
     lines = [
         "# Results",
         "",
@@ -245,24 +269,19 @@ def main() -> int:
         "",
         "Each figure is the median of turns in one run. The range is that of the turns.",
         "",
-        *table(ours),
+        *table(results.ours),
         "",
     ]
-    if options.only in "python/test_stores":
-        try:
-            of_calls = calls()
-        except Exception:  # noqa: BLE001  # it must not lose the other figures
-            traceback.print_exc()
-            failed = True
-            of_calls = ["## Python calls", "", "Failed; see the output of `make bench`.", ""]
+    if results.calls:
+        of_calls = calls(results.calls)
         print("\n".join(of_calls), flush=True)
         lines += of_calls
-    if of_peers:
-        lines += ["## Against others", "", *table(of_peers), ""]
+    if results.of_peers:
+        lines += ["## Against others", "", *table(results.of_peers), ""]
     if output is not None:
         output.write_text("\n".join(lines).rstrip("\n") + "\n")
         print(f"bench: written to {output}")
-    return 1 if failed else 0
+    return 1 if results.failed else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """`benches/report.py` publishes medians of enough turns, and only those of a quiet machine."""
 
+import argparse
 import sys
+from dataclasses import asdict
 
 import noise
 import pytest
@@ -10,6 +12,8 @@ from noise import MOST_LOAD, MOST_SPREAD, Noise
 
 TURNS = [1.0, 9.0, 2.0, 3.0, 2.5]
 ROW = Figure("puts", "a peer", TURNS, ">= 2", "throughput", "1 s against 2 s", "no WAL, LZ4")
+
+STATS = {"min": 1e-6, "median": 2e-6, "max": 9e-6, "rounds": 7}
 
 
 @pytest.fixture
@@ -77,3 +81,22 @@ def test_the_results_are_not_written_by_a_part_of_the_benches(no_bench):
     quiet = Noise(0.0, 0.02, 0.0)
     with pytest.raises(SystemExit):
         no_bench(quiet, "--only", "rust", "--output", str(report.HERE / "RESULTS.md"))
+
+
+def test_a_failed_source_hides_no_other(monkeypatch, capsys):
+    monkeypatch.setattr(report, "modules", lambda _: [])
+    monkeypatch.setattr(report, "rust_figures", lambda quick: [ROW])
+    monkeypatch.setattr(report, "benchmarks", lambda files, quick: ([], True))
+    results = report.measure_all(argparse.Namespace(only="", quick=False))
+    assert results.ours == [ROW]
+    assert results.failed
+
+
+def test_a_benchmark_is_a_figure_or_a_call(monkeypatch, capsys):
+    call = {"name": "test_scan", "extra_info": {}, "stats": STATS}
+    figure = {"name": "test_puts", "extra_info": {"figure": asdict(ROW)}, "stats": STATS}
+    monkeypatch.setattr(report, "benchmarks", lambda files, quick: ([call, figure], False))
+    results = report.measure_all(argparse.Namespace(only="python/test_stores", quick=False))
+    assert results.ours == [ROW]
+    assert not results.failed
+    assert report.calls(results.calls)[-2] == "| scan | 2.0 µs | 1.0 to 9.0, 7 turns | 500,000 |"
