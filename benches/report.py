@@ -6,8 +6,8 @@ trials: they write nothing, unless `--output` is given.
 A figure is a ratio of two measurements taken in turns in one run, or an absolute number: the median
 of at least five turns, with their range. The sources:
 
-- Rust benches (`benches/rust`, `rust/host/benches`), by `cargo bench --profile release`, printing
-  one line
+- Rust benches (`benches/rust`, `rust/host/benches`), by criterion: `cargo bench --profile release`
+  writes criterion's report into the target folder, and prints one line
   `FIGURE {"measured": …, "against": …, "turns": […], "reach": …, "unit": …, "note": …,
   "settings": …}` a figure;
 - Python modules `benches/python/*.py` with `figures(*, quick) -> list[Figure]`;

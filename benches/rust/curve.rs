@@ -1,77 +1,99 @@
 //! The costs of the versioned store that grow with the history: at 1 and 10 million versions, and
-//! at 100 million with `HOLDFAST_BENCH_FULL`. `cargo bench … --bench curve -- 1 10 100` sets other
-//! sizes, in millions. Prints a line `FIGURE {…}` per figure.
+//! at 100 million with `HOLDFAST_BENCH_FULL`. `HOLDFAST_BENCH_SIZES=1000000,10000000` sets other
+//! sizes, multiples of 100,000. Publishes each against the smallest one.
 //!
 //! There are ten versions per key as in `versioned.rs`, but they are made while they are put: 100
 //! million do not fit into memory.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
+mod turns;
 
+use criterion::Criterion;
 use holdfast_core::{Applied, Database, Op, StoreKind, Timestamp};
-use measure::{FILES, KEY, TRANSACTION, VALUE, bytes, commit, median, open, print, timed};
+use measure::{FILES, KEY, TRANSACTION, VALUE, bytes, commit, open, timed};
 use std::sync::Arc;
 use std::time::Instant;
+use turns::TURNS;
 
 const VERSIONS: usize = 10;
-const ROUNDS: usize = 5;
 
 fn main() {
-    let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
-    let full = std::env::var_os("HOLDFAST_BENCH_FULL").is_some();
-    let unit = if quick { 100_000 } else { 1_000_000 };
-    let named: Vec<usize> = std::env::args()
-        .skip(1)
-        .filter_map(|arg| arg.parse().ok())
-        .collect();
-    let sizes = match (named.is_empty(), full) {
-        (false, _) => named,
-        (true, true) => vec![1, 10, 100],
-        (true, false) => vec![1, 10],
-    };
-    let tables: Vec<Table> = sizes.iter().map(|size| Table::load(size * unit)).collect();
-    // The sizes are measured in turns, so a drift of the machine's speed affects all of them alike.
-    let mut took = vec![[const { Vec::new() }; 3]; tables.len()];
-    for round in 0..ROUNDS {
-        for (table, took) in tables.iter().zip(&mut took) {
-            took[0].push(table.get_as_of(round));
-            took[1].push(table.versions(round));
-            took[2].push(table.scan());
-        }
-    }
-    for (table, seconds) in tables.iter().zip(&took).skip(1) {
-        let sizes = [table.rows, tables[0].rows];
-        // The sizes are loaded one after the other: a turn is the same tenth of both loads.
-        compare("versioned put", "", sizes, [&table.put, &tables[0].put]);
-        for (n, name, reach) in [
-            (0, "get as of a time in history, batches of 10,000", "<= 2"),
-            (1, "all versions of a key", ""),
-            (2, "scan as of now, a key", ""),
-        ] {
-            compare(name, reach, sizes, [&seconds[n], &took[0][n]]);
-        }
-    }
+    let sizes = turns::sizes(if turns::is_quick() {
+        &[100_000, 1_000_000]
+    } else if turns::is_full() {
+        &[1_000_000, 10_000_000, 100_000_000]
+    } else {
+        &[1_000_000, 10_000_000]
+    });
+    let tables: Vec<Table> = sizes.into_iter().map(Table::load).collect();
+    let mut criterion = turns::criterion();
+    // The sizes are loaded one after the other: a turn is the same part of all loads.
+    compare(
+        &mut criterion,
+        ("versioned put", ""),
+        &tables,
+        |table, turn| table.puts[turn],
+    );
+    compare(
+        &mut criterion,
+        ("get as of a time in history, batches of 10,000", "<= 2"),
+        &tables,
+        Table::get_as_of,
+    );
+    compare(
+        &mut criterion,
+        ("all versions of a key", ""),
+        &tables,
+        Table::versions,
+    );
+    compare(
+        &mut criterion,
+        ("scan as of now, a key", ""),
+        &tables,
+        |table, _| table.scan(),
+    );
+    criterion.final_summary();
 }
 
-/// Prints the figure of a table against the smallest one, from the seconds of each turn.
-fn compare(name: &str, reach: &str, [rows, few]: [usize; 2], [ours, theirs]: [&Vec<f64>; 2]) {
-    let turns: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| a / b).collect();
-    let note = format!(
-        "{:.2} µs against {:.2}",
-        median(ours) * 1e6,
-        median(theirs) * 1e6
-    );
-    let measured = format!("{name}, {rows} versions");
-    let against = format!("the same of {few} versions");
-    print((&measured, &against, reach, "time"), &turns, &note, FILES);
+/// Measures all tables in turns, and publishes each against the smallest one.
+fn compare(
+    criterion: &mut Criterion,
+    (name, reach): (&str, &str),
+    tables: &[Table],
+    seconds: impl Fn(&Table, usize) -> f64,
+) {
+    let labels: Vec<String> = tables
+        .iter()
+        .map(|table| format!("{} versions", table.rows))
+        .collect();
+    let sides: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let turns = turns::take(criterion, name, &sides, |turn| {
+        tables.iter().map(|table| seconds(table, turn)).collect()
+    });
+    for (side, label) in labels.iter().enumerate().skip(1) {
+        let note = format!(
+            "{:.2} µs against {:.2}",
+            turns::median(&turns::side(&turns, side)) * 1e6,
+            turns::median(&turns::side(&turns, 0)) * 1e6
+        );
+        let measured = format!("{name}, {label}");
+        let against = format!("the same of {}", labels[0]);
+        turns::publish(
+            (&measured, &against, reach, "time"),
+            &turns::ratios(&turns, side, 0),
+            &note,
+            FILES,
+        );
+    }
 }
 
 /// A loaded store.
 struct Table {
     rows: usize,
     db: Arc<Database>,
-    /// Seconds per put, for each tenth of the load.
-    put: Vec<f64>,
+    /// Seconds per put, for each turn: the parts of the load.
+    puts: Vec<f64>,
     values: Vec<u8>,
     _dir: tempfile::TempDir,
 }
@@ -94,13 +116,13 @@ impl Table {
         let mut table = Self {
             rows,
             db,
-            put: Vec::new(),
+            puts: Vec::new(),
             values: bytes(3, 16 << 20),
             _dir: dir,
         };
         let store = table.db.versioned("s").unwrap();
         let begin = Instant::now();
-        let mut tenth = Instant::now();
+        let mut part = Instant::now();
         for first in (0..rows).step_by(TRANSACTION) {
             let mut tx = table.db.begin().unwrap();
             for n in first..(first + TRANSACTION).min(rows) {
@@ -114,10 +136,10 @@ impl Table {
                     .unwrap();
             }
             commit(&table.db, tx, first);
-            if (first + TRANSACTION).is_multiple_of(rows / 10) {
-                let took = tenth.elapsed().as_secs_f64();
-                table.put.push(took / (rows / 10) as f64);
-                tenth = Instant::now();
+            if (first + TRANSACTION).is_multiple_of(rows / TURNS) {
+                let took = part.elapsed().as_secs_f64();
+                table.puts.push(took / (rows / TURNS) as f64);
+                part = Instant::now();
             }
             if (first + TRANSACTION).is_multiple_of(10_000_000) {
                 eprintln!(

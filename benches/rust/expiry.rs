@@ -2,9 +2,9 @@
 //! what their removal costs the puts.
 
 use crate::history::History;
-use crate::measure;
+use crate::{measure, turns};
 use holdfast_core::{Database, StoreKind, Timestamp};
-use measure::{Settings, TRANSACTION, commit, figure, open, print, timed};
+use measure::{Settings, TRANSACTION, commit, figure, open, timed};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -140,7 +140,7 @@ pub fn expiry(settings: &Settings, history: &History) {
                 std::thread::sleep(passed.saturating_sub(began.elapsed()));
             });
             let figure = (name, "nothing (absolute)", "<= 1", "segments");
-            print(figure, &left, "a turn is a commit", settings.of_stores);
+            turns::publish(figure, &left, "a turn is a commit", settings.of_stores);
         }
     }
     let puts = |retention: i64| {

@@ -1,7 +1,8 @@
-//! Stores in memory against an ordered map behind a lock. Prints a line `FIGURE {…}` per figure.
+//! Stores in memory against an ordered map behind a lock.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
+mod turns;
 
 use holdfast_core::{Database, DatabaseOptions, KeyValueStore, StoreKind, StoreSpec};
 use measure::{Data, Settings, TRANSACTION, VALUE, bytes, figure, offsets, timed};
@@ -21,6 +22,7 @@ fn main() {
         puts(&settings, &data, &order, keys);
         gets(&settings, &data, &order, keys);
     }
+    settings.finish();
 }
 
 type Map = RwLock<BTreeMap<Vec<u8>, Vec<u8>>>;

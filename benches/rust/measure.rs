@@ -1,14 +1,13 @@
-//! What the benches share: measurements in turns, clocks, data, an open database.
-//!
-//! A figure is the median over rounds of the ratio of two measurements that follow one another in a
-//! round. The machines are shared, and their speed drifts by a factor of two within minutes.
-//! Criterion is not used, because it takes all samples of one side before those of the other.
+//! What the benches of the engine share: settings, figures, data, an open database.
 #![allow(dead_code, reason = "each bench uses a part")]
 
+use crate::turns;
+use criterion::Criterion;
 use holdfast_core::{
     Commit, Database, DatabaseOptions, Durability, KeyValueStore, Offset, OffsetChange, StoreKind,
     StoreSpec, TopicPartition,
 };
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,32 +21,26 @@ pub const HOUR: i64 = 3_600_000_000;
 
 pub struct Settings {
     pub rows: usize,
-    pub rounds: usize,
-    pub only: Option<String>,
     /// The log, fsyncs, caches and compression of both sides.
     pub of_stores: &'static str,
+    only: Option<String>,
+    /// In a cell, because the closures that are measured borrow the settings.
+    criterion: RefCell<Criterion>,
 }
 
 impl Settings {
     pub fn from_env(of_stores: &'static str) -> Self {
-        // Cargo passes `--bench`. The first other word selects the figures that have it in their
-        // names.
-        let only = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
-        let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
-        if quick {
-            Self {
-                rows: 100_000,
-                rounds: 1,
-                only,
-                of_stores,
-            }
-        } else {
-            Self {
-                rows: 1_000_000,
-                rounds: 5,
-                only,
-                of_stores,
-            }
+        Self {
+            rows: if turns::is_quick() {
+                100_000
+            } else {
+                1_000_000
+            },
+            of_stores,
+            // Cargo passes `--bench`. The first other word selects the figures that have it in
+            // their names, as in criterion.
+            only: std::env::args().skip(1).find(|arg| !arg.starts_with("--")),
+            criterion: RefCell::new(turns::criterion()),
         }
     }
 
@@ -57,9 +50,14 @@ impl Settings {
             .as_ref()
             .is_none_or(|word| measured.contains(word.as_str()))
     }
+
+    /// Writes the index of criterion's report.
+    pub fn finish(self) {
+        self.criterion.into_inner().final_summary();
+    }
 }
 
-/// Runs `ours` and `theirs` in turns and prints the median of their ratios. Both return seconds.
+/// Runs `ours` and `theirs` in turns and publishes their ratios. Both return seconds.
 ///
 /// The ratio is ours / theirs, or theirs / ours if `unit` is `"throughput"`.
 pub fn figure(
@@ -68,52 +66,34 @@ pub fn figure(
     mut ours: impl FnMut() -> f64,
     mut theirs: impl FnMut() -> f64,
 ) {
-    if !settings.wants(measured) {
-        return;
-    }
-    let (mut turns, mut seconds) = (Vec::new(), [Vec::new(), Vec::new()]);
-    for round in 0..settings.rounds {
-        // The files of the first measurement keep the disk busy during the second one, so the
-        // order alternates.
-        let (a, b) = if round % 2 == 0 {
-            let a = ours();
-            (a, theirs())
-        } else {
-            let b = theirs();
-            (ours(), b)
-        };
-        turns.push(if unit == "throughput" { b / a } else { a / b });
-        seconds[0].push(a);
-        seconds[1].push(b);
-    }
+    let turns = turns::take(
+        &mut settings.criterion.borrow_mut(),
+        &format!("{measured}, against {against}"),
+        &["Holdfast", against],
+        |turn| {
+            // The files of the first measurement keep the disk busy during the second one, so the
+            // order alternates.
+            if turn % 2 == 0 {
+                let seconds = ours();
+                vec![seconds, theirs()]
+            } else {
+                let seconds = theirs();
+                vec![ours(), seconds]
+            }
+        },
+    );
+    let ratios = if unit == "throughput" {
+        turns::ratios(&turns, 1, 0)
+    } else {
+        turns::ratios(&turns, 0, 1)
+    };
     let note = format!(
         "{:.3} s against {:.3} s",
-        median(&seconds[0]),
-        median(&seconds[1])
+        turns::median(&turns::side(&turns, 0)),
+        turns::median(&turns::side(&turns, 1))
     );
     let figure = (measured, against, reach, unit);
-    print(figure, &turns, &note, settings.of_stores);
-}
-
-/// Returns the middle value.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
-/// Prints a figure for `benches/report.py`.
-pub fn print(
-    (measured, against, reach, unit): (&str, &str, &str, &str),
-    turns: &[f64],
-    note: &str,
-    settings: &str,
-) {
-    let figure = serde_json::json!({
-        "measured": measured, "against": against, "turns": turns, "reach": reach, "unit": unit,
-        "note": note, "settings": settings,
-    });
-    println!("FIGURE {figure}");
+    turns::publish(figure, &ratios, &note, settings.of_stores);
 }
 
 /// Returns the elapsed seconds of `f`.

@@ -1,9 +1,10 @@
 //! Scans that merge staged and stored rows against scans of stored rows alone, and ranges between
-//! puts against ranges without the puts. Prints a line `FIGURE {…}` per figure.
+//! puts against ranges without the puts.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
 mod raw;
+mod turns;
 
 use holdfast_core::{Database, KeyValueStore, Step, StoreKind, Transaction};
 use measure::{Data, FILES, KEY, Settings, VALUE, bytes, figure, open, timed, transactional_puts};
@@ -22,6 +23,7 @@ fn main() {
         ranges(&settings, staged, &db, &store);
     }
     ranges_between_puts(&settings, &db, &store);
+    settings.finish();
 }
 
 /// Returns a transaction with staged rows; half of their keys are stored already.

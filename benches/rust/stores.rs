@@ -1,9 +1,9 @@
-//! The key-value store against RocksDB used by hand. Prints a line `FIGURE {…}` per figure (see
-//! `benches/report.py`).
+//! The key-value store against RocksDB used by hand.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 mod measure;
 mod raw;
+mod turns;
 
 use holdfast_core::StoreKind;
 use measure::{
@@ -16,6 +16,7 @@ fn main() {
     puts(&settings);
     read_modify_write(&settings);
     reads(&settings);
+    settings.finish();
 }
 
 fn puts(settings: &Settings) {

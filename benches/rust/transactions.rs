@@ -4,6 +4,7 @@
 
 mod measure;
 mod raw;
+mod turns;
 
 use holdfast_core::{
     Database, DatabaseOptions, Durability, KeyValueStore, Step, StoreKind, StoreSpec, Transaction,
@@ -24,6 +25,7 @@ fn main() {
     for batch in [100, 1_000, TRANSACTION] {
         published(&settings, batch);
     }
+    settings.finish();
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

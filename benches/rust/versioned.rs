@@ -1,5 +1,5 @@
 //! The versioned store against plain puts, RocksDB's own MultiGet, and Kafka Streams' layout
-//! rebuilt (`kafka.rs`). Prints a line `FIGURE {…}` per figure (see `benches/report.py`).
+//! rebuilt (`kafka.rs`).
 //!
 //! There are 100,000 keys of ten versions each, in ascending order: one version of all keys, then
 //! the next. They cover 50 minutes, with a history retention of one hour and segments of five
@@ -11,6 +11,7 @@ mod history;
 mod kafka;
 mod measure;
 mod raw;
+mod turns;
 
 use history::{History, SEGMENT, VERSIONS, kind};
 use holdfast_core::{Applied, Database, Op, StoreKind, Timestamp};
@@ -27,6 +28,7 @@ fn main() {
     puts(&settings, &history);
     reads(&settings, &history);
     expiry::expiry(&settings, &history);
+    settings.finish();
 }
 
 fn puts(settings: &Settings, history: &History) {

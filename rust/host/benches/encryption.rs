@@ -1,9 +1,12 @@
 //! The cost of encryption: frames over TLS, over plain TCP and over a Unix socket.
 //!
 //! `cargo bench --profile release --locked --workspace --bench encryption`. Both ends are threads
-//! of this process. Prints medians of rounds in turns: the time of one message of 100 bytes and its
-//! answer, the throughput of frames of 1 MiB, and the time until a new connection is usable.
+//! of this process. Measured in turns: the time of one message of 100 bytes and its answer, that of
+//! a frame of 1 MiB among many, and the time until a new connection is usable.
 #![expect(clippy::unwrap_used, reason = "a failed step ends the benchmark")]
+
+#[path = "../../../benches/rust/turns.rs"]
+mod turns;
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,12 +19,12 @@ use holdfast_host::net::socket::{Endpoint, Stream};
 use holdfast_host::net::tls::HostKey;
 use holdfast_host::protocol::TcpEndpoint;
 
-const ROUNDS: usize = 15;
 const MESSAGES: u32 = 2_000;
 const FRAMES: usize = 256;
 const FRAME_BYTES: usize = 1 << 20;
 const CONNECTIONS: u32 = 50;
 const PATIENCE: Duration = Duration::from_secs(10);
+const SIDES: [&str; 3] = ["a Unix socket", "TCP", "TLS"];
 
 fn main() {
     let key = HostKey::generate().unwrap();
@@ -30,6 +33,7 @@ fn main() {
         address: listener.local_addr().unwrap().to_string(),
         key: key.fingerprint(),
     };
+    let unix = || UnixStream::pair().unwrap();
     let plain = || {
         let near = TcpStream::connect(&endpoint.address).unwrap();
         let (far, _) = listener.accept().unwrap();
@@ -45,72 +49,89 @@ fn main() {
             (near.join().unwrap(), far)
         })
     };
-    let mut results: [[Vec<f64>; 3]; 3] = Default::default();
-    for _ in 0..ROUNDS {
-        measure(|| UnixStream::pair().unwrap(), &mut results[0]);
-        measure(plain, &mut results[1]);
-        measure(encrypted, &mut results[2]);
-    }
-    let [unix, tcp, tls] = results.map(|figures| figures.map(median));
-    for (name, figures) in [("Unix", unix), ("TCP", tcp), ("TLS", tls)] {
-        let [round_trip, throughput, connect] = figures;
-        println!(
-            "{name}: round trip {:.1} µs, {:.2} GB/s, connection {:.0} µs",
-            round_trip * 1e6,
-            throughput / 1e9,
-            connect * 1e6
+    let mut criterion = turns::criterion();
+    let mut compare = |name: &str, turn: &mut dyn FnMut() -> Vec<f64>| {
+        let turns = turns::take(&mut criterion, name, &SIDES, |_| turn());
+        let [unix, tcp, tls] =
+            [0, 1, 2].map(|side| turns::median(&turns::side(&turns, side)) * 1e6);
+        turns::publish(
+            (&format!("{name} over TLS"), "over TCP", "", "time"),
+            &turns::ratios(&turns, 2, 1),
+            &format!("{tls:.1} µs against {tcp:.1}; over a Unix socket {unix:.1} µs"),
+            "loopback, TCP_NODELAY",
         );
-    }
-    println!(
-        "TLS ÷ TCP: round trip {:.2}, throughput {:.2}",
-        tls[0] / tcp[0],
-        tls[1] / tcp[1]
-    );
+    };
+    compare("a message of 100 bytes and its answer", &mut || {
+        vec![
+            message_seconds(unix()),
+            message_seconds(plain()),
+            message_seconds(encrypted()),
+        ]
+    });
+    compare("a frame of 1 MiB", &mut || {
+        vec![
+            frame_seconds(unix()),
+            frame_seconds(plain()),
+            frame_seconds(encrypted()),
+        ]
+    });
+    compare("a new connection", &mut || {
+        vec![
+            connection_seconds(unix),
+            connection_seconds(plain),
+            connection_seconds(encrypted),
+        ]
+    });
+    criterion.final_summary();
 }
 
-/// Adds the figures of one round.
-fn measure<S>(connect: impl Fn() -> (S, S), figures: &mut [Vec<f64>; 3])
-where
-    S: Read + Write + Send,
-{
+/// Returns the seconds of one new connection.
+fn connection_seconds<S>(connect: impl Fn() -> (S, S)) -> f64 {
     let started = Instant::now();
     for _ in 0..CONNECTIONS {
         connect();
     }
-    figures[2].push((started.elapsed() / CONNECTIONS).as_secs_f64());
-    let (near, far) = connect();
+    (started.elapsed() / CONNECTIONS).as_secs_f64()
+}
+
+/// Returns the seconds of one message of 100 bytes and its answer.
+fn message_seconds<S: Read + Write + Send>((near, far): (S, S)) -> f64 {
     let (mut near, mut far) = (Buffered::new(near), Buffered::new(far));
+    let payload = [7; 100];
     thread::scope(|scope| {
-        scope.spawn(move || answer(&mut far).unwrap());
-        let payload = [7; 100];
+        scope.spawn(move || {
+            for _ in 0..MESSAGES {
+                frame::read(&mut far, MAX_PAYLOAD).unwrap().unwrap();
+                send(&mut far, &payload).unwrap();
+            }
+        });
         let started = Instant::now();
         for _ in 0..MESSAGES {
             send(&mut near, &payload).unwrap();
             frame::read(&mut near, MAX_PAYLOAD).unwrap().unwrap();
         }
-        figures[0].push((started.elapsed() / MESSAGES).as_secs_f64());
-        let payload = vec![7; FRAME_BYTES];
+        (started.elapsed() / MESSAGES).as_secs_f64()
+    })
+}
+
+/// Returns the seconds of one frame of many, the last of which is answered.
+fn frame_seconds<S: Read + Write + Send>((near, far): (S, S)) -> f64 {
+    let (mut near, mut far) = (Buffered::new(near), Buffered::new(far));
+    let payload = vec![7; FRAME_BYTES];
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..FRAMES {
+                frame::read(&mut far, MAX_PAYLOAD).unwrap().unwrap();
+            }
+            send(&mut far, &[7; 100]).unwrap();
+        });
         let started = Instant::now();
         for _ in 0..FRAMES {
             send(&mut near, &payload).unwrap();
         }
         frame::read(&mut near, MAX_PAYLOAD).unwrap().unwrap();
-        figures[1].push((FRAMES * FRAME_BYTES) as f64 / started.elapsed().as_secs_f64());
-    });
-}
-
-/// Answers each small message, and the last large one.
-fn answer(stream: &mut (impl Read + Write)) -> io::Result<()> {
-    let mut large = 0;
-    while large < FRAMES {
-        let frame = frame::read(stream, MAX_PAYLOAD)?.unwrap();
-        let is_large = frame.payload.len() == FRAME_BYTES;
-        large += usize::from(is_large);
-        if !is_large || large == FRAMES {
-            send(stream, &frame.payload[..100])?;
-        }
-    }
-    Ok(())
+        started.elapsed().as_secs_f64() / FRAMES as f64
+    })
 }
 
 /// Sends a message. A small one is sent in one write, as by the buffers of both ends.
@@ -143,9 +164,4 @@ impl<S: Write> Write for Buffered<S> {
     fn flush(&mut self) -> io::Result<()> {
         self.0.get_mut().flush()
     }
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }

@@ -1,133 +1,91 @@
 //! Where the time of an epoch goes in the host: one partition, one thread, no socket and no Spark.
 //!
-//! `cargo bench -p holdfast-host --bench epoch --profile release`; an argument sets the rows of an
-//! epoch. Prints the median of each phase over the epochs: wall-clock time, and processor time,
-//! which other load does not change.
+//! `cargo bench --profile release --locked --workspace --bench epoch`; `HOLDFAST_BENCH_SIZES=50000`
+//! sets the rows of an epoch. Criterion's report has the time of each phase.
 #![expect(clippy::unwrap_used, reason = "a failed step ends the benchmark")]
 
 mod support;
+#[path = "../../../benches/rust/turns.rs"]
+mod turns;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use holdfast_host::host::Host;
 use holdfast_host::session::{Routed, Session};
 use support::{BenchRoot, batch, request};
 
-const EPOCHS: usize = 20;
+/// Epochs before the first turn: they create the database.
+const WARM_UP: usize = 2;
 const ARROW_ROWS: usize = 10_000;
+const PHASES: [&str; 5] = [
+    "open: claim, meta",
+    "apply the epoch before",
+    "encode input",
+    "order, join, output",
+    "stage, fsync",
+];
 
 fn main() {
-    let rows: usize = std::env::args()
-        .filter_map(|argument| argument.parse().ok())
-        .next()
-        .unwrap_or(50_000);
     let root = BenchRoot::new();
     let host = Arc::new(Host::new(None, None));
-    let mut phases: [Vec<Lap>; 5] = Default::default();
-    for epoch in 0..EPOCHS {
-        root.begin(epoch);
-        let batches: Vec<RecordBatch> = (0..rows)
-            .step_by(ARROW_ROWS)
-            .map(|start| batch(epoch, start, ARROW_ROWS.min(rows - start)))
-            .collect();
-        let request = request(&root, epoch);
-        let mut clock = Clock::start();
-        let Routed::Local(mut session, _) = Session::open(&host, request.as_bytes()).unwrap()
-        else {
-            panic!("no other host")
+    let mut criterion = turns::criterion();
+    let mut number = 0;
+    for rows in turns::sizes(&[50_000]) {
+        let mut next = || {
+            let seconds = epoch(&root, &host, number, rows);
+            number += 1;
+            seconds
         };
-        let opened = clock.lap();
-        session.push(batches[0].slice(0, 0)).unwrap();
-        let applied = clock.lap();
-        let schema = batches[0].schema();
-        batches
-            .into_iter()
-            .for_each(|batch| session.push(batch).unwrap());
-        let encoded = clock.lap();
-        let mut ran = Lap::default();
-        session
-            .finish(Some(&schema), &mut |_| {
-                let lap = clock.lap();
-                ran = Lap {
-                    clock: ran.clock + lap.clock,
-                    busy: ran.busy + lap.busy,
-                };
-                Ok(())
-            })
-            .unwrap();
-        let staged = clock.lap();
-        phases
-            .iter_mut()
-            .zip([opened, applied, encoded, ran, staged])
-            .for_each(|(phase, time)| phase.push(time));
-        root.commit(epoch);
+        let turns = turns::take(
+            &mut criterion,
+            &format!("an epoch of {rows} rows in the host"),
+            &PHASES,
+            |turn| {
+                if turn == 0 {
+                    (0..WARM_UP).for_each(|_| drop(next()));
+                }
+                next()
+            },
+        );
+        let all: Vec<f64> = turns.iter().map(|turn| turn.iter().sum()).collect();
+        println!("all phases: {:.2} ms", turns::median(&all) * 1e3);
     }
-    let names = [
-        "open: claim, meta",
-        "apply the epoch before",
-        "encode input",
-        "order, join, output",
-        "stage, fsync",
-    ];
-    let (mut all, mut all_busy) = (0.0, 0.0);
-    println!("{:<24} {:>11} {:>11}", "", "clock", "processor");
-    for (name, laps) in names.iter().zip(&phases) {
-        let (clock, busy) = (median(laps, |lap| lap.clock), median(laps, |lap| lap.busy));
-        (all, all_busy) = (all + clock, all_busy + busy);
-        println!("{name:<24} {clock:>8.2} ms {busy:>8.2} ms");
-    }
-    println!(
-        "{:<24} {all:>8.2} ms {all_busy:>8.2} ms for {rows} rows",
-        "all"
-    );
+    criterion.final_summary();
 }
 
-fn median(laps: &[Lap], of: impl Fn(&Lap) -> Duration) -> f64 {
-    let mut times: Vec<Duration> = laps.iter().map(of).collect();
-    times.sort();
-    times[times.len() / 2].as_secs_f64() * 1e3
-}
-
-/// One phase: wall-clock time, and this thread's processor time.
-#[derive(Default, Clone, Copy)]
-struct Lap {
-    clock: Duration,
-    busy: Duration,
-}
-
-struct Clock {
-    last: Instant,
-    busy: Duration,
-}
-
-impl Clock {
-    fn start() -> Self {
-        Self {
-            last: Instant::now(),
-            busy: busy(),
-        }
-    }
-
-    fn lap(&mut self) -> Lap {
-        let (now, busy) = (Instant::now(), busy());
-        let lap = Lap {
-            clock: now - self.last,
-            busy: busy.saturating_sub(self.busy),
-        };
-        (self.last, self.busy) = (now, busy);
-        lap
-    }
-}
-
-/// The processor time of this thread, as Linux counts it.
-fn busy() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(
-        text.split_whitespace()
-            .next()
-            .and_then(|nanos| nanos.parse().ok())
-            .unwrap_or(0),
-    )
+/// Runs an epoch and returns the seconds of each phase.
+fn epoch(root: &BenchRoot, host: &Arc<Host>, number: usize, rows: usize) -> Vec<f64> {
+    root.begin(number);
+    let batches: Vec<RecordBatch> = (0..rows)
+        .step_by(ARROW_ROWS)
+        .map(|start| batch(number, start, ARROW_ROWS.min(rows - start)))
+        .collect();
+    let schema = batches[0].schema();
+    let request = request(root, number);
+    let mut ends = vec![Instant::now()];
+    let Routed::Local(mut session, _) = Session::open(host, request.as_bytes()).unwrap() else {
+        panic!("no other host")
+    };
+    ends.push(Instant::now());
+    session.push(batches[0].slice(0, 0)).unwrap();
+    ends.push(Instant::now());
+    batches
+        .into_iter()
+        .for_each(|batch| session.push(batch).unwrap());
+    ends.push(Instant::now());
+    // The last result ends the phase.
+    let mut output = Instant::now();
+    session
+        .finish(Some(&schema), &mut |_| {
+            output = Instant::now();
+            Ok(())
+        })
+        .unwrap();
+    ends.extend([output, Instant::now()]);
+    root.commit(number);
+    ends.windows(2)
+        .map(|ends| (ends[1] - ends[0]).as_secs_f64())
+        .collect()
 }

@@ -11,6 +11,8 @@
 )]
 
 mod support;
+#[path = "../../../benches/rust/turns.rs"]
+mod turns;
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +46,7 @@ fn main() {
             Duration::from_secs(seconds.parse().unwrap()),
         );
     }
-    let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
+    let quick = turns::is_quick();
     let default = if quick { 10 } else { 60 };
     let seconds: u64 = arguments
         .iter()
@@ -61,22 +63,21 @@ fn main() {
     let epochs = median(&mut turns.iter().map(|turn| turn.epochs));
     let quarters = [0, 1, 2, 3].map(|n| median(&mut turns.iter().map(|turn| turn.quarters[n])));
     let most = |turn: &Turn| turn.quarters.iter().max().copied().unwrap_or(0) as f64;
-    let figure = json!({
-        "measured": format!(
-            "resident memory of a state host, {PARTITIONS} partitions, {seconds} s, {epochs} \
-             epochs of {EPOCH_ROWS} rows in each"
-        ),
-        "against": format!("its setting, {} MiB", MEMORY >> 20),
-        "turns": turns
-            .iter()
-            .map(|turn| most(turn) / (MEMORY >> 20) as f64)
-            .collect::<Vec<_>>(),
-        "reach": "<= 1.1",
-        "unit": "memory",
-        "note": format!("the most in each quarter of the time: {quarters:?} MiB"),
-        "settings": format!("host {} MiB, log fsynced", MEMORY >> 20),
-    });
-    println!("FIGURE {figure}");
+    let measured = format!(
+        "resident memory of a state host, {PARTITIONS} partitions, {seconds} s, {epochs} epochs of \
+         {EPOCH_ROWS} rows in each"
+    );
+    let against = format!("its setting, {} MiB", MEMORY >> 20);
+    let shares: Vec<f64> = turns
+        .iter()
+        .map(|turn| most(turn) / (MEMORY >> 20) as f64)
+        .collect();
+    turns::publish(
+        (&measured, &against, "<= 1.1", "memory"),
+        &shares,
+        &format!("the most in each quarter of the time: {quarters:?} MiB"),
+        &format!("host {} MiB, log fsynced", MEMORY >> 20),
+    );
 }
 
 /// The load of one turn, in a process and a root of its own.

@@ -1,13 +1,14 @@
 //! The cost of a session whose partition another executor's host owns: the same rows over TCP
 //! instead of a Unix socket.
 //!
-//! `cargo bench -p holdfast-host --bench owner --profile release`; an argument sets the rows of an
-//! epoch. Both hosts are on this machine, so a network's bandwidth is not part of the result.
-//! Prints medians over alternating epochs and their ratio, and the sums and the ratio of the
-//! processor time of client and hosts together, which other load does not change.
+//! `cargo bench --profile release --locked --workspace --bench owner`. `HOLDFAST_BENCH_SIZES` sets
+//! the rows of an epoch. Both hosts are on this machine, so a network's bandwidth is not part of
+//! the result.
 #![expect(clippy::unwrap_used, reason = "a failed step ends the benchmark")]
 
 mod support;
+#[path = "../../../benches/rust/turns.rs"]
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -18,66 +19,64 @@ use holdfast_host::client::Client;
 use holdfast_host::server::{ServerOptions, TcpPlace, serve};
 use support::{BenchRoot, batch, request};
 
-const EPOCHS: usize = 40;
 const ARROW_ROWS: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() {
-    let rows: usize = std::env::args()
-        .filter_map(|argument| argument.parse().ok())
-        .next()
-        .unwrap_or(100_000);
     let (root, sockets) = (BenchRoot::new(), tempfile::tempdir().unwrap());
     let [owner, other] = ["owner", "other"].map(|name| host(sockets.path().join(name)));
-    let (mut times, mut ticks) = ([Vec::new(), Vec::new()], [0, 0]);
-    for epoch in 0..EPOCHS {
-        root.begin(epoch);
-        let batches: Vec<RecordBatch> = (0..rows)
-            .step_by(ARROW_ROWS)
-            .map(|start| batch(epoch, start, ARROW_ROWS.min(rows - start)))
-            .collect();
-        let elsewhere = epoch % 2;
-        let (started, before) = (Instant::now(), busy_ticks());
-        let mut client = Client::connect([&owner, &other][elsewhere], "bench", PATIENCE).unwrap();
-        client.open(&request(&root, epoch)).unwrap();
-        batches.iter().for_each(|batch| client.push(batch).unwrap());
-        client
-            .finish()
-            .unwrap()
-            .for_each(|batch| drop(batch.unwrap()));
-        // The first two epochs create the database, and make the other host find its owner.
-        if epoch >= 2 {
-            times[elsewhere].push(started.elapsed().as_secs_f64() * 1e3);
-            ticks[elsewhere] += busy_ticks() - before;
-        }
-        root.commit(epoch);
+    let mut criterion = turns::criterion();
+    let mut number = 0;
+    for rows in turns::sizes(&[100_000]) {
+        let mut both = || {
+            [&owner, &other].map(|host| {
+                let seconds = epoch(&root, host, number, rows);
+                number += 1;
+                seconds
+            })
+        };
+        let measured = format!("an epoch of {rows} rows whose partition another host owns");
+        let turns = turns::take(
+            &mut criterion,
+            &measured,
+            &["the own host", "another host"],
+            |turn| {
+                if turn == 0 {
+                    // Creates the database, and makes the other host find its owner.
+                    both();
+                }
+                both().to_vec()
+            },
+        );
+        let [own, elsewhere] = [0, 1].map(|side| turns::median(&turns::side(&turns, side)) * 1e3);
+        turns::publish(
+            (&measured, "at the owner, by a Unix socket", "", "time"),
+            &turns::ratios(&turns, 1, 0),
+            &format!("{elsewhere:.1} ms against {own:.1}"),
+            "log fsynced; TLS over loopback; LZ4",
+        );
     }
-    let [own, elsewhere] = times.map(|mut times| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    });
-    println!(
-        "{rows} rows: {own:.1} ms at the own host, {elsewhere:.1} ms at another executor's, ratio \
-         {:.2}",
-        elsewhere / own
-    );
-    println!(
-        "processor: {} and {} ticks, ratio {:.2}",
-        ticks[0],
-        ticks[1],
-        ticks[1] as f64 / ticks[0] as f64
-    );
+    criterion.final_summary();
 }
 
-/// Clock ticks that all threads of this process have run.
-fn busy_ticks() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let (_, rest) = stat.rsplit_once(')').unwrap();
-    rest.split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|ticks| ticks.parse::<u64>().unwrap())
-        .sum()
+/// Runs an epoch at a host and returns its seconds.
+fn epoch(root: &BenchRoot, host: &Path, number: usize, rows: usize) -> f64 {
+    root.begin(number);
+    let batches: Vec<RecordBatch> = (0..rows)
+        .step_by(ARROW_ROWS)
+        .map(|start| batch(number, start, ARROW_ROWS.min(rows - start)))
+        .collect();
+    let started = Instant::now();
+    let mut client = Client::connect(host, "bench", PATIENCE).unwrap();
+    client.open(&request(root, number)).unwrap();
+    batches.iter().for_each(|batch| client.push(batch).unwrap());
+    client
+        .finish()
+        .unwrap()
+        .for_each(|batch| drop(batch.unwrap()));
+    let seconds = started.elapsed().as_secs_f64();
+    root.commit(number);
+    seconds
 }
 
 fn host(socket: PathBuf) -> PathBuf {

@@ -1,10 +1,10 @@
 //! How long restoring a partition's state takes: a restart on the same disk after SIGKILL, and a
 //! new disk.
 //!
-//! `cargo bench --profile release --locked --workspace --bench restore`; arguments are numbers of
-//! records. Every timed step runs in a new process, so nothing is open. The files may be in the
-//! operating system's page cache. Restores to a new disk alternate with plain copies of the
-//! snapshot's files in the same number of threads; each file is fsynced.
+//! `cargo bench --profile release --locked --workspace --bench restore`; `HOLDFAST_BENCH_SIZES` has
+//! the numbers of records. Every timed step runs in a new process, so nothing is open. The files
+//! may be in the operating system's page cache. Restores to a new disk alternate with plain copies
+//! of the snapshot's files in the same number of threads; each file is fsynced.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,6 +12,8 @@
 )]
 
 mod support;
+#[path = "../../../benches/rust/turns.rs"]
+mod turns;
 
 use std::fs::{self, File};
 use std::io;
@@ -23,18 +25,19 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use arrow_array::RecordBatch;
+use criterion::Criterion;
 use holdfast_host::host::Host;
 use holdfast_host::protocol::{OperatorName, PartitionId};
 use holdfast_host::root::{Root, StorageOptions};
 use holdfast_host::session::{Routed, Session};
 use serde_json::{Value, json};
 use support::{BenchRoot, batch_of, request_of};
+use turns::TURNS;
 
 const EPOCH_ROWS: usize = 500_000;
 const ARROW_ROWS: usize = 10_000;
 /// Epochs after the one that starts the snapshot.
 const TAIL: usize = 3;
-const ROUNDS: usize = 5;
 const LANES: usize = 4;
 /// Rows of the first micro-batch after a restart.
 const FIRST_ROWS: usize = 1_000;
@@ -55,24 +58,23 @@ fn main() {
         ["fetch", root, to] => fetch(Path::new(root), Path::new(to)),
         ["copy", root, to] => copy(Path::new(root), Path::new(to)),
         _ => {
-            let quick = std::env::var_os("HOLDFAST_BENCH_QUICK").is_some();
-            let full = std::env::var_os("HOLDFAST_BENCH_FULL").is_some();
-            let given: Vec<usize> = arguments
-                .iter()
-                .filter_map(|argument| argument.parse().ok())
-                .collect();
-            let default = match (quick, full) {
-                (true, _) => vec![200_000],
-                (false, false) => vec![1_000_000, 10_000_000],
-                (false, true) => vec![1_000_000, 10_000_000, 50_000_000],
-            };
-            let sizes = if given.is_empty() { default } else { given };
-            sizes.into_iter().for_each(measure);
+            let sizes = turns::sizes(if turns::is_quick() {
+                &[200_000]
+            } else if turns::is_full() {
+                &[1_000_000, 10_000_000, 50_000_000]
+            } else {
+                &[1_000_000, 10_000_000]
+            });
+            let mut criterion = turns::criterion();
+            for records in sizes {
+                measure(&mut criterion, records);
+            }
+            criterion.final_summary();
         }
     }
 }
 
-fn measure(records: usize) {
+fn measure(criterion: &mut Criterion, records: usize) {
     let folder = tempfile::tempdir().unwrap();
     let (root, to) = (folder.path().join("root"), folder.path().join("to"));
     BenchRoot::at(&root);
@@ -80,6 +82,7 @@ fn measure(records: usize) {
         .as_u64()
         .unwrap() as usize;
     let bytes = size(&root.join("snapshots"));
+    let what = format!("the state host, {records} records ({} MiB)", bytes >> 20);
     let mut again = |wipe: bool| {
         if wipe {
             fs::remove_dir_all(root.join("state")).unwrap();
@@ -89,75 +92,77 @@ fn measure(records: usize) {
         epoch += 1;
         times
     };
-    let restarts: Vec<Value> = (0..ROUNDS).map(|_| again(false)).collect();
-    let what = format!("the state host, {records} records ({} MiB)", bytes >> 20);
-    let times = |of: &str| -> Vec<f64> {
-        restarts
-            .iter()
-            .map(|time| time[of].as_f64().unwrap())
-            .collect()
+    let transfer = |command: &str| {
+        let times = child(&[command, root.to_str().unwrap(), to.to_str().unwrap()]);
+        fs::remove_dir_all(&to).unwrap();
+        seconds(&times, "seconds")
     };
-    let note = format!(
-        "from the start of the host's process {:.3} s; state ready in {:.3} s of it",
-        median(times("process")),
-        median(times("state"))
+    // Each turn adds an epoch behind the snapshot.
+    let measured = format!(
+        "{what}, new disk: snapshot, {TAIL} to {} epochs behind it, first state",
+        TAIL + TURNS - 1
     );
-    figure(
-        &format!(
-            "{what}, restart after SIGKILL on the same disk: from the request to the first row"
-        ),
-        "nothing (absolute)",
-        &times("row"),
-        "< 1",
-        "s",
-        &note,
+    let turns = turns::take(
+        criterion,
+        &measured,
+        &["Holdfast", "copy", "the files alone"],
+        |_| {
+            let (copy, files) = (transfer("copy"), transfer("fetch"));
+            vec![seconds(&again(true), "state"), copy, files]
+        },
     );
-    let (mut copied, mut fetched, mut whole) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        for (command, times) in [("copy", &mut copied), ("fetch", &mut fetched)] {
-            times.push(
-                child(&[command, root.to_str().unwrap(), to.to_str().unwrap()])["seconds"]
-                    .as_f64()
-                    .unwrap(),
-            );
-            fs::remove_dir_all(&to).unwrap();
-        }
-        whole.push(again(true)["state"].as_f64().unwrap());
-    }
-    let shares = |times: &[f64]| -> Vec<f64> {
-        copied
-            .iter()
-            .zip(times)
-            .map(|(copy, time)| copy / time)
-            .collect()
-    };
+    let middle = |side: usize| turns::median(&turns::side(&turns, side));
     let note = format!(
         "{:.2} s against {:.2} s to copy the files; files alone {:.2} of its speed",
-        median(whole.clone()),
-        median(copied.clone()),
-        median(shares(&fetched))
+        middle(0),
+        middle(1),
+        turns::median(&turns::ratios(&turns, 1, 2))
     );
-    figure(
-        &format!("{what}, new disk: snapshot, {TAIL} epochs behind it, first state"),
-        "copying the same bytes, fsynced",
-        &shares(&whole),
-        ">= 0.7",
-        "speed",
+    turns::publish(
+        (
+            &measured,
+            "copying the same bytes, fsynced",
+            ">= 0.7",
+            "speed",
+        ),
+        &turns::ratios(&turns, 1, 0),
         &note,
+        "files and log fsynced; 4 threads a copy; LZ4",
+    );
+    let measured = format!(
+        "{what}, restart after SIGKILL on the same disk: from the request to the first row"
+    );
+    let turns = turns::take(
+        criterion,
+        &measured,
+        &[
+            "to the first row",
+            "from the start of the process",
+            "to the state",
+        ],
+        |_| {
+            let times = again(false);
+            ["row", "process", "state"]
+                .map(|step| seconds(&times, step))
+                .to_vec()
+        },
+    );
+    let middle = |side: usize| turns::median(&turns::side(&turns, side));
+    let note = format!(
+        "from the start of the host's process {:.3} s; state ready in {:.3} s of it",
+        middle(1),
+        middle(2)
+    );
+    turns::publish(
+        (&measured, "nothing (absolute)", "< 1", "s"),
+        &turns::side(&turns, 0),
+        &note,
+        "log fsynced; LZ4",
     );
 }
 
-fn figure(measured: &str, against: &str, turns: &[f64], reach: &str, unit: &str, note: &str) {
-    println!(
-        "FIGURE {}",
-        json!({"measured": measured, "against": against, "turns": turns, "reach": reach,
-            "unit": unit, "note": note, "settings": "files and log fsynced; 4 threads a copy; LZ4"})
-    );
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+fn seconds(times: &Value, step: &str) -> f64 {
+    times[step].as_f64().unwrap()
 }
 
 /// Runs this program in another process and returns what it printed.
