@@ -1,4 +1,4 @@
-"""Runs all benchmarks and writes `benches/RESULTS.md`.
+"""Runs all benchmarks and writes `benches/RESULTS.md`, and its main rows as `RESULTS.svg`.
 
 `make bench`. It refuses to begin on a machine that is not quiet. `--quick` and `--only` are for
 trials: they write nothing, unless `--output` is given.
@@ -41,7 +41,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
-import noise  # beside this file, as figure.py
+import noise  # beside this file, as figure.py and picture.py
+import picture
 from figure import LEAST_TURNS, Figure
 
 
@@ -280,7 +281,13 @@ def main() -> int:
         lines += ["## Against others", "", *table(results.of_peers), ""]
     if output is not None:
         output.write_text("\n".join(lines).rstrip("\n") + "\n")
-        print(f"bench: written to {output}")
+        figures = results.ours + results.of_peers
+        image = output.with_suffix(".svg")
+        image.write_text(picture.svg(figures, f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {machine()}"))
+        print(f"bench: written to {output} and {image}")
+        if not is_trial and (missing := picture.missing(figures)):
+            print(f"bench: not in the picture: {'; '.join(missing)}", file=sys.stderr)
+            return 1
     return 1 if results.failed else 0
 
 

@@ -3,8 +3,10 @@
 import argparse
 import sys
 from dataclasses import asdict
+from xml.etree import ElementTree
 
 import noise
+import picture
 import pytest
 import report
 from figure import Figure, alternate
@@ -13,6 +15,7 @@ from noise import MOST_LOAD, MOST_SPREAD, Noise
 TURNS = [1.0, 9.0, 2.0, 3.0, 2.5]
 ROW = Figure("puts", "a peer", TURNS, ">= 2", "throughput", "1 s against 2 s", "no WAL, LZ4")
 
+SVG = "{http://www.w3.org/2000/svg}"
 STATS = {"min": 1e-6, "median": 2e-6, "max": 9e-6, "rounds": 7}
 
 
@@ -100,3 +103,45 @@ def test_a_benchmark_is_a_figure_or_a_call(monkeypatch, capsys):
     assert results.ours == [ROW]
     assert not results.failed
     assert report.calls(results.calls)[-2] == "| scan | 2.0 µs | 1.0 to 9.0, 7 turns | 500,000 |"
+
+
+def main_rows():
+    """A figure for each row of the picture: all twice as fast, but the first, which is slower."""
+    return [
+        Figure(
+            f"{main.measured} …",
+            f"{main.against} …",
+            [0.4, 0.5, 0.8] if number else [4.0],
+            ">= 1",
+            "time",
+        )
+        for number, main in enumerate(picture.MAINS)
+    ]
+
+
+def test_the_picture_shows_how_many_times_as_fast_the_main_rows_are():
+    drawn = picture.svg([ROW, *main_rows()], "a machine of <2 cores>")
+    texts = [text.text for text in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
+    assert texts[1] == "a machine of <2 cores>"
+    assert texts[2:4] == [picture.MAINS[0].label, "0.25x"]
+    assert texts.count("2x") == len(picture.MAINS) - 1
+    assert picture.missing(main_rows()) == []
+
+
+def test_a_main_row_that_was_not_measured_is_named():
+    rows = main_rows()[1:]
+    assert picture.missing(rows) == [picture.MAINS[0].label]
+    assert picture.MAINS[0].label not in picture.svg(rows, "")
+
+
+def test_a_whole_run_writes_the_results_and_the_picture(monkeypatch, tmp_path):
+    monkeypatch.setattr(noise, "measured", lambda: Noise(0.0, 0.02, 0.0))
+    monkeypatch.setattr(report, "machine", lambda: "a machine")
+    monkeypatch.setattr(report, "HERE", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["report.py"])
+    monkeypatch.setattr(report, "measure_all", lambda _: report.Results(main_rows()))
+    assert report.main() == 0
+    assert f"| {picture.MAINS[0].measured} …" in (tmp_path / "RESULTS.md").read_text()
+    ElementTree.parse(tmp_path / "RESULTS.svg")
+    monkeypatch.setattr(report, "measure_all", lambda _: report.Results(main_rows()[1:]))
+    assert report.main() == 1
