@@ -16,7 +16,7 @@ pub const KEY: usize = 16;
 pub const VALUE: usize = 100;
 pub const TRANSACTION: usize = 10_000;
 /// The settings of both sides, unless they keep no files.
-pub const FILES: &str = "no WAL, no fsync; cache 128 MiB, write buffers 128 MiB; LZ4";
+pub const FILES: &str = "no WAL, no fsync; cache 128 MiB, write buffers 128 MiB, by hand 192; LZ4";
 pub const HOUR: i64 = 3_600_000_000;
 
 pub struct Settings {

@@ -2,12 +2,13 @@
 #![allow(dead_code, reason = "each bench uses a part")]
 
 use rust_rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteOptions,
+    BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType, Options, WriteBatch,
+    WriteOptions,
 };
 use std::path::Path;
 
-/// Opens a database with the file options of a store. `hinted` adds a store's options of memtables:
-/// the hint, which only helps sorted batches, and the write buffers.
+/// Opens a database with the file options of a key-value store. `hinted` adds its options of
+/// memtables: the hint, which only helps sorted batches, and the write buffers.
 pub fn open(path: &Path, hinted: bool) -> DB {
     let mut options = Options::default();
     if hinted {
@@ -20,6 +21,8 @@ pub fn open(path: &Path, hinted: bool) -> DB {
     options.create_if_missing(true);
     options.set_max_background_jobs(2);
     options.set_compression_type(DBCompressionType::Lz4);
+    options.set_compression_per_level(&[DBCompressionType::None, DBCompressionType::Lz4]);
+    options.set_memtable_batch_lookup_optimization(true);
     options.set_level_compaction_dynamic_level_bytes(true);
     if hinted {
         options.set_write_buffer_size(16 << 20);
@@ -31,6 +34,8 @@ pub fn open(path: &Path, hinted: bool) -> DB {
     let mut table = BlockBasedOptions::default();
     table.set_block_size(8 << 10);
     table.set_format_version(6);
+    table.set_block_restart_interval(4);
+    table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     table.set_bloom_filter(10.0, false);
     table.set_block_cache(&Cache::new_hyper_clock_cache(128 << 20, 0));
     options.set_block_based_table_factory(&table);
