@@ -489,3 +489,30 @@ def test_a_database_that_is_closed_during_a_scrape_is_left_out():
         assert {sample.labels["database"] for family in families for sample in family.samples} == {
             "b"
         }
+
+
+def test_a_file_that_is_opened_again_finds_its_index_in_the_cache(tmp_path):
+    """A database may have more files than `max_open_files`: each read may open one."""
+    options = {
+        "max_open_files": "20",
+        # Small files.
+        "write_buffer_size": "65536",
+        "target_file_size_base": "16384",
+        "max_bytes_for_level_base": "65536",
+    }
+    spread = random.Random(7)
+    keys = [spread.randbytes(8) for _ in range(100_000)]
+    path, stores = tmp_path / "db", [hf.stores.key_value("kv")]
+    asked = {"rocksdb_options": options, "durability": hf.Durability.CHANGELOG}
+    with hf.open(path, stores, **asked) as db:
+        for first in range(0, len(keys), 5_000):
+            part = pa.array(keys[first : first + 5_000], pa.binary())
+            db["kv"].put_batch(part, part)
+            db.commit()
+    assert len(list(path.glob("*.sst"))) > 20
+    with hf.open(path, stores, metrics_level=hf.MetricsLevel.DEBUG, **asked) as db:
+        assert all(db["kv"].get(key) == key for key in keys[::5])
+        metrics = db.metrics()
+    assert metrics["number-file-opens-total"] > 1_000
+    assert metrics["block-cache-index-hit-ratio"] > 0.9
+    assert metrics["block-cache-filter-hit-ratio"] > 0.9
