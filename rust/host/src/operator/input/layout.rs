@@ -155,8 +155,8 @@ impl InputLayout {
             .as_primitive::<TimestampMicrosecondType>();
         let has_key = |row: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row));
         let rows = (0..batch.num_rows()).filter(has_key);
-        rows.filter_map(|row| times.is_valid(row).then(|| times.value(row)))
-            .max()
+        let timed = rows.filter(|row| times.is_valid(*row));
+        timed.map(|row| times.value(row)).max()
     }
 
     /// The time's type.

@@ -278,7 +278,7 @@ mod tests {
             let mut number = 0_usize;
             blocks.for_each(&mut cache, &mut |row| {
                 let is_it = row.row.payload.iter().all(|byte| *byte == number as u8);
-                assert!(is_it && row.row.matched == (number % 2 == 0), "row {number}");
+                assert!(is_it && row.row.matched == number.is_multiple_of(2), "row {number}");
                 number += 1;
                 Ok(())
             }).expect("reads");

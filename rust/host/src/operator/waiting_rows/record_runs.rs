@@ -116,20 +116,21 @@ impl RecordRuns {
     ) -> Result<()> {
         let mut changed = self.merge()?;
         let (mut next, mut failed) = (changed.next()?, Ok(()));
+        let mut is_changed = |time: i64, key: &[u8]| -> Result<bool> {
+            let is_before = |next: &mut RunRecord| (next.time, &next.key[..]) < (time, key);
+            while next.take_if(is_before).is_some() {
+                next = changed.next()?;
+            }
+            let is_it = |next: &RunRecord| (next.time, &next.key[..]) == (time, key);
+            Ok(next.as_ref().is_some_and(is_it))
+        };
         stored.for_each(&mut |window, record| {
             let (key, time) = (window.key, window.start.0);
-            let mut pass = || -> Result<()> {
-                let is_before = |next: &mut RunRecord| (next.time, &next.key[..]) < (time, key);
-                while next.take_if(is_before).is_some() {
-                    next = changed.next()?;
-                }
-                let is_it = |next: &RunRecord| (next.time, &next.key[..]) == (time, key);
-                if next.as_ref().is_some_and(is_it) {
-                    return Ok(());
-                }
-                visit(store, (key, time), record.value, f)
+            failed = match is_changed(time, key) {
+                Ok(true) => Ok(()),
+                Ok(false) => visit(store, (key, time), record.value, f),
+                Err(error) => Err(error),
             };
-            failed = pass();
             failed.is_ok()
         })?;
         failed?;
