@@ -126,6 +126,15 @@ def test_a_store_at_the_offset_of_its_database_is_accepted_after_opens_without_i
         assert db.committed_offset(LOG) == 5
 
 
+def test_an_added_store_that_is_ahead_is_refused_by_the_open(tmp_path):
+    with hf.open(tmp_path / "db", [hf.stores.key_value("kv")]) as db:
+        db.commit({LOG: 5})
+    with opened(tmp_path / "db", OneStepStore()) as db:
+        db["simple"].restore(5, {LOG: 6})
+    with pytest.raises(hf.errors.StateMismatchError, match=r"store simple: it is at offset 6.* 5,"):
+        opened(tmp_path / "db", OneStepStore())
+
+
 def test_a_checkpoint_file_with_offsets_that_its_database_lacks_is_refused(tmp_path):
     opened(tmp_path / "db", OneStepStore(manages_offsets=False)).close()
     (tmp_path / "db" / ".checkpoint_simple").write_text("0\n1\nlog 0 100\n")

@@ -27,6 +27,8 @@ class AttachedStores:
         """Takes the stores of an open database."""
         self._core = core
         self._stores = {attached.store.name: attached for attached in stores}
+        # The record that was last read or written, and its offsets.
+        self._record: bytes | None = None
         self._decided: dict[TopicPartition, int] = {}
         # Partitions of restores since the last commit.
         self._unchecked: set[TopicPartition] = set()
@@ -48,15 +50,16 @@ class AttachedStores:
         """
         if not self._stores:
             return
-        self._decided = self._read()
+        self._set_record(self._core.user_store_offsets())
         initialised: list[AttachedStore] = []
         try:
             for attached in self._stores.values():
                 opened(attached)
                 attached.store.init(db)
                 initialised.append(attached)
-                attached.recover(self._offsets_of([attached], self._restored_offsets()))
-                partitions = [*self._decided, *attached.recorded_partitions]
+                restored = self._restored_offsets()
+                attached.recover(self._offsets_of([attached], restored))
+                partitions = [*self._decided, *restored, *attached.recorded_partitions]
                 attached.check_not_ahead(partitions, self._offset)
             # Only after all stores are open: if one fails, the last stop still counts as clean.
             for attached in self._stores.values():
@@ -112,9 +115,10 @@ class AttachedStores:
         }
         for attached in self._stores.values():
             attached.commit(changelog_offsets)
-        self._core.commit(rows, _record(decided))
+        record = _record(decided)
+        self._core.commit(rows, record)
         self._before.clear()
-        self._decided = decided
+        self._set_record(record)
         self._unchecked.clear()
         for attached in self._stores.values():
             attached.decided(changelog_offsets)
@@ -131,9 +135,10 @@ class AttachedStores:
         restore only up to that one lets other stores catch up, and says nothing about user stores.
         Returns None if nothing changes.
         """
-        if not rows or self._core.user_store_offsets() is None:
+        record = self._core.user_store_offsets()
+        if not rows or record is None:
             return None
-        recorded, moved = self._read(), {}
+        recorded, moved = _recorded(record), {}
         for topic, partition, offset in rows:
             key = TopicPartition(topic, partition)
             if offset is None or key not in recorded:
@@ -149,15 +154,15 @@ class AttachedStores:
         The next commit checks that no store is ahead of them.
         """
         if self._stores and rows:
-            recorded = self._read()
+            record = self._core.user_store_offsets()
             moved = {
                 partition: offset
-                for partition, offset in recorded.items()
+                for partition, offset in _recorded(record).items()
                 if self._decided.get(partition) != offset
             }
             for before in self._before.values():
                 before.update(moved)
-            self._decided = recorded
+            self._set_record(record)
             self._unchecked.update(TopicPartition(*row[:2]) for row in rows)
 
     def begin_rollback(self) -> None:
@@ -177,11 +182,11 @@ class AttachedStores:
         """
         if not self._stores:
             return
-        decided = self._read()
-        if decided != self._decided:
+        record = self._core.user_store_offsets()
+        if record != self._record:
             # The commit that failed was written: it may have removed partitions.
             self._before.clear()
-        self._decided = decided
+        self._set_record(record)
         raise_first(
             _each(
                 self._stores.values(),
@@ -238,7 +243,8 @@ class AttachedStores:
         """Returns the offsets at which the last commit left these stores.
 
         A restore adds no partition to the record, and a commit of the database without its user
-        stores does not move it. But if a transactional store has been brought to the database's
+        stores does not change it. So the record of a store that was added later may lack partitions
+        that the database has. But if a transactional store has been brought to the database's
         offset, which is in `restored`, the store is there from then on. For several stores, an
         offset of the record moves only if all of them are there.
         """
@@ -269,14 +275,8 @@ class AttachedStores:
             if partition not in self._decided or offset > self._decided[partition]
         }
 
-    def _read(self) -> dict[TopicPartition, int]:
-        """Returns the offsets of the database's last commit.
-
-        A database that has never committed with user stores has no record. Its own offsets are
-        returned then.
-        """
-        record = self._core.user_store_offsets()
-        return _offsets(self._core.committed_offsets() if record is None else json.loads(record))
+    def _set_record(self, record: bytes | None) -> None:
+        self._record, self._decided = record, _recorded(record)
 
 
 def raise_first(errors: list[BaseException]) -> None:
@@ -304,6 +304,11 @@ def _moved(
 
 def _offsets(rows: Iterable[tuple[str, int, int]]) -> dict[TopicPartition, int]:
     return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
+
+
+def _recorded(record: bytes | None) -> dict[TopicPartition, int]:
+    """Returns the offsets of a record; a database without commits with user stores has none."""
+    return {} if record is None else _offsets(json.loads(record))
 
 
 def _record(offsets: Mapping[TopicPartition, int]) -> bytes:

@@ -111,9 +111,10 @@ class TransactionalUserStore(UserStateStore, Protocol):
     ) -> Mapping[TopicPartition, int]:
         """Keeps or drops the undecided writes, and returns the store's offsets.
 
-        `changelog_offsets` are those of the database's last commit. The result must be equal to
-        them, or empty for a store without data, which must be restored. Under exactly-once any
-        other result raises `StateMismatchError`.
+        `changelog_offsets` are those of the database's last commit. They have only the partitions
+        that were committed with user stores, and those in which this store is at the database's
+        offset. The result must be equal to them, or empty for a store without data, which must be
+        restored. Under exactly-once any other result raises `StateMismatchError`.
         """
         ...
 
