@@ -18,6 +18,7 @@ from holdfast._stores.versioned import VersionedKeyValueStore
 from holdfast._stores.window import TimestampedWindowStore, WindowStore
 from holdfast._user_store.attached import AttachedStore
 from holdfast._user_store.attached_stores import AttachedStores, raise_first
+from holdfast.errors import StoreClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +65,7 @@ class Database(AbstractContextManager["Database"]):
         """Called by `open`."""
         self._core = core
         self._directory = directory
+        self._has_begun_close = False
         self._default_isolation_level = default_isolation_level
         self._stores: dict[str, Any] = {}
         self._kinds: dict[str, str] = {}
@@ -126,7 +128,7 @@ class Database(AbstractContextManager["Database"]):
 
     @property
     def is_open(self) -> bool:
-        """Whether `close` has not been called."""
+        """Whether `close` has not been called, or was interrupted."""
         return self._core.is_open()
 
     def observe(self, topic: str, partition: int, offset: int) -> None:
@@ -171,6 +173,7 @@ class Database(AbstractContextManager["Database"]):
         `StateMismatchError` if a user store without transactions has an offset of that partition,
         and the database has a smaller one or none.
         """
+        self._check_not_closing()
         self._user_stores.commit(changelog_offsets, offset_rows(changelog_offsets))
 
     def rollback(self) -> None:
@@ -186,6 +189,7 @@ class Database(AbstractContextManager["Database"]):
         `StateMismatchError` for a user store that has committed more than the database and cannot
         return to the database's last commit.
         """
+        self._check_not_closing()
         self._user_stores.begin_rollback()
         self._core.rollback()
         self._user_stores.roll_back()
@@ -259,6 +263,7 @@ class Database(AbstractContextManager["Database"]):
         needs, and for a row that is not a record of the kind; for invalid columns the errors that
         `StateStore` lists.
         """
+        self._check_not_closing()
         self[store]  # the KeyError of an unknown name lists the known ones
         offsets = offset_rows(changelog_offsets) or []
         if position is not None and not isinstance(position, Position):
@@ -373,8 +378,11 @@ class Database(AbstractContextManager["Database"]):
 
         A second call does nothing. If a user store fails, the close continues with the others and
         then raises the first error. If a write to disk fails, the database is still closed, and the
-        error says what its files contain.
+        error says what its files contain. After a close that was interrupted (Ctrl-C), commits,
+        rollbacks and restores raise `StoreClosedError`; call `close` again.
         """
+        # First: a commit after the stores' checkpoint files are written would make those too old.
+        self._has_begun_close = True
         errors = self._user_stores.close() if self.is_open else []
         try:
             self._core.close()
@@ -383,6 +391,12 @@ class Database(AbstractContextManager["Database"]):
                 raise
             errors.append(error)
         raise_first(errors)
+
+    def _check_not_closing(self) -> None:
+        if self._has_begun_close and self.is_open:
+            raise StoreClosedError(
+                f"{self} was not closed completely; call close() again, then open the database"
+            )
 
     def isolation(self, level: IsolationLevel | None) -> str:
         """Returns the extension's name of a level; None: the database's default."""

@@ -204,9 +204,13 @@ class AttachedStore:
         return self._offsets.get(TopicPartition(*partition))
 
     def close(self) -> None:
-        """Closes the store; `write_offsets` follows if `gets_file` is true."""
-        self.store.close()
-        self._is_closed = True
+        """Closes the store; `write_offsets` follows if `gets_file` is true.
+
+        Does nothing if the store is closed: the close of its database may be repeated.
+        """
+        if not self._is_closed:
+            self.store.close()
+            self._is_closed = True
 
     @property
     def gets_file(self) -> bool:

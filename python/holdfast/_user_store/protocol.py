@@ -73,7 +73,9 @@ class UserStateStore(Protocol):
         """
 
     def close(self) -> None:
-        """Closes the store; called once. Writes that are not committed are dropped.
+        """Closes the store; called once, and again if an interrupt ended the call.
+
+        Writes that are not committed are dropped.
 
         `Database.close` raises the error of this call after everything else is closed.
         """
