@@ -64,10 +64,8 @@ class AttachedStores:
             # Only after all stores are open: if one fails, the last stop still counts as clean.
             for attached in self._stores.values():
                 attached.begin()
-        except BaseException as error:
-            for closing in self._close(initialised):
-                error.add_note(f"and then: {closing!r}")
-            raise
+        except BaseException as error:  # noqa: BLE001  # raised with those of the closes
+            raise_first([error, *self._close(initialised)])
 
     def commit(
         self,
@@ -280,11 +278,17 @@ class AttachedStores:
 
 
 def raise_first(errors: list[BaseException]) -> None:
-    """Raises the first error, with the others as notes."""
-    for other in errors[1:]:
-        errors[0].add_note(f"and then: {other!r}")
-    if errors:
-        raise errors[0]
+    """Raises the first error, with the others as notes.
+
+    An interrupt (Ctrl-C) precedes all errors: a caller that handles an error must not swallow it.
+    """
+    if not errors:
+        return
+    first = next((error for error in errors if not isinstance(error, Exception)), errors[0])
+    for other in errors:
+        if other is not first:
+            first.add_note(f"and then: {other!r}")
+    raise first
 
 
 def _moved(

@@ -1,0 +1,55 @@
+"""Interrupts (Ctrl-C) of one user store's call, after an error of another store."""
+
+from __future__ import annotations
+
+import pytest
+from two_step_store import LOG, TwoStepStore, opened
+
+import holdfast as hf
+
+
+class Failing(TwoStepStore):
+    """A store, some calls of which fail."""
+
+    def __init__(self, name: str, error: BaseException, *calls: str) -> None:
+        super().__init__(name)
+        self.error, self.calls = error, calls
+
+    def fail(self, call: str) -> None:
+        if call in self.calls:
+            raise self.error
+
+    def init(self, db: hf.Database) -> None:
+        self.fail("init")
+        super().init(db)
+
+    def rollback(self) -> None:
+        self.fail("rollback")
+
+    def close(self) -> None:
+        super().close()
+        self.fail("close")
+
+
+@pytest.mark.parametrize("call", ["rollback", "close"])
+def test_an_interrupt_is_raised_before_an_error(tmp_path, call):
+    first = Failing("first", OSError("disk"), call)
+    second = Failing("second", KeyboardInterrupt(), call)
+    third = Failing("third", OSError("network"), call)
+    db = opened(tmp_path / "db", first, second, third)
+    db.commit({LOG: 1})
+    with pytest.raises(KeyboardInterrupt) as raised:
+        getattr(db, call)()
+    assert [note.split("'")[1] for note in raised.value.__notes__] == ["disk", "network"]
+    for store in (first, second, third):
+        store.calls = ()
+    db.close()
+    assert not db.is_open
+
+
+def test_an_interrupt_while_a_failed_open_closes_is_raised(tmp_path):
+    first = Failing("first", KeyboardInterrupt(), "close")
+    with pytest.raises(KeyboardInterrupt) as raised:
+        opened(tmp_path / "db", first, Failing("second", OSError("disk"), "init"))
+    assert "disk" in raised.value.__notes__[0]
+    opened(tmp_path / "db").close()
