@@ -426,7 +426,10 @@ class VersionIterator:
 
 @final
 class ArrowArray:
-    """A column for the Arrow PyCapsule interface: `pyarrow.array(it)`, `polars.Series(it)`."""
+    """A column for the Arrow PyCapsule interface: `pyarrow.array(it)`, `polars.Series(it)`.
+
+    Raises `ValueError` if a consumer requests another type: `pyarrow.array(it).cast(type)`.
+    """
 
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
@@ -436,7 +439,10 @@ class ArrowArray:
 
 @final
 class ArrowBatch:
-    """Columns of one length: `pyarrow.record_batch(it)`, `polars.DataFrame(it)`."""
+    """Columns of one length: `pyarrow.record_batch(it)`, `polars.DataFrame(it)`.
+
+    It is exported with its own types; `pyarrow.record_batch(it, schema)` casts it.
+    """
 
     @property
     def column_names(self) -> list[str]:
@@ -456,7 +462,7 @@ class ArrowReader:
     the database is closed, `SerializationError` for a value that the serde cannot convert,
     `HoldfastError` if a stream has taken the batches before. It ends with its first error: later
     reads raise `HoldfastError`. A consumer of the stream raises its own classes of errors with the
-    same messages.
+    same messages. The stream has its own types; `pyarrow.table(it, schema)` casts them.
     """
 
     def __iter__(self) -> Self: ...

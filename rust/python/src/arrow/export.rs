@@ -1,15 +1,19 @@
 //! Exports arrays, batches and streams with the PyCapsule interface, which pyarrow, polars and
 //! pandas read.
+//!
+//! All are exported with their own types. A cast to a requested type would be arrow-rs's, which
+//! turns values that do not fit into nulls. The consumer's cast checks them.
 
 use crate::messages::with_messages_after;
 use crate::process::Process;
-use crate::run::{catch, drop_without_gil, run, run_attached};
+use crate::run::{catch, drop_without_gil, import, run, run_attached};
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
+use pyo3_arrow::PyDataType;
 use pyo3_arrow::ffi::{
     ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule,
 };
@@ -53,12 +57,8 @@ impl ArrowArray {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        Ok(to_array_pycapsules(
-            py,
-            self.field(),
-            &self.array,
-            requested_schema,
-        )?)
+        check_requested(py, requested_schema.as_ref(), self.array.data_type())?;
+        Ok(to_array_pycapsules(py, self.field(), &self.array, None)?)
     }
 }
 
@@ -113,13 +113,11 @@ impl ArrowBatch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
+        // The protocol lets a producer ignore the requested schema.
+        drop(requested_schema);
         let array = StructArray::from(self.batch.clone());
-        Ok(to_array_pycapsules(
-            py,
-            struct_field(self.batch.schema_ref()),
-            &array,
-            requested_schema,
-        )?)
+        let field = struct_field(self.batch.schema_ref());
+        Ok(to_array_pycapsules(py, field, &array, None)?)
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -128,12 +126,13 @@ impl ArrowBatch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
+        drop(requested_schema);
         let array: ArrayRef = Arc::new(StructArray::from(self.batch.clone()));
         let one = ArrayIterator::new(
             std::iter::once(Ok(array)),
             struct_field(self.batch.schema_ref()),
         );
-        Ok(to_stream_pycapsule(py, Box::new(one), requested_schema)?)
+        Ok(to_stream_pycapsule(py, Box::new(one), None)?)
     }
 }
 
@@ -242,6 +241,7 @@ impl ArrowReader {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
+        drop(requested_schema);
         let mut batches = self.take(py)?;
         let process = self.process;
         // The consumer calls this from C; a panic must not unwind into it.
@@ -264,9 +264,37 @@ impl ArrowReader {
         Ok(to_stream_pycapsule(
             py,
             Box::new(ArrayIterator::new(arrays, struct_field(&self.schema))),
-            requested_schema,
+            None,
         )?)
     }
+}
+
+/// Refuses a request for a type that is not the column's: `pyarrow.array` does not cast a column
+/// that has another type than it requested.
+fn check_requested(
+    py: Python<'_>,
+    requested: Option<&Bound<'_, PyCapsule>>,
+    own: &DataType,
+) -> PyResult<()> {
+    let Some(requested) = requested else {
+        return Ok(());
+    };
+    let requested = import(py, "requested_schema", || {
+        PyDataType::from_arrow_pycapsule(requested)
+    })?
+    .into_inner();
+    run_attached(py, || {
+        if requested.equals_datatype(own) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InvalidValue,
+            format!(
+                "{requested} is requested of a column of {own}; import the column without a \
+                 type and cast it, as in pyarrow.array(column).cast(type)"
+            ),
+        ))
+    })
 }
 
 fn struct_field(schema: &SchemaRef) -> FieldRef {
