@@ -12,6 +12,7 @@ from every_method import BUILDERS, script
 from processors import (
     OUT,
     Catches,
+    CatchesDecoding,
     Chance,
     EveryMethod,
     Fails,
@@ -209,6 +210,15 @@ def test_a_processor_may_catch_a_read_error(spark):
         frame, Catches(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1)
     ).collect()
     assert [(row["n"], "keeps duplicates" in row["k"]) for row in got] == [(1, True)] * 2
+
+
+def test_a_caught_error_in_decoding_the_result_of_a_write_fails_the_task(spark):
+    frame = spark.createDataFrame([("a", 1)], "k string, n int")
+    given = hfs.process(
+        frame, CatchesDecoding(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1)
+    )
+    with pytest.raises(Exception, match="this session is finished or closed"):
+        given.collect()
 
 
 def test_timers_fire_in_order_once_over_batches_and_restarts(stream: Stream):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from every_method import BUILDERS, script
 
 import holdfast as hf
-from holdfast.errors import UnsupportedOperationError
+from holdfast.errors import SerializationError, UnsupportedOperationError
 
 STRING, INT64 = hf.serde.STRING, hf.serde.INT64
 OUT = "k string, n bigint"
@@ -315,6 +316,24 @@ class Catches:
             except UnsupportedOperationError as error:
                 caught.append(str(error).split(",")[0])
         yield rows(*((line, ctx["hits"].get("a")) for line in caught), k=pa.string(), n=pa.int64())
+
+
+class CatchesDecoding:
+    """Catches the error of a stored value that its store cannot decode, and continues."""
+
+    stores = (hf.stores.versioned("all", key=STRING, value=INT64, history_retention=60),)
+
+    def process(self, batch, ctx):
+        store = ctx["all"]
+        store._core.put(b"bad", b"xyz", 1)  # as if stored under another schema
+        with suppress(SerializationError):
+            store.apply_batch(
+                pa.array([True, False]),
+                pa.array(["good", "bad"]),
+                pa.array([7, None], pa.int64()),
+                pa.array([5, 5]),
+            )
+        yield rows(("a", 1), k=pa.string(), n=pa.int64())
 
 
 class Columns:

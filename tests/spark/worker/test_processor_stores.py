@@ -198,3 +198,47 @@ def test_a_large_cache_is_cleared(builder: Any, does: str, count: int, value: by
         found = store.get(-1)
         assert (found.value if more else found) == b"waits"
         assert host.asked == [("get_ahead", 1)]
+
+
+class Versions:
+    """Answers `apply` from a versioned store with a value that is no integer."""
+
+    def __init__(self, db: hf.Database) -> None:
+        self.core = db["v"]._core
+        self.core.put(b"bad", b"xyz", 1)
+        self.is_closed = False
+
+    def call(self, _: str, method: str, given: Any) -> Any:
+        assert method == "apply"
+        return self.core.apply_batch(*(column for _, _, column in given))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("key", ["good", "bad"])
+def test_a_value_that_apply_batch_cannot_decode_ends_the_session(key: str):
+    spec = hf.stores.versioned("v", history_retention=100, key=hf.serde.STRING)
+    with hf.open(None, [spec]) as db:
+        host = Versions(db)
+        typed = hf.stores.versioned(
+            "v", history_retention=100, key=hf.serde.STRING, value=hf.serde.INT64
+        )
+        store = ProcessorStores(host, [typed], ["k"])["v"]  # type: ignore[arg-type]
+
+        def apply() -> Any:
+            return store.apply_batch(
+                pa.array([True, False]),
+                pa.array(["good", key]),
+                pa.array([7, None], pa.int64()),
+                pa.array([5, 5]),
+            )
+
+        if key == "good":
+            assert pa.record_batch(apply())["value"].to_pylist() == [None, 7]
+            assert not host.is_closed
+        else:
+            with pytest.raises(hf.errors.SerializationError):
+                apply()
+            # A processor that catches the error must not commit the batch's put.
+            assert host.is_closed

@@ -84,8 +84,8 @@ class RemoteVersioned(RemoteStore):
     ) -> "_core.ArrowBatch":
         """Applies one put or get per row, in order.
 
-        An error of the host ends the session: the task fails, even if the processor catches the
-        error, and none of its writes are committed.
+        An error of the host, or in deserializing a stored value, ends the session: the task fails,
+        even if the processor catches the error, and none of its writes are committed.
         """
         rows: list[_core._Argument] = [
             ("keys", "key", keys),
@@ -93,11 +93,13 @@ class RemoteVersioned(RemoteStore):
             ("timestamps", "time", timestamps),
         ]
         applied = self._ask("apply", ("is_put", "flag", is_put), *rows)
-        return (
-            applied
-            if value_serde is None
-            else decode_batch(applied, None, value_serde, self._name, keys)
-        )
+        if value_serde is None:
+            return applied
+        try:
+            return decode_batch(applied, None, value_serde, self._name, keys)
+        except BaseException:
+            self._calls.close()  # the host has the batch's puts
+            raise
 
     def versions_batches(
         self, key_from: bytes | None, key_to: bytes | None, start: int, end: int, batch_rows: int
