@@ -270,6 +270,19 @@ def test_a_tuple_that_names_its_fields_is_taken_by_name(make):
     assert other.deserialize(other.serialize(tuple(row))) == {"a": 1.0, "b": 2.0}
 
 
+@pytest.mark.parametrize("names", [["a"], ["a", "b"]])
+def test_a_tuple_with_two_fields_of_one_name_is_refused(names):
+    row = pyspark.sql.Row("a", "a")(1, 2)
+    fields = [(name, pa.int64()) for name in names]
+    for struct, value in (
+        (serde.struct(pa.schema(fields)), row),
+        (serde.struct(pa.schema([("both", pa.struct(fields))])), (row,)),
+    ):
+        for serialize in (struct.serialize, struct.serialize_value):
+            with pytest.raises(TypeError, match=r"has the fields \['a', 'a'\], two of one name"):
+                serialize(value)
+
+
 def test_a_row_is_a_tuple_with_named_fields():
     struct = serde.struct(pa.schema([("a", pa.int8()), ("b", pa.struct([("c", pa.string())]))]))
     row = struct.deserialize(struct.serialize((1, ("x",))))

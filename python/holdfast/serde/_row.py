@@ -72,11 +72,18 @@ def named_fields(value: tuple[Any, ...]) -> dict[str, Any] | None:
 
     A `Row` of another struct, a `NamedTuple` or a `pyspark.sql.Row` may have the same fields in
     another order.
+
+    Raises `TypeError` if two fields have one name, as in a `pyspark.sql.Row`.
     """
     if isinstance(value, Row):
         return dict(value)
     names = getattr(type(value), "_fields", None) or getattr(value, "__fields__", None)
-    return None if names is None else dict(zip(names, value, strict=True))
+    if names is None:
+        return None
+    named = dict(zip(names, value, strict=True))
+    if len(named) < len(value):
+        raise TypeError(f"has the fields {list(names)}, two of one name; give a plain tuple")
+    return named
 
 
 def _row(names: tuple[str, ...], items: tuple[Any, ...]) -> Row:
