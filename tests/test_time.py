@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import localcontext
 
 import pytest
 
@@ -54,6 +55,14 @@ def test_an_invalid_timestamp_is_named(timestamp, error, message):
 )
 def test_a_duration_is_a_timedelta_or_an_interval_string(duration, micros):
     assert duration_micros(duration, "within") == micros
+
+
+def test_a_duration_does_not_depend_on_the_decimal_context():
+    with localcontext() as context:
+        context.prec = 3
+        assert duration_micros("7 days 1.000001 seconds", "within") == 604_801_000_001
+        with pytest.raises(ValueError, match="is not a whole number of microseconds"):
+            duration_micros("7 days 0.5 microseconds", "within")
 
 
 @pytest.mark.parametrize(

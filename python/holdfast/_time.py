@@ -12,7 +12,7 @@ more. All results fit a signed integer of 64 bits.
 
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from fractions import Fraction
 
 Timestamp = int | datetime
 """Epoch microseconds, or an aware datetime."""
@@ -123,7 +123,7 @@ def _parse(text: str, argument: str) -> int:
     rest = text.strip().lower().removeprefix("interval ").strip()
     if not rest:
         raise ValueError(f'{argument} is an empty string: give an interval such as "7 days"')
-    total = Decimal(0)
+    total = Fraction(0)  # exact, unlike a Decimal in a context of low precision
     while rest:
         part = _NUMBER_AND_UNIT.match(rest)
         if part is None:
@@ -140,8 +140,8 @@ def _parse(text: str, argument: str) -> int:
                 f"{argument}={text!r}: no unit {given!r}; there are "
                 f"{', '.join(unit + 's' for unit in _UNITS)}"
             )
-        total += Decimal(number) * _UNITS[unit]
+        total += Fraction(number) * _UNITS[unit]
         rest = rest[part.end() :]
-    if total != total.to_integral_value():
+    if total.denominator != 1:
         raise ValueError(f"{argument}={text!r} is not a whole number of microseconds")
     return int(total)
