@@ -242,3 +242,38 @@ def test_a_value_that_apply_batch_cannot_decode_ends_the_session(key: str):
                 apply()
             # A processor that catches the error must not commit the batch's put.
             assert host.is_closed
+
+
+TOO_LARGE = bytes((1 << 30) + 1)  # zeros that are never touched take no memory
+ALL_KINDS = [
+    hf.stores.key_value("kv"),
+    hf.stores.timestamped_key_value("stamped"),
+    hf.stores.versioned("v", history_retention=10),
+    hf.stores.window("w", window_size=10, retention=10),
+    hf.stores.session("s", retention=10),
+]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda s: s["kv"].put(b"k", TOO_LARGE),
+        lambda s: s["kv"].put(TOO_LARGE, b"v"),
+        lambda s: s["kv"].put_if_absent(b"k", TOO_LARGE),
+        lambda s: s["kv"].put_all([(b"a", b"1"), (b"b", TOO_LARGE)]),
+        lambda s: s["stamped"].put(b"k", TOO_LARGE, 1),
+        lambda s: s["stamped"].put_all([(b"a", b"1", 1), (b"b", TOO_LARGE, 1)]),
+        lambda s: s["v"].put(b"k", TOO_LARGE, 1),
+        lambda s: s["w"].put(b"k", TOO_LARGE, 1),
+        lambda s: s["s"].put(hf.WindowedKey(b"k", 1, 1), TOO_LARGE),
+    ],
+)
+def test_a_key_or_value_of_more_than_a_gibibyte_is_refused_and_nothing_is_buffered(write: Any):
+    host = Host()
+    stores = ProcessorStores(host, ALL_KINDS, [])  # type: ignore[arg-type]
+    stores["kv"].put(b"earlier", b"1")
+    with pytest.raises(ValueError, match="1073741825 bytes, and a store accepts at most"):
+        write(stores)
+    stores.flush()
+    assert [method for method, _ in host.asked if method != "get_ahead"] == ["put"]
+    assert host.rows == {b"earlier": b"1"}

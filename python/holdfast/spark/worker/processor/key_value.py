@@ -164,17 +164,20 @@ class RemoteKeyValue(_ByKey):
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Sets the value; None deletes."""
+        self._check_size(key, value)
         self._write(key, value)
 
     def put_if_absent(self, key: bytes, value: bytes | None) -> Any:
         """Sets the value if there is none; returns the entry before."""
         found = self.get(key)
         if found is None:
-            self._write(key, value)
+            self.put(key, value)
         return found
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         """Sets all values, in order."""
+        for key, value in entries:
+            self._check_size(key, value)
         for key, value in entries:
             self._write(key, value)
 
@@ -209,6 +212,7 @@ class RemoteTimestampedKeyValue(_ByKey):
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         """Sets the value; None deletes."""
+        self._check_size(key, value)
         self._write(key, None if value is None else (value, timestamp))
 
     def put_if_absent(self, key: bytes, new: bytes | None, timestamp: int) -> Any:
@@ -220,6 +224,8 @@ class RemoteTimestampedKeyValue(_ByKey):
 
     def put_all(self, entries: list[tuple[bytes, bytes | None, int]]) -> None:
         """Sets all values, in order."""
+        for key, value, _ in entries:
+            self._check_size(key, value)
         for entry in entries:
             self.put(*entry)
 

@@ -19,6 +19,9 @@ BYTES: Final = 16 << 20
 A message can have up to 1 GiB.
 """
 
+_LARGEST: Final = 1 << 30
+"""Bytes of the largest key or value that a store accepts."""
+
 _SCAN_ROWS: Final = 1_000
 
 
@@ -30,6 +33,19 @@ class RemoteStore:
         self._calls = calls
         self._name = name
         self._bytes = 0
+
+    def _check_size(self, key: bytes, value: bytes | None) -> None:
+        """Raises `ValueError` for a key or value that the store does not accept.
+
+        It is called before the write is buffered. An error when it is sent would be that of all
+        buffered writes.
+        """
+        size = max(len(key), len(value or b""))
+        if size > _LARGEST:
+            raise ValueError(
+                f"store {self._name}, key {key[:32]!r}: a key or value has {size} bytes, and a "
+                f"store accepts at most {_LARGEST}; keep large objects elsewhere"
+            )
 
     def _wait(self, count: int, size: int) -> None:
         """Counts a buffered write of `size` bytes; sends all if they are many or large."""

@@ -30,6 +30,7 @@ class RemoteSession(RemoteStore):
                 f"store {self._name}, key {key[:32]!r}: the session starts at {start} and ends at "
                 f"{end}, which is earlier"
             )
+        self._check_size(key, value)
         self._written.append((key, start, end, value))
         self._wait(len(self._written), len(key) + len(value or b""))
 

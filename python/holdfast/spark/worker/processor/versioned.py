@@ -21,6 +21,7 @@ class RemoteVersioned(RemoteStore):
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> tuple[bool, int | None]:
         """Puts a version; returns (accepted, valid_to)."""
+        self._check_size(key, value)
         put = self._ask(
             "apply",
             ("keys", "key", [key]),

@@ -26,6 +26,7 @@ class RemoteWindow(RemoteStore):
 
     def put(self, key: bytes, value: bytes | None, start: int, timestamp: int | None) -> None:
         """Sets a window's value; None deletes it."""
+        self._check_size(key, value)
         self._written.append((key, value, start, timestamp))
         self._wait(len(self._written), len(key) + len(value or b""))
 
