@@ -11,6 +11,7 @@ import pytest
 from every_method import BUILDERS, script
 from processors import (
     OUT,
+    AsksTooMuch,
     Catches,
     CatchesDecoding,
     Chance,
@@ -210,6 +211,16 @@ def test_a_processor_may_catch_a_read_error(spark):
         frame, Catches(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1)
     ).collect()
     assert [(row["n"], "keeps duplicates" in row["k"]) for row in got] == [(1, True)] * 2
+
+
+def test_a_processor_may_catch_the_error_of_a_read_that_is_too_large(spark):
+    frame = spark.createDataFrame([("a", 1)], "k string, n int")
+    alone, together = hfs.process(
+        frame, AsksTooMuch(), by="k", schema=OUT, state=hfs.State.scratch(partitions=1)
+    ).collect()
+    assert "row 0 of keys: a key or value has 1073741825 bytes" in alone["k"]
+    assert "keys has 2147483648 bytes, which is more than can be sent" in together["k"]
+    assert (alone["n"], together["n"]) == (1, 1)
 
 
 def test_a_caught_error_in_decoding_the_result_of_a_write_fails_the_task(spark):

@@ -318,6 +318,27 @@ class Catches:
         yield rows(*((line, ctx["hits"].get("a")) for line in caught), k=pa.string(), n=pa.int64())
 
 
+class AsksTooMuch:
+    """Reads keys that are too large, alone and together, and continues after each error."""
+
+    stores = (hf.stores.key_value("hits", value=INT64),)
+
+    def process(self, batch, ctx):
+        hits = ctx["hits"]
+        hits.put(b"a", 1)
+        large = bytes(1 << 30)  # zeros that are never written take no memory
+        caught = []
+        for read in (
+            lambda: hits.get(bytes((1 << 30) + 1)),
+            lambda: hits._core.get_batch([large, large]),
+        ):
+            try:
+                read()
+            except ValueError as error:
+                caught.append(str(error))
+        yield rows(*((line, hits.get(b"a")) for line in caught), k=pa.string(), n=pa.int64())
+
+
 class CatchesDecoding:
     """Catches the error of a stored value that its store cannot decode, and continues."""
 

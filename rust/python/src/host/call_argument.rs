@@ -7,6 +7,7 @@ use crate::run::{run, run_attached};
 use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use holdfast_core::column::batch;
+use holdfast_core::transaction::check_size;
 use holdfast_core::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -65,24 +66,28 @@ impl CallArgument<'_> {
             "flag" => Arc::new(BooleanArray::from(list.extract::<Vec<bool>>()?)),
             "key" => {
                 let keys = list.extract::<Vec<PyBackedBytes>>()?;
-                Arc::new(BinaryArray::from_iter_values(keys.iter()))
+                let rows: Vec<Option<&[u8]>> = keys.iter().map(|key| Some(&key[..])).collect();
+                run_attached(list.py(), || binary(&self.0, &rows))?
             }
             _ => {
                 let values = list.extract::<Vec<Option<PyBackedBytes>>>()?;
-                Arc::new(BinaryArray::from_iter(values.iter().map(Option::as_ref)))
+                let rows: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+                run_attached(list.py(), || binary(&self.0, &rows))?
             }
         })
     }
 
     fn of_arrow(&self) -> PyResult<ArrayRef> {
-        let column = Column::import(&self.2, &self.0)?;
-        let kind = self.1.as_str();
-        run(self.2.py(), Process::current(), || canonical(&column, kind))
+        let (what, kind) = (self.0.as_str(), self.1.as_str());
+        let column = Column::import(&self.2, what)?;
+        run(self.2.py(), Process::current(), || {
+            canonical(&column, what, kind)
+        })
     }
 }
 
 /// Converts an Arrow column to the type that the host reads.
-fn canonical(column: &Column<'_>, kind: &str) -> Result<ArrayRef> {
+fn canonical(column: &Column<'_>, what: &str, kind: &str) -> Result<ArrayRef> {
     let unchanged = |wanted: &DataType| match column.chunks() {
         [chunk] if chunk.data_type() == wanted => Some(Arc::clone(chunk)),
         _ => None,
@@ -103,8 +108,31 @@ fn canonical(column: &Column<'_>, kind: &str) -> Result<ArrayRef> {
             }
             match unchanged(&DataType::Binary) {
                 Some(array) => array,
-                None => Arc::new(BinaryArray::from_iter(bytes.iter())),
+                None => binary(what, &bytes.slices())?,
             }
         }
     })
+}
+
+/// Returns rows of bytes as a column; `what` names it in errors.
+///
+/// # Errors
+/// `InvalidValue` for a row that is too large for a store, and for more rows than a column holds.
+/// `BinaryArray` itself would panic.
+fn binary(what: &str, rows: &[Option<&[u8]>]) -> Result<ArrayRef> {
+    let mut bytes = 0_usize;
+    for (row, value) in rows.iter().enumerate() {
+        let size = value.map_or(0, <[u8]>::len);
+        check_size(size)
+            .map_err(|error| Error::new(error.kind(), format!("row {row} of {what}: {error}")))?;
+        bytes += size;
+    }
+    if i32::try_from(bytes).is_err() {
+        let message = format!(
+            "{what} has {bytes} bytes, which is more than can be sent at once; give fewer rows at \
+             once"
+        );
+        return Err(Error::new(ErrorKind::InvalidValue, message));
+    }
+    Ok(Arc::new(BinaryArray::from_iter(rows.iter().copied())))
 }
