@@ -37,6 +37,14 @@ def arrow_compute() -> Any:
     return _module("pyarrow.compute")
 
 
+def arrow_fs() -> Any:
+    """Returns the module `pyarrow.fs`.
+
+    Raises `RequirementError` if pyarrow is not installed.
+    """
+    return _module("pyarrow.fs")
+
+
 def duckdb() -> Any:
     """Returns the module `duckdb`.
 

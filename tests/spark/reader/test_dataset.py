@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -453,3 +454,72 @@ def test_versions_that_ended_within_the_retention_are_found_by_their_begin(strea
     before = pc.field("valid_from") <= pa.scalar(at(105 * day))
     found = rows.to_table(filter=before)["x"].to_pylist()
     assert found == [row["x"] for row in everything if row["valid_from"] <= at(105 * day)] == [100]
+
+
+def sorted_rows(rows: ds.Dataset | pa.Table) -> list[dict[str, Any]]:
+    """The rows in an order that does not depend on threads."""
+    table = rows if isinstance(rows, pa.Table) else rows.to_table()
+    return table.sort_by([(name, "ascending") for name in table.schema.names]).to_pylist()
+
+
+TWO = pa.table({"text": ["a", "z"], "m": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rows: rows.join(ds.dataset(TWO) if isinstance(rows, ds.Dataset) else TWO, "text"),
+        lambda rows: (ds.dataset(TWO) if isinstance(rows, ds.Dataset) else TWO).join(rows, "text"),
+        lambda rows: rows.join(rows, ["text", "n"], right_suffix=" of right"),
+        lambda rows: rows.filter(ds.field("text") == "a"),
+        lambda rows: rows.filter(ds.field("text") == "a").filter(ds.field("whole") > 2),
+        lambda rows: rows.filter(ds.field("text") == "a").join(rows, "text", right_suffix="2"),
+        lambda rows: rows.take([0]).slice(0, 0),
+    ],
+)
+def test_a_dataset_has_the_methods_of_a_table(reader: hf.StateReader, call):
+    rows = reader["text_whole"].dataset()
+    assert sorted_rows(call(rows)) == sorted_rows(call(rows.to_table()))
+
+
+def test_a_sorted_dataset_joins_as_of(reader: hf.StateReader):
+    rows = reader["amount_only"].dataset()
+    other = pa.table({"n": rows.to_table()["n"].unique(), "one": [1]})
+    joined = rows.sort_by("n").join_asof(ds.dataset(other.take([0])), "n", [], 0)
+    assert joined.to_table()["one"].null_count == 0
+
+
+def test_other_datasets_read_the_whole_table(reader: hf.StateReader):
+    rows = reader["text_whole"].dataset()
+    whole, is_a = rows.to_table(), ds.field("text") == "a"
+    union = ds.dataset([rows, rows])
+    assert sorted_rows(union) == sorted_rows(pa.concat_tables([whole, whole]))
+    assert union.count_rows(filter=is_a) == 2 * whole.filter(is_a).num_rows > 0
+    (fragment,) = rows.get_fragments()
+    for same in (fragment, rows.replace_schema(rows.schema), ds.dataset([rows])):
+        assert sorted_rows(same.to_table()) == sorted_rows(whole)
+    sorted_ = rows.sort_by([("whole", "descending")]).to_table()["whole"]
+    assert sorted_ == whole.sort_by([("whole", "descending")])["whole"]
+
+
+def test_a_filtered_dataset_reads_only_what_its_filters_select(reader: hf.StateReader, monkeypatch):
+    counted = count_rows(reader, monkeypatch)
+    rows = reader["text_whole"].dataset().filter(pc.field("text") == "a")
+    assert rows.count_rows(filter=pc.field("whole") == 2) == counted.rows == 1
+
+
+def test_an_error_of_a_read_reaches_other_datasets(reader: hf.StateReader, monkeypatch):
+    union = ds.dataset([reader["text_whole"].dataset()])
+
+    def failing(*_: Any) -> None:
+        raise hf.errors.StoreClosedError("closed")
+
+    monkeypatch.setattr("holdfast._reader.dataset.selected_rows.SelectedRows.read", failing)
+    assert union.schema.names
+    with pytest.raises(hf.errors.StoreClosedError):
+        ds.dataset([reader["text_whole"].dataset()]).to_table()
+
+
+def test_a_dataset_is_not_pickled(reader: hf.StateReader):
+    with pytest.raises(TypeError, match="pickle the table"):
+        pickle.dumps(reader["text_whole"].dataset())

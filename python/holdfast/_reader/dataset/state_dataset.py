@@ -12,6 +12,7 @@ from holdfast._reader.dataset.domain import Domain
 from holdfast._reader.dataset.expression import columns as names_of
 from holdfast._reader.dataset.expression import tree
 from holdfast._reader.dataset.key_filter import selection
+from holdfast._reader.dataset.table_file import file_dataset
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,10 +34,18 @@ def dataset(schema: "pyarrow.Schema", read: Read) -> Any:
 def _dataset_class() -> Any:
     datasets = arrow_dataset()
 
-    class StateDataset(datasets.Dataset):  # type: ignore[name-defined,misc]
-        """Reads the table anew in each scan."""
+    class StateDataset(datasets.UnionDataset):  # type: ignore[name-defined,misc]
+        """Reads the table anew in each scan.
+
+        The methods that are not defined here, and datasets that this one is joined to, read the
+        whole table through the dataset in C++.
+        """
 
         def __init__(self, schema: "pyarrow.Schema", read: Read) -> None:
+            def whole() -> "pyarrow.RecordBatchReader":
+                return read({}, list(schema.names))
+
+            super().__init__(schema, [file_dataset(schema, whole)])
             self._schema = schema
             self._read = read
 
@@ -45,6 +54,18 @@ def _dataset_class() -> Any:
             """The columns."""
             return self._schema
 
+        def __reduce__(self) -> Any:
+            raise TypeError(
+                "the dataset of a table cannot be pickled: pickle the table, or the rows that "
+                "to_table() returns"
+            )
+
+        def filter(self, expression: Any) -> Any:
+            """Returns a dataset whose scans also apply this filter."""
+            filtered = super().filter(expression)
+            filtered._schema, filtered._read = self._schema, self._read
+            return filtered
+
         def scanner(
             self,
             columns: Any = None,
@@ -52,6 +73,7 @@ def _dataset_class() -> Any:
             **_: Any,
         ) -> Any:
             """Returns a scanner over the rows that a filter selects."""
+            filter = self._scanner_options({"filter": filter})["filter"]  # noqa: A001
             names = _needed(self._schema, columns, filter)
             filter_ = None if filter is None else tree(filter)
             selected = {} if filter_ is None else selection(filter_, self._schema)
