@@ -37,5 +37,13 @@ fn forked_child_cannot_use_its_parents_database() -> Result<()> {
     assert!(in_child(is_refused));
     assert!(in_child(|| in_child(is_refused)), "the child of a child");
     assert!(!is_refused());
+    // RocksDB's threads do not exist in the child, even if the parent has closed its database.
+    drop(db);
+    let cannot_open = || {
+        Database::open_in_memory(&[], DatabaseOptions::default())
+            .is_err_and(|error| error.kind() == ErrorKind::ForkedProcess)
+    };
+    assert!(in_child(cannot_open));
+    assert!(!cannot_open());
     Ok(())
 }

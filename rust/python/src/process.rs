@@ -23,11 +23,12 @@ impl Process {
         }
     }
 
-    /// Returns the process that called this function first. Every open of a database calls it, even
-    /// an open that fails, and so does every call on a file of offsets.
+    /// Returns the process that called this function first. Every `open` calls it, even one that
+    /// fails, and so does every call on a file of offsets.
     ///
     /// RocksDB has one set of threads per process and does not detect that a fork loses them. A
-    /// database opened in the child would wait for them forever, so that open is an error too.
+    /// database opened in the child would wait for them forever, so that open is an error too. The
+    /// core checks this again for the databases that a reader opens: only some reads open one.
     pub fn of_engine() -> Self {
         *ENGINE.get_or_init(Self::current)
     }

@@ -3,7 +3,7 @@
 use super::directory_lock::DirectoryLock;
 use super::failure::{failure, io_failure};
 use super::family::{Family, FamilyHandle};
-use super::forks::{forks, watch_forks};
+use super::forks::{check_opener, forks, watch_forks};
 use super::options::{Environment, RocksOptions, family_options, path_in_memory, rocks_options};
 use super::raw_iterator::IteratorSlots;
 use super::recovery::commit_number::{self, CommitNumber};
@@ -28,7 +28,8 @@ impl RocksDb {
     /// # Errors
     /// `StoreLocked` if it is open elsewhere; `FormatVersion` for a column family of a kind that
     /// this version does not know; `StoreCorrupted` if a file is damaged or a durable commit is
-    /// missing; `InvalidValue` for an option that RocksDB does not know or that must not be set.
+    /// missing; `InvalidValue` for an option that RocksDB does not know or that must not be set;
+    /// `ForkedProcess` in a forked child of a process that has opened a database.
     pub fn open(path: &Path, wanted: &[FamilySpec], options: &RocksOptions) -> Result<Arc<Self>> {
         Self::open_with(path, wanted, options, None)
     }
@@ -53,6 +54,7 @@ impl RocksDb {
         lock: Option<DirectoryLock>,
     ) -> Result<Arc<Self>> {
         watch_forks().map_err(|e| io_failure("watching for forks", path, &e))?;
+        check_opener(path)?;
         Failpoint::BeforeOpen.pass()?;
         let on_disk = !options.is_in_memory();
         let durable = if on_disk {
