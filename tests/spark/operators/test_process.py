@@ -213,6 +213,7 @@ def test_a_processor_may_catch_a_read_error(spark):
     assert [(row["n"], "keeps duplicates" in row["k"]) for row in got] == [(1, True)] * 2
 
 
+@pytest.mark.survive  # it copies several GiB
 def test_a_processor_may_catch_the_error_of_a_read_that_is_too_large(spark):
     frame = spark.createDataFrame([("a", 1)], "k string, n int")
     alone, together = hfs.process(
