@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from holdfast._reader.arrow import arrow, arrow_dataset, fields
+from holdfast._reader.arrow import arrow, arrow_dataset, batch_reader, fields
 from holdfast._reader.dataset.domain import Domain
 from holdfast._reader.dataset.expression import columns as names_of
 from holdfast._reader.dataset.expression import tree
@@ -81,7 +81,9 @@ def _dataset_class() -> Any:
                 rows = arrow().RecordBatchReader.from_batches(fields(self._schema, names), [])
             else:
                 rows = self._read(selected, names)
-            return datasets.Scanner.from_batches(rows, columns=columns, filter=filter)
+            # Iterators of Python's may be around the scans: the thread of Arrow's is in those, too.
+            stream = batch_reader(rows.schema, rows)
+            return datasets.Scanner.from_batches(stream, columns=columns, filter=filter)
 
         def to_table(self, *args: Any, **options: Any) -> "pyarrow.Table":
             """Returns all rows of a scan."""

@@ -2,15 +2,10 @@
 
 import importlib
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast._requirements import how_to_install
 from holdfast.errors import RequirementError
-
-if TYPE_CHECKING:
-    import pyarrow
-
-    from holdfast import _core
 
 
 def arrow() -> Any:
@@ -61,17 +56,3 @@ def _module(
         return importlib.import_module(name)
     except ImportError as error:
         raise RequirementError(f"{what}: {how_to_install(extra)}") from error
-
-
-def record_batches(rows: "_core.ArrowReader") -> "pyarrow.RecordBatchReader":
-    """Returns the extension's batches as pyarrow's.
-
-    They come through a Python iterator, so that an error of a read keeps its class.
-    """
-    batches = map(arrow().record_batch, rows)
-    return arrow().RecordBatchReader.from_batches(arrow().schema(rows), batches)
-
-
-def fields(schema: "pyarrow.Schema", names: list[str]) -> "pyarrow.Schema":
-    """Returns the named fields, in this order."""
-    return arrow().schema([schema.field(name) for name in names])
