@@ -99,6 +99,24 @@ def test_an_open_that_is_interrupted_keeps_the_store(tmp_path, monkeypatch):
         assert (db["simple"].sum, db.store_offset("simple", LOG)) == (3, 1)
 
 
+def test_an_open_that_is_interrupted_at_its_end_keeps_the_store(tmp_path, monkeypatch):
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        db["simple"].sum = 3
+        db.commit({LOG: 1})
+    init = hf.Database.__init__
+
+    def opened_and_interrupted(*arguments: object) -> None:
+        init(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hf.Database, "__init__", opened_and_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            opened(tmp_path / "db", OneStepStore(manages_offsets=False))
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        assert (db["simple"].sum, db.store_offset("simple", LOG)) == (3, 1)
+
+
 def test_a_store_at_the_offset_of_its_restored_database_is_accepted(tmp_path):
     with opened(tmp_path / "db", OneStepStore()) as db:
         keys, values = pa.array([b"sum"]), pa.array([b"5"])

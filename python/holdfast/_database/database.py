@@ -16,17 +16,18 @@ from holdfast._stores.session import SessionStore
 from holdfast._stores.timestamped import TimestampedKeyValueStore
 from holdfast._stores.versioned import VersionedKeyValueStore
 from holdfast._stores.window import TimestampedWindowStore, WindowStore
-from holdfast._user_store.attached import AttachedStore
-from holdfast._user_store.attached_stores import AttachedStores, raise_first
+from holdfast._user_store.attached_stores import raise_first
 from holdfast.errors import StoreClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from os import PathLike
     from pathlib import Path
 
     from holdfast import _core
     from holdfast._metric_names import DatabaseMetrics
+    from holdfast._user_store.attached_stores import AttachedStores
+    from holdfast._user_store.protocol import UserStateStore
     from holdfast.stores import StoreBuilder
 
 
@@ -58,7 +59,8 @@ class Database(AbstractContextManager["Database"]):
     def __init__(
         self,
         core: _core.Database,
-        stores: Mapping[str, StoreBuilder | AttachedStore],
+        stores: Iterable[StoreBuilder],
+        user_stores: AttachedStores,
         default_isolation_level: IsolationLevel,
         directory: Path | None,
     ) -> None:
@@ -69,17 +71,14 @@ class Database(AbstractContextManager["Database"]):
         self._default_isolation_level = default_isolation_level
         self._stores: dict[str, Any] = {}
         self._kinds: dict[str, str] = {}
-        for name, store in stores.items():
-            if isinstance(store, AttachedStore):
-                self._kinds[name] = type(store.store).__name__
-            else:
-                self._stores[name] = self._store(name, store)
-                self._kinds[name] = store.kind
-        attached = [store for store in stores.values() if isinstance(store, AttachedStore)]
-        self._user_stores = AttachedStores(core, attached)
+        for store in stores:
+            self._stores[store.name] = self._store(store.name, store)
+            self._kinds[store.name] = store.kind
+        self._user_stores = user_stores
 
-        def opened(attached: AttachedStore) -> None:
-            self._stores[attached.store.name] = attached.store
+        def opened(store: UserStateStore) -> None:
+            self._stores[store.name] = store
+            self._kinds[store.name] = type(store).__name__
 
         self._user_stores.init(self, opened)
 

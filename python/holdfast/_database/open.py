@@ -20,6 +20,7 @@ from holdfast._options import (
     rocksdb_option_rows,
 )
 from holdfast._user_store.attached import AttachedStore
+from holdfast._user_store.attached_stores import AttachedStores, raise_first
 from holdfast._user_store.protocol import (
     UserStateStore,
     check_name,
@@ -123,14 +124,21 @@ def open(  # noqa: A001
             "serdes": _typed_serdes(built),
         },
     )
+    attached_stores = None
     try:
         directory = None if directory is None else Path(core.path())
-        by_name: dict[str, StoreBuilder | AttachedStore] = {store.name: store for store in built}
-        for user_store in user_stores:
-            by_name[user_store.name] = AttachedStore(user_store, directory, processing_guarantee)
-        return Database(core, by_name, default_isolation_level, directory)
-    except BaseException:
-        core.close()
+        attached_stores = AttachedStores(
+            core, [AttachedStore(store, directory, processing_guarantee) for store in user_stores]
+        )
+        return Database(core, built, attached_stores, default_isolation_level, directory)
+    except BaseException as error:
+        errors = [error]
+        try:
+            if attached_stores is not None:
+                errors += attached_stores.close()
+        finally:
+            core.close()
+        raise_first(errors)
         raise
 
 

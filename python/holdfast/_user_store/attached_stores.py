@@ -9,10 +9,11 @@ from holdfast._offsets import TopicPartition
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from holdfast import _core
     from holdfast._user_store.attached import AttachedStore
+    from holdfast._user_store.protocol import UserStateStore
 
 
 class AttachedStores:
@@ -27,6 +28,8 @@ class AttachedStores:
         """Takes the stores of an open database."""
         self._core = core
         self._stores = {attached.store.name: attached for attached in stores}
+        # Those whose `init` has returned.
+        self._initialised: list[AttachedStore] = []
         # The record that was last read or written, and its offsets.
         self._record: bytes | None = None
         self._decided: dict[TopicPartition, int] = {}
@@ -43,29 +46,25 @@ class AttachedStores:
         """Returns the store of this name, None without one."""
         return self._stores.get(name)
 
-    def init(self, db: Any, opened: Callable[[AttachedStore], None]) -> None:
+    def init(self, db: Any, opened: Callable[[UserStateStore], None]) -> None:
         """Opens the stores at the database's last commit; `opened` is called before each `init`.
 
-        If a store fails, closes those whose `init` has returned.
+        If this fails, the caller calls `close`.
         """
         if not self._stores:
             return
         self._set_record(self._core.user_store_offsets())
-        initialised: list[AttachedStore] = []
-        try:
-            for attached in self._stores.values():
-                opened(attached)
-                attached.store.init(db)
-                initialised.append(attached)
-                restored = self._restored_offsets()
-                attached.recover(self._offsets_of([attached], restored))
-                partitions = [*self._decided, *restored, *attached.recorded_partitions]
-                attached.check_not_ahead(partitions, self._offset)
-            # Only after all stores are open: if one fails, the last stop still counts as clean.
-            for attached in self._stores.values():
-                attached.begin()
-        except BaseException as error:  # noqa: BLE001  # raised with those of the closes
-            raise_first([error, *self._close(initialised)])
+        for attached in self._stores.values():
+            opened(attached.store)
+            attached.store.init(db)
+            self._initialised.append(attached)
+            restored = self._restored_offsets()
+            attached.recover(self._offsets_of([attached], restored))
+            partitions = [*self._decided, *restored, *attached.recorded_partitions]
+            attached.check_not_ahead(partitions, self._offset)
+        # Only after all stores are open: if one fails, the last stop still counts as clean.
+        for attached in self._stores.values():
+            attached.begin()
 
     def commit(
         self,
@@ -194,8 +193,22 @@ class AttachedStores:
         self._before.clear()
 
     def close(self) -> list[BaseException]:
-        """Closes all stores, writes their checkpoint files, and returns the errors."""
-        return self._close(self._stores.values())
+        """Closes the stores whose `init` has returned, and writes their checkpoint files.
+
+        Returns the errors.
+        """
+        errors = _each(self._initialised, lambda attached: attached.close())
+        with_file = [attached for attached in self._initialised if attached.gets_file]
+        if not with_file:
+            return errors
+        # Without a log, the last commits may be in memory only: a checkpoint file with their
+        # offsets would put the store ahead of its database. The close of the database flushes, too,
+        # but unlocks the directory: the next open could then miss the file.
+        try:
+            self._core.flush()
+        except Exception as error:  # noqa: BLE001  # the caller raises it, after all calls
+            return [*errors, error]
+        return [*errors, *_each(with_file, lambda attached: attached.write_offsets())]
 
     def least_offset(self, partition: tuple[str, int], found: int | None) -> int | None:
         """Returns the least of `found` and the stores' committed offsets.
@@ -211,20 +224,6 @@ class AttachedStores:
     def uncommitted_bytes(self) -> int:
         """The memory of the stores' uncommitted writes."""
         return sum(attached.uncommitted_bytes for attached in self._stores.values())
-
-    def _close(self, stores: Collection[AttachedStore]) -> list[BaseException]:
-        errors = _each(stores, lambda attached: attached.close())
-        with_file = [attached for attached in stores if attached.gets_file]
-        if not with_file:
-            return errors
-        # Without a log, the last commits may be in memory only: a checkpoint file with their
-        # offsets would put the store ahead of its database. The close of the database flushes, too,
-        # but unlocks the directory: the next open could then miss the file.
-        try:
-            self._core.flush()
-        except Exception as error:  # noqa: BLE001  # the caller raises it, after all calls
-            return [*errors, error]
-        return [*errors, *_each(with_file, lambda attached: attached.write_offsets())]
 
     def _offset(self, partition: TopicPartition) -> int | None:
         """Returns the offset of the database's last commit, None without one.
