@@ -1,12 +1,13 @@
 """Arrow for the readers: the modules, which the package works without, and streams of batches."""
 
 from holdfast._reader.arrow.batches import batch_reader, fields, record_batches
-from holdfast._reader.arrow.modules import arrow, arrow_compute, arrow_dataset, duckdb
+from holdfast._reader.arrow.modules import arrow, arrow_compute, arrow_dataset, arrow_fs, duckdb
 
 __all__ = [
     "arrow",
     "arrow_compute",
     "arrow_dataset",
+    "arrow_fs",
     "batch_reader",
     "duckdb",
     "fields",
