@@ -95,6 +95,18 @@ def test_an_unclean_stop_discards_its_state_under_exactly_once(tmp_path):
         assert db.committed_offset(LOG) is None
 
 
+def test_a_store_that_no_longer_manages_its_offsets_is_discarded_with_the_reason(tmp_path, caplog):
+    with opened(tmp_path / "db", Totals(manages_offsets=True)) as db:
+        db["totals"].totals["a"] = 1
+        db.commit({LOG: 7})
+    with opened(tmp_path / "db", Totals()) as db:
+        assert db["totals"].totals == {}
+    assert "the store managed its offsets itself before" in caplog.text
+    with opened(tmp_path / "db", Totals()):
+        pass
+    assert caplog.text.count("discarded") == 1
+
+
 def test_an_unclean_stop_preserves_the_store_under_at_least_once(tmp_path):
     crash(tmp_path / "db", AT_LEAST_ONCE)
     with opened(tmp_path / "db", Totals(), AT_LEAST_ONCE) as db:

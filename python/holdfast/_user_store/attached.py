@@ -35,8 +35,8 @@ class AttachedStore:
     ) -> None:
         """Reads the store's checkpoint file.
 
-        If the store has a folder and no such file, the last stop was unclean: exactly-once then
-        deletes the folder.
+        If the store has a folder and no such file, the last stop was unclean, or the store managed
+        its offsets then. The offsets of its data are unknown: exactly-once deletes the folder.
         """
         self.store = store
         self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE
@@ -71,9 +71,10 @@ class AttachedStore:
             self._offsets = offsets
         elif self._exactly_once and folder.is_dir():
             _log.warning(
-                "store %s: discarded, since its database was not closed; restore it from its "
-                "changelog",
+                "store %s: discarded, since it has no file %s: its database was not closed, or the "
+                "store managed its offsets itself before; restore it from its changelog",
                 store.name,
+                self._file.name,
             )
             shutil.rmtree(folder)
 

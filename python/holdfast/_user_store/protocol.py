@@ -39,7 +39,8 @@ class UserStateStore(Protocol):
     A persistent store that does not manage its offsets (`manages_offsets` False) has them in the
     file `.checkpoint_<name>` of the database's directory; the database logs one warning about it.
     Such a store's own files are in `Database.directory(name)`. Under exactly-once they are deleted
-    after an unclean stop, since their content is unknown then.
+    after an unclean stop, since their content is unknown then, and at the first open after
+    `manages_offsets` has changed to False.
     """
 
     name: str
