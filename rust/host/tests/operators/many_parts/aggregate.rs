@@ -92,7 +92,7 @@ fn aggregation_by_window_holds_a_part_of_the_rows() {
 }
 
 #[test]
-fn aggregation_by_sliding_window_and_by_short_sessions_holds_a_part_of_the_rows() {
+fn aggregation_by_sliding_window_and_by_short_sessions_is_the_same_in_parts() {
     // Each time of a key is a group.
     let sliding = json!({"emit": "close", "window": {"kind": "sliding", "length": 3}});
     let sliding = built_in(&["count", "sum", "collect_list"], &sliding);

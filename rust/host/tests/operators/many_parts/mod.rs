@@ -44,7 +44,8 @@ struct Epochs<'a> {
 
 impl Epochs<'_> {
     /// Runs two epochs with limits and without. Checks that they do the same, and that less than a
-    /// `part`th of the memory is enough with limits.
+    /// `part`th of the memory is enough with limits. With 1, the latter only checks that limits
+    /// save memory.
     fn check(&self, part: usize) {
         let (results, most) = self.run(SORTING, UNCOMMITTED);
         let (expected, unlimited) = self.run(usize::MAX, usize::MAX);
