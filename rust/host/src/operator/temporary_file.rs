@@ -11,7 +11,7 @@ use crate::root::open_files;
 
 /// A file of intermediate results. It has no name, so it disappears with the process.
 pub struct TemporaryFile {
-    /// None until the first bytes are written.
+    /// None until the first append.
     file: Option<File>,
     folder: PathBuf,
     end: u64,
@@ -105,7 +105,7 @@ pub fn refused(folder: &Path, error: &io::Error) -> Error {
         "Free some space there, give State(local_dir=...) on a larger disk, or more memory=...",
     );
     let text = format!(
-        "an epoch's rows outgrew their memory, and sorting them on disk failed \
+        "an epoch's rows outgrew their memory, and storing them on disk failed \
          ({error}). {advice}"
     );
     Error::new(ErrorKind::Io, text).path(folder)

@@ -124,9 +124,9 @@ impl Opening {
         if let (Some(before), Some(time)) = (shorter, stream_time) {
             if self.options.refuse_hidden_rows {
                 let words = format!(
-                    "the store's last open had a retention of {before} microseconds, and rows that \
-                     the retention of {} includes may have been removed; restore the store from \
-                     its changelog",
+                    "the store's last open had a retention of {before} microseconds, so rows \
+                     within the new one of {} microseconds may have been removed; restore the \
+                     store from its changelog",
                     spec.kind.retention()
                 );
                 return Err(Error::new(ErrorKind::InvalidValue, words)
