@@ -82,6 +82,8 @@ impl PartitionState {
         let Some(terms) = inner.snapshots.last_terms else {
             return;
         };
+        // As after a session: if this start has committed nothing, the next one may need the rows
+        // that it hides.
         let shortened = inner.open.as_ref().and_then(|open| open.shortened);
         if shortened.is_some_and(|epoch| !self.root.spark.is_committed(epoch).unwrap_or(false)) {
             return;

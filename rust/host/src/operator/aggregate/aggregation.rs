@@ -82,9 +82,9 @@ impl Aggregation {
         }
     }
 
-    /// Whether each group makes its rows of the result by itself, and needs no other part of an
-    /// epoch: neither items that are deleted with their window, nor rows that the user's functions
-    /// have not taken yet.
+    /// Whether the result of each group depends on this group alone. Sliding windows share groups,
+    /// sessions merge them, items are deleted with their window, and a batch of a user's function
+    /// spans groups and parts.
     fn has_independent_groups(&self) -> bool {
         let has_items = self.accumulators.have_items();
         let are_independent = match self.spec.window {

@@ -52,6 +52,7 @@ impl GroupBatch {
     pub fn without_first(&self, count: usize) -> Self {
         let mut rest = Self::default();
         for group in count..self.states.len() {
+            // A part of a batch always fits.
             rest.try_add(&MovedGroup {
                 key: self.groups.key(group),
                 start: self.groups.start(group),

@@ -65,7 +65,7 @@ impl Groups {
 /// A row and a group that it belongs to.
 #[derive(Clone, Copy)]
 pub struct Assigned {
-    /// The group's number.
+    /// The group's number; before `Windows::settle`, for sessions that of a run.
     pub group: u32,
     /// Where the row is.
     pub place: RowPlace,

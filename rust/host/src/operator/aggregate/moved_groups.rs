@@ -13,7 +13,7 @@ use crate::codec::row::EncodedRows;
 
 /// The minimum memory of the transaction; with less it would spill too early.
 const MIN_TRANSACTION_BYTES: usize = 1 << 20;
-/// The first byte of each key. No key that the store has otherwise begins with it.
+/// The first byte of each key. No other key of the store begins with it.
 const PREFIX: u8 = 0;
 /// The first byte of the value of a group without new rows.
 const STORED: u8 = 0;
@@ -67,7 +67,7 @@ impl MovedGroups {
         })
     }
 
-    /// Sets the memory from which on states move to files, in bytes.
+    /// Sets the memory above which states move to files, in bytes.
     pub fn limit_memory(&mut self, bytes: usize) {
         self.tx.limit_memory(bytes.max(MIN_TRANSACTION_BYTES));
     }

@@ -6,15 +6,15 @@ use super::spec::WAITING;
 use crate::codec::byte_list::ByteList;
 use crate::operator::waiting_rows::{CloseLimit, RowRequest, WaitingRow, WaitingRows};
 
-/// The maximum number of keys and times to which rows are added at once. The rows that wait there
-/// already are in memory.
+/// The maximum number of records to which rows are added at once. Their stored rows are in memory.
 const RECORDS: usize = 1_000;
 
 /// The left rows of an epoch that wait. They are added part by part to those that wait already.
 ///
-/// The rows of a key and a time are one record of the store. They follow each other, because the
-/// key is what first orders rows of equal times. So the last of them wait for the next part, and a
-/// record is put once.
+/// The rows of a key and a time are one record of the store. Without `order_by` they are
+/// consecutive, because rows of equal times are ordered by key first. The rows of a part's last
+/// record are held until the next part, so a record is put once; with `order_by` it may be put once
+/// in each part.
 #[derive(Default)]
 pub struct AddedRows {
     /// The last key and time.

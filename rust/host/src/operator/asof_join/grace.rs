@@ -50,7 +50,7 @@ pub struct GraceRun<'r> {
     rows: &'r mut InputRows,
 }
 
-/// What the joins of all parts share.
+/// The state of an epoch's join that all its parts share.
 struct JoinProgress<'w> {
     table: VersionedStore,
     found: FoundVersions,

@@ -109,8 +109,9 @@ impl InputRows {
         }
     }
 
-    /// The same without rows. Rows that spill are sorted by key: parts then have first the rows
-    /// without a key or a time, and then those of each key, in the order of the keys' bytes.
+    /// Sets that rows that spill are sorted by key; called before the first row. Parts then have
+    /// first the rows without a key or a time, then those of each key, in the order of the keys'
+    /// bytes.
     #[must_use]
     pub fn spilling_by_key(mut self) -> Self {
         self.spilled.order = SpillOrder::Key;
@@ -329,7 +330,7 @@ impl InputRows {
         folder.map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// Counts that the operator has moved such memory to disk.
+    /// Counts that the operator has moved its memory beside the current part to disk.
     pub fn count_spill(&self) {
         if let Some((share, _)) = &self.memory {
             share.count_spill();

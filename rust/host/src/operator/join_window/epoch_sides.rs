@@ -9,8 +9,8 @@ use super::waiting_side::WaitingSide;
 use crate::operator::output::{JoinedRowWriter, JoinedSide};
 use crate::operator::waiting_rows::WaitingRows;
 
-/// The least memory for the changed records of a side, in bytes. With less there would be many
-/// short runs of them on disk.
+/// Minimum memory for the changed records of a side, in bytes; with less there would be many short
+/// runs on disk.
 const MIN_CHANGED_BYTES: usize = 1 << 20;
 
 /// The waiting rows of both sides, and the times of an epoch.
@@ -47,8 +47,8 @@ impl EpochSides {
         })
     }
 
-    /// Moves the changed records of a side to this folder when they take more than about `bytes` of
-    /// memory.
+    /// Sets the memory above which changed records of a side move to files in this folder, in
+    /// bytes.
     pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
         for side in &mut self.both {
             side.rows.limit_memory(bytes.max(MIN_CHANGED_BYTES), folder);

@@ -1,4 +1,5 @@
-//! A key whose rows may be in several parts of the input.
+//! A key whose rows may not fit in memory together: they may be in several parts of the input, or
+//! match too many waiting rows.
 //!
 //! Its rows are in files, with the waiting rows that they may match. The pairs are the same, in the
 //! same order, as those of `matching.rs`.

@@ -246,7 +246,8 @@ impl Operator for JoinWindow {
     }
 
     fn push(&mut self, batch: RecordBatch, intake: &Intake) -> Result<()> {
-        // It is known before the rows are joined: some of them may not be in memory then.
+        // The newest time must be known before the first row is joined, when some rows may be on
+        // disk.
         self.newest = self.newest.max(self.rows.layout.newest_time(&batch));
         self.rows.push(batch, intake, &mut self.counts)
     }

@@ -42,9 +42,9 @@ pub struct Matching<'a> {
 
 impl Matching<'_> {
     /// Sends all pairs of some keys that have a new row, and puts the changed records into the
-    /// waiting rows. Returns the number of pairs, and the end of the keys that are done: they are
-    /// fewer if the waiting rows of all keys exceed the size of a batch, and none if those of the
-    /// first key do.
+    /// waiting rows. Returns the number of pairs, and the first key that is not joined. This is
+    /// `keys.end`, or an earlier key if the waiting rows of a side exceed the size of a batch;
+    /// `keys.start` if those of the first key do.
     ///
     /// # Errors
     /// Those of the store and of the worker.

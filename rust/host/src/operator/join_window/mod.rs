@@ -2,8 +2,8 @@
 //!
 //! `spec.rs` settings · `join.rs` the work of a session · `new_rows.rs` the rows of a part by key ·
 //! `epoch_sides.rs` the waiting rows of both sides, `waiting_side.rs` of one · `matching.rs` the
-//! rows of some keys and their pairs · `held_key.rs` the same for a key whose rows may be in
-//! several parts, in `row_blocks.rs`.
+//! rows of some keys and their pairs · `held_key.rs` the same for a key whose rows are in files, in
+//! `row_blocks.rs`.
 
 mod epoch_sides;
 mod held_key;

@@ -16,7 +16,7 @@ use crate::operator::waiting_rows::{WaitingRow, push_row, split_row};
 /// About how many bytes a block has.
 const BLOCK_BYTES: usize = 16 << 10;
 
-/// The most blocks that a cache holds.
+/// Maximum number of blocks in a cache.
 const CACHED_BLOCKS: usize = 32;
 
 /// A row with its time.

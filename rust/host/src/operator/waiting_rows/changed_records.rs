@@ -29,7 +29,7 @@ struct RecordPlace {
 }
 
 impl ChangedRecords {
-    /// Moves records to this folder when they take more than about `bytes` of memory.
+    /// Sets the memory above which changed records move to files in this folder, in bytes.
     pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
         self.limit = Some((bytes, RecordRuns::new(folder)));
     }

@@ -59,7 +59,7 @@ impl ClosedRows {
     }
 
     /// Reads about a batch of rows if all rows in memory have been passed. The rows of a record are
-    /// read together. If there are none in memory then, none are left.
+    /// read together. If no row is in memory afterwards, none is left.
     ///
     /// # Errors
     /// Those of the store; `Serialization` if a row cannot be decoded.

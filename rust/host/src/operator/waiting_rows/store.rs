@@ -40,7 +40,7 @@ impl WaitingRows {
         })
     }
 
-    /// Moves changed records to this folder when they take more than about `bytes` of memory.
+    /// Sets the memory above which changed records move to files in this folder, in bytes.
     pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
         self.changed.limit_memory(bytes, folder);
     }
@@ -54,6 +54,9 @@ impl WaitingRows {
     ///
     /// The stream time of the store is the greatest time of its rows or a later one. So nothing is
     /// read for a request of later times.
+    ///
+    /// # Errors
+    /// As [`Self::find_within`].
     pub fn find<'a>(
         &self,
         tx: &mut Transaction,
@@ -63,8 +66,12 @@ impl WaitingRows {
             .map(|(found, _)| found)
     }
 
-    /// As [`Self::find`], until the rows exceed `most` bytes. Then some rows of a request may be
-    /// missing, and all rows of later ones: its number is also returned.
+    /// As [`Self::find`], but stops when the rows exceed `most` bytes. Then also returns the number
+    /// of the request at which it stopped: the rows of this request and of later ones may be
+    /// incomplete.
+    ///
+    /// # Errors
+    /// Those of the store; `Serialization` if a record cannot be decoded.
     pub fn find_within<'a>(
         &self,
         tx: &mut Transaction,
@@ -146,6 +153,10 @@ impl WaitingRows {
 
     /// Passes all closed rows to `f`. No row can match them any more. Stored rows come first, then
     /// the rows of records that this epoch changes, both in the order of time and key.
+    ///
+    /// # Errors
+    /// Those of the store and of `f`; `Serialization` if a record cannot be decoded; `Io` if the
+    /// disk is full or fails.
     pub fn closed(
         &mut self,
         tx: &mut Transaction,

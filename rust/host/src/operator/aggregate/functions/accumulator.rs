@@ -53,7 +53,7 @@ pub trait Accumulator: Send {
         access: &mut Access<'_>,
     ) -> Result<()>;
 
-    /// Adds the rows that a function has not taken yet, after all rows.
+    /// Adds the rows that are still pending, after the last [`Self::update`].
     ///
     /// # Errors
     /// As [`Self::update`].

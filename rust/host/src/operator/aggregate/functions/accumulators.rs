@@ -85,7 +85,7 @@ impl Accumulators {
         })
     }
 
-    /// Like [`Self::load`].
+    /// Like [`Self::load`], and frees the encoded states.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -117,7 +117,7 @@ impl Accumulators {
             .try_for_each(|accumulator| accumulator.update(input, rows, access))
     }
 
-    /// Adds the rows that functions have not taken yet, after all rows.
+    /// Adds the rows that are still pending, after the last [`Self::update`].
     ///
     /// # Errors
     /// As [`Accumulator::update`].

@@ -38,8 +38,9 @@ pub trait Windows {
         Ok(())
     }
 
-    /// Gives rows their final groups, after the first pass. The number with which a session's row
-    /// is assigned is that of its run: rows of a later part may extend it.
+    /// Replaces provisional groups by final ones after the first pass, and removes late rows.
+    /// Sessions first assign the number of a run as the group, because a row of a later part may
+    /// extend the run.
     fn settle(&self, _assigned: &mut Vec<Assigned>, _counts: &mut Counts) {}
 
     /// Whether a key's window with this start was over before the epoch, so that its items can be
@@ -97,8 +98,8 @@ pub trait Windows {
         Ok(())
     }
 
-    /// Passes the stored groups that are emitted because they close to `f`, a batch at a time, if
-    /// each group makes its rows of the result by itself.
+    /// Passes to `f`, a batch at a time, the stored groups that are emitted because their windows
+    /// close. Only for windows of which each group makes its rows of the result by itself.
     ///
     /// # Errors
     /// Those of the store, and those of `f`.

@@ -181,7 +181,7 @@ impl Accumulator for Items {
         self.is_empty = (0..counts.len())
             .map(|group| counts.is_null(group))
             .collect();
-        // They are those of other groups.
+        // The cached items belong to the groups that were loaded before.
         self.read.clear();
         Ok(())
     }
