@@ -127,7 +127,7 @@ class Database(AbstractContextManager["Database"]):
 
     @property
     def is_open(self) -> bool:
-        """Whether `close` has not been called, or was interrupted."""
+        """Whether the database is open; also true after a `close` that was interrupted."""
         return self._core.is_open()
 
     def observe(self, topic: str, partition: int, offset: int) -> None:

@@ -139,6 +139,7 @@ def open(  # noqa: A001
         finally:
             core.close()
         raise_first(errors)
+        # Not reached; for the type checker.
         raise
 
 

@@ -1,4 +1,4 @@
-"""Arrow for the readers: the modules, which the package works without, and streams of batches."""
+"""The optional modules pyarrow and DuckDB, and streams of Arrow batches."""
 
 from holdfast._reader.arrow.batches import batch_reader, fields, record_batches
 from holdfast._reader.arrow.modules import arrow, arrow_compute, arrow_dataset, arrow_fs, duckdb

@@ -1,8 +1,9 @@
-"""Batches that threads of Arrow's read ahead, until Python exits.
+"""Batches that Arrow's threads read ahead, until Python exits.
 
-A scan reads ahead in a thread of Arrow's, also after its consumer has all rows that it needs. Once
-the interpreter is being finalized, a thread that needs the GIL never returns. Arrow waits for its
-threads when the process exits. So Python's exit ends the streams while threads still get the GIL.
+A scan reads ahead in one of Arrow's threads, also after its consumer has all rows that it needs.
+Once the interpreter is being finalized, a thread that needs the GIL never returns. Arrow waits for
+its threads when the process exits. So Python's exit ends the streams while threads still get the
+GIL.
 """
 
 import atexit
@@ -57,7 +58,7 @@ class BatchStream(Generic[_T]):
             self._is_in_call = False
 
     def end_by_exit(self) -> None:
-        """Lets the next call fail."""
+        """Makes the next call raise `StoreClosedError`."""
         self._is_ended_by_exit = True
 
     def is_open(self) -> bool:
@@ -65,7 +66,10 @@ class BatchStream(Generic[_T]):
         return self._batches is not None
 
     def is_quiet(self, since: float) -> bool:
-        """Whether no thread is in a call, or between two calls."""
+        """Whether no call is in progress, and there has been none for `_QUIET_SECONDS`.
+
+        These begin at `since` at the earliest.
+        """
         last = max(self._last_call, since)
         return not self._is_in_call and time.monotonic() - last >= _QUIET_SECONDS
 
@@ -81,7 +85,7 @@ os.register_at_fork(after_in_child=_streams.clear)
 # Functions that are registered later run earlier, so those of the user can usually still read.
 @atexit.register
 def _end_streams() -> None:
-    """Ends the open streams, and waits until no thread of Arrow's is in one."""
+    """Ends the open streams, and waits until no Arrow thread is in one."""
     with _lock:
         streams = [stream for stream in _streams if stream.is_open()]
     for stream in streams:

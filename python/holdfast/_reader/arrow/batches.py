@@ -24,7 +24,7 @@ def record_batches(rows: "_core.ArrowReader") -> "pyarrow.RecordBatchReader":
 def batch_reader(
     schema: "pyarrow.Schema", batches: "Iterable[pyarrow.RecordBatch]"
 ) -> "pyarrow.RecordBatchReader":
-    """Returns the batches as a reader that threads of Arrow's may read ahead."""
+    """Returns the batches as a reader that Arrow's threads may read ahead."""
     return arrow().RecordBatchReader.from_batches(schema, BatchStream(batches))
 
 

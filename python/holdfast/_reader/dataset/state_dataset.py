@@ -81,7 +81,8 @@ def _dataset_class() -> Any:
                 rows = arrow().RecordBatchReader.from_batches(fields(self._schema, names), [])
             else:
                 rows = self._read(selected, names)
-            # Iterators of Python's may be around the scans: the thread of Arrow's is in those, too.
+            # The rows may come through Python iterators, so Arrow's thread can be in Python here,
+            # too.
             stream = batch_reader(rows.schema, rows)
             return datasets.Scanner.from_batches(stream, columns=columns, filter=filter)
 
