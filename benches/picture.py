@@ -1,4 +1,4 @@
-"""The picture of the main rows, for the README: how many times as fast as each peer."""
+"""The picture of the main rows: how many times as fast as each peer."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class Results:
         (self.of_peers if name.startswith("peers") else self.ours).extend(found)
 
     def of_pytest(self, files: list[Path], *, quick: bool) -> list[Figure]:
-        """The figures of pytest-benchmark; the calls without one are kept as such."""
+        """The figures of pytest-benchmark. Calls without a figure go to `calls`."""
         found, failed = benchmarks(files, quick=quick)
         self.failed |= failed
         self.calls = [bench for bench in found if "figure" not in bench["extra_info"]]

@@ -75,7 +75,7 @@ oracles: build ## EXAMPLES=20 random streams an operator, against polars and the
 
 ##@ Benchmarks (on a quiet machine)
 
-bench: build ## writes benches/RESULTS.md (needs Maven, redis-server); ARGS="--only rust" tries some and writes nothing
+bench: build ## writes benches/RESULTS.md and RESULTS.svg (needs Maven, redis-server); ARGS="--only rust" tries some and writes nothing
 	@$(ENV) python benches/report.py $(ARGS)
 
 bench-full: export HOLDFAST_BENCH_FULL = 1

@@ -1,6 +1,6 @@
 //! The costs of the versioned store that grow with the history: at 1 and 10 million versions, and
 //! at 100 million with `HOLDFAST_BENCH_FULL`. `HOLDFAST_BENCH_SIZES=1000000,10000000` sets other
-//! sizes, multiples of 100,000. Publishes each against the smallest one.
+//! sizes, multiples of 100,000. Publishes each against the first one.
 //!
 //! There are ten versions per key as in `versioned.rs`, but they are made while they are put: 100
 //! million do not fit into memory.
@@ -56,7 +56,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Measures all tables in turns, and publishes each against the smallest one.
+/// Measures all tables in turns, and publishes each against the first one.
 fn compare(
     criterion: &mut Criterion,
     (name, reach): (&str, &str),
