@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import pyarrow as pa
 import pytest
@@ -11,7 +16,10 @@ import pytest
 from holdfast._reader.arrow import batch_reader
 from holdfast._reader.arrow import batch_stream as module
 from holdfast._reader.arrow.batch_stream import BatchStream
-from holdfast.errors import StoreClosedError
+from holdfast.errors import HoldfastError, StoreClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ENDLESS = """
 import time, pyarrow as pa
@@ -35,15 +43,14 @@ rows = dataset(batch.schema, lambda *_: pa.RecordBatchReader.from_batches(batch.
 )
 def test_a_process_exits_while_arrow_reads_ahead(read: str):
     ran = subprocess.run(
-        [sys.executable, "-c", ENDLESS + read], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", ENDLESS + read], capture_output=True, text=True, timeout=120
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "5\n", "")
 
 
 def test_exit_ends_a_stream_with_an_error(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "_streams", set())
+    monkeypatch.setattr(module, "_streams", WeakSet())
     stream, ended = BatchStream([1, 2, 3]), BatchStream([1])
-    module._streams.update([stream, ended])
     assert (next(stream), list(ended)) == (1, [1])
     module._end_streams()
     with pytest.raises(StoreClosedError, match="before Python's exit"):
@@ -55,3 +62,58 @@ def test_a_batch_reader_has_all_batches():
     batch = pa.record_batch({"x": pa.array([1, 2])})
     reader = batch_reader(batch.schema, iter([batch, batch]))
     assert reader.read_all().num_rows == 4
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_a_reader_does_not_end_well_after_an_error(error: type[BaseException]):
+    batch = pa.record_batch({"x": pa.array([1, 2])})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield batch
+        raise error
+
+    reader = batch_reader(batch.schema, batches())
+    assert reader.read_next_batch() == batch
+    with pytest.raises(error):
+        reader.read_next_batch()
+    for _ in range(2):
+        with pytest.raises(HoldfastError, match="this reader ended with an error"):
+            reader.read_all()
+
+
+def test_an_interrupt_after_a_read_loses_no_batch_silently(monkeypatch: pytest.MonkeyPatch):
+    stream = BatchStream([1, 2, 3])
+    assert next(stream) == 1
+    read = stream._read
+
+    def interrupted() -> int:
+        read()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stream, "_read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(stream)
+    monkeypatch.undo()
+    with pytest.raises(HoldfastError, match="this reader ended with an error"):
+        next(stream)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_reads_although_a_thread_was_opening_a_stream():
+    has_lock, may_end = Event(), Event()
+
+    def hold() -> None:
+        with module._lock:
+            has_lock.set()
+            may_end.wait()
+
+    thread = Thread(target=hold)
+    thread.start()
+    has_lock.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # ends a child that waits for the lock
+        os._exit(len(list(BatchStream([1, 2, 3]))))
+    may_end.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3

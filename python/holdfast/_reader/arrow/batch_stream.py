@@ -10,29 +10,37 @@ import atexit
 import os
 import time
 from collections.abc import Iterable, Iterator
-from threading import Lock
+from threading import RLock
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
-from holdfast.errors import StoreClosedError
+from holdfast.errors import HoldfastError, StoreClosedError
 
 _T = TypeVar("_T")
 
-# Arrow's thread is outside of Python only for the time between two calls. A stream without a call
-# for this time has no thread: its queue in Arrow is full, or nothing reads it.
-_QUIET_SECONDS: Final = 0.1
+# Arrow's thread is outside of Python only for the time between two calls. Without a call in so many
+# polls there is no thread: its queue in Arrow is full, or nothing reads the stream. Polls are
+# counted, because a pause of the whole process passes time, too.
+_QUIET_POLLS: Final = 20
+_POLL_SECONDS: Final = 0.005
 # A call may wait for a state host or for the object store; the exit waits no longer than this.
 _MOST_SECONDS: Final = 10.0
 
 
 class BatchStream(Generic[_T]):
-    """An iterator over batches, which ends with an error once Python exits."""
+    """An iterator over batches, which ends with an error once Python exits.
+
+    After an error or an interrupt (Ctrl-C) each further call fails: an end without an error would
+    hide missing rows.
+    """
 
     def __init__(self, batches: Iterable[_T]) -> None:
-        self._batches: Iterator[_T] | None = iter(batches)
+        self._batches = iter(batches)
+        self._is_at_end = False
+        self._has_failed = False
         self._is_ended_by_exit = False
-        self._is_in_call = False
-        self._last_call = time.monotonic()
+        self.is_in_call = False
+        self.calls = 0
         with _lock:
             _streams.add(self)
 
@@ -40,22 +48,28 @@ class BatchStream(Generic[_T]):
         return self
 
     def __next__(self) -> _T:
-        self._is_in_call = True
+        if self._is_at_end:
+            raise StopIteration
+        if self._has_failed:
+            raise HoldfastError("this reader ended with an error; open another")
+        # An interrupt may come when the batch has been read and not returned yet.
+        self._has_failed = True
+        batch = self._read()
+        self._has_failed = False
+        return batch
+
+    def _read(self) -> _T:
+        self.is_in_call = True
         try:
+            self.calls += 1
             if self._is_ended_by_exit:
-                # An end without an error would hide missing rows from a consumer.
-                self._batches = None
                 raise StoreClosedError("the scan was not read to its end before Python's exit")
-            if self._batches is None:
-                raise StopIteration
-            try:
-                return next(self._batches)
-            except BaseException:
-                self._batches = None
-                raise
+            return next(self._batches)
+        except StopIteration:
+            self._is_at_end = True
+            raise
         finally:
-            self._last_call = time.monotonic()
-            self._is_in_call = False
+            self.is_in_call = False
 
     def end_by_exit(self) -> None:
         """Makes the next call raise `StoreClosedError`."""
@@ -63,35 +77,44 @@ class BatchStream(Generic[_T]):
 
     def is_open(self) -> bool:
         """Whether it may have further batches."""
-        return self._batches is not None
-
-    def is_quiet(self, since: float) -> bool:
-        """Whether no call is in progress, and there has been none for `_QUIET_SECONDS`.
-
-        These begin at `since` at the earliest.
-        """
-        last = max(self._last_call, since)
-        return not self._is_in_call and time.monotonic() - last >= _QUIET_SECONDS
+        return not self._is_at_end and not self._has_failed
 
 
-_lock: Final = Lock()
-_streams: Final[WeakSet[BatchStream[Any]]] = WeakSet()
+# Reentrant: a handler of a signal may open a scan.
+_lock = RLock()
+_streams: WeakSet[BatchStream[Any]] = WeakSet()
 
 
-# A child of a fork does not have the threads.
-os.register_at_fork(after_in_child=_streams.clear)
+def _forget_streams() -> None:
+    """Makes a new lock in the child of a fork: a thread that the child lacks may have held it."""
+    global _lock, _streams
+    _lock, _streams = RLock(), WeakSet()
+
+
+os.register_at_fork(after_in_child=_forget_streams)
 
 
 # Functions that are registered later run earlier, so those of the user can usually still read.
 @atexit.register
 def _end_streams() -> None:
     """Ends the open streams, and waits until no Arrow thread is in one."""
+    if not any(stream.is_open() or stream.is_in_call for stream in _ended_streams()):
+        return
+    end = time.monotonic() + _MOST_SECONDS
+    quiet, calls_before = 0, -1
+    while quiet < _QUIET_POLLS and time.monotonic() < end:
+        # A call may open further streams.
+        streams = _ended_streams()
+        calls = sum(stream.calls for stream in streams)
+        is_quiet = calls == calls_before and not any(stream.is_in_call for stream in streams)
+        quiet, calls_before = (quiet + 1 if is_quiet else 0), calls
+        time.sleep(_POLL_SECONDS)
+
+
+def _ended_streams() -> list[BatchStream[Any]]:
+    """All streams, after they are told to end."""
     with _lock:
-        streams = [stream for stream in _streams if stream.is_open()]
+        streams = list(_streams)
     for stream in streams:
         stream.end_by_exit()
-    begin = time.monotonic()
-    while not all(stream.is_quiet(begin) for stream in streams):
-        if time.monotonic() - begin > _MOST_SECONDS:
-            return
-        time.sleep(0.005)
+    return streams

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holdfast._reader.arrow import arrow, arrow_dataset, arrow_fs
+from holdfast._reader.arrow.batch_stream import BatchStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,11 @@ def _file_system_class() -> Any:
         def get_type_name(self) -> str:
             return "holdfast"
 
-        def open_input_file(self, path: str) -> Any:  # noqa: ARG002 - there is one file
+        def open_input_file(self, path: str) -> Any:
+            # A thread of Arrow's opens the file, so Python's exit waits for it.
+            return next(BatchStream(map(self._file, [path])))
+
+        def _file(self, _path: str) -> Any:
             pa = arrow()
             rows, sink = self.fs(), pa.BufferOutputStream()
             with pa.ipc.new_file(sink, rows.schema) as file:
