@@ -74,7 +74,7 @@ class UserStateStore(Protocol):
         """
 
     def close(self) -> None:
-        """Closes the store; called once, and again if an interrupt ended the call.
+        """Closes the store; called once.
 
         Writes that are not committed are dropped.
 
