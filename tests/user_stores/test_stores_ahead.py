@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from failing_core import fail_next_commit, mend
 from one_step_store import OneStepStore
-from two_step_store import opened
+from two_step_store import TwoStepStore, opened
 
 import holdfast as hf
 from holdfast import ProcessingGuarantee
@@ -153,6 +153,30 @@ def test_an_added_store_that_is_ahead_is_refused_by_the_open(tmp_path):
         opened(tmp_path / "db", OneStepStore())
 
 
+def test_a_store_added_beside_another_one_that_is_ahead_is_refused(tmp_path):
+    with opened(tmp_path / "db") as db:
+        db.commit({LOG: 1})
+    db = opened(tmp_path / "db", TwoStepStore(), OneStepStore())
+    fail_next_commit(db)
+    with pytest.raises(OSError, match="full"):
+        db.commit({LOG: 2})
+    db.close()
+    with pytest.raises(hf.errors.StateMismatchError, match=r"store simple: it is at offset 2.* 1,"):
+        opened(tmp_path / "db", TwoStepStore(), OneStepStore())
+
+
+def test_an_added_store_is_compared_with_the_offsets_that_a_store_in_memory_has_lost(tmp_path):
+    cache = hf.stores.key_value("cache", persistent=False)
+    with opened(tmp_path / "db", TwoStepStore(), cache) as db:
+        db.commit({LOG: 5})
+    with opened(tmp_path / "db", TwoStepStore(), OneStepStore(), cache) as db:
+        db["simple"].restore(5, {LOG: 5})
+    with opened(tmp_path / "db", TwoStepStore(), OneStepStore(), cache) as db:
+        db["simple"].restore(6, {LOG: 6})
+    with pytest.raises(hf.errors.StateMismatchError, match=r"store simple: it is at offset 6.* 5,"):
+        opened(tmp_path / "db", TwoStepStore(), OneStepStore(), cache)
+
+
 def test_a_checkpoint_file_with_offsets_that_its_database_lacks_is_refused(tmp_path):
     opened(tmp_path / "db", OneStepStore(manages_offsets=False)).close()
     (tmp_path / "db" / ".checkpoint_simple").write_text("0\n1\nlog 0 100\n")
@@ -165,7 +189,7 @@ def test_a_checkpoint_file_with_offsets_that_its_database_lacks_is_refused(tmp_p
 STOPPED = """
 sys.path.insert(0, sys.argv[2])
 from one_step_store import OneStepStore
-from two_step_store import opened
+from two_step_store import TwoStepStore, opened
 
 class Core:
     def __init__(self, core):

@@ -167,10 +167,10 @@ class Database(AbstractContextManager["Database"]):
         empty or contains white space is invalid, too. Raises `HoldfastError` after a write or a
         commit that failed, until `rollback`.
 
-        Two rules hold for user stores under exactly-once. With a transactional user store, a commit
-        that moves no offset raises `ValueError`. The first commit of a partition raises
-        `StateMismatchError` if a user store without transactions has an offset of that partition,
-        and the database has a smaller one or none.
+        Two rules hold for user stores under exactly-once. A commit that moves no offset of a
+        transactional user store raises `ValueError`. A user store's first commit of a partition
+        raises `StateMismatchError` if the store has no transactions and has an offset of that
+        partition, and the database has a smaller one or none.
         """
         self._check_not_closing()
         self._user_stores.commit(changelog_offsets, offset_rows(changelog_offsets))

@@ -89,11 +89,6 @@ class AttachedStore:
         return list(self._offsets)
 
     @property
-    def is_transactional(self) -> bool:
-        """Whether the store rolls an undecided commit back or forward."""
-        return self._transactional is not None
-
-    @property
     def must_move_offsets(self) -> bool:
         """Whether each commit must move an offset: the store distinguishes commits by offsets."""
         return self._exactly_once and self._transactional is not None

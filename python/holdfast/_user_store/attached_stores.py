@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 class AttachedStores:
     """The user stores of one database, in `open`'s order.
 
-    The database's commit writes a record with the offsets of that commit. The record decides
-    whether the commits that the stores made just before it are valid. The engine's own offsets
-    cannot decide this: they are by store, and a restore or a store in memory changes them.
+    The database's commit writes a record with the offsets of each user store after that commit. The
+    record decides whether the commits that the stores made just before it are valid. The engine's
+    own offsets cannot decide this: a restore or a store in memory changes them. A store that is
+    left out keeps its offsets in the record: they are those of its own last commit.
     """
 
     def __init__(self, core: _core.Database, stores: Iterable[AttachedStore]) -> None:
@@ -30,9 +31,8 @@ class AttachedStores:
         self._stores = {attached.store.name: attached for attached in stores}
         # Those whose `init` has returned.
         self._initialised: list[AttachedStore] = []
-        # The record that was last read or written, and its offsets.
-        self._record: bytes | None = None
-        self._decided: dict[TopicPartition, int] = {}
+        # The record that was last read or written.
+        self._record: dict[str, dict[TopicPartition, int]] = {}
         # Partitions of restores since the last commit.
         self._unchecked: set[TopicPartition] = set()
         # The offsets of the stores before a commit that has not succeeded, by name.
@@ -53,14 +53,15 @@ class AttachedStores:
         """
         if not self._stores:
             return
-        self._set_record(self._core.user_store_offsets())
+        self._record = self._read_record()
         for attached in self._stores.values():
             opened(attached.store)
             attached.store.init(db)
             self._initialised.append(attached)
-            restored = self._restored_offsets()
-            attached.recover(self._offsets_of([attached], restored))
-            partitions = [*self._decided, *restored, *attached.recorded_partitions]
+            database = self._database_offsets()
+            attached.recover(self._offsets_of(attached, database))
+            recorded = (partition for name in self._stores for partition in self._recorded(name))
+            partitions = {*database, *recorded, *attached.recorded_partitions}
             attached.check_not_ahead(partitions, self._offset)
         # Only after all stores are open: if one fails, the last stop still counts as clean.
         for attached in self._stores.values():
@@ -77,7 +78,7 @@ class AttachedStores:
 
         - `HoldfastError` for a store that needs a rollback,
         - what a commit of the database would raise,
-        - `ValueError` for a commit that moves no offset although a store needs it,
+        - `ValueError` for a commit that moves no offset of a store that needs it,
         - `StateMismatchError`, under exactly-once, for a store that is ahead of the database in a
           partition of which the database has had no commit.
         """
@@ -91,31 +92,34 @@ class AttachedStores:
                     "commit or a rollback failed; call rollback() to go on from the last commit"
                 )
         self._core.check_commit(rows, self._topics_in_files)
-        restored = self._restored_offsets()
-        of_stores = self._offsets_of(self._stores.values(), restored)
-        decided = _moved(of_stores, rows)
-        known = {**restored, **of_stores}
-        moves = any(decided.get(key) != known.get(key) for key in {*decided, *of_stores})
-        if self._must_move and not moves:
+        # No store needs a rollback, so the offsets of an earlier attempt are no longer of use.
+        self._before.clear()
+        database = self._database_offsets()
+        before = {
+            name: self._offsets_of(attached, database) for name, attached in self._stores.items()
+        }
+        decided = {name: _moved(offsets, rows) for name, offsets in before.items()}
+        unmoved = [
+            name for name in self._must_move if not _moves(before[name], decided[name], database)
+        ]
+        if unmoved:
             raise ValueError(
-                "changelog_offsets moves no offset, and the user stores "
-                f"{self._must_move} distinguish commits by their offsets; give the changelog "
-                "offsets of the last writes"
+                f"changelog_offsets moves no offset of the user stores {unmoved}, which "
+                "distinguish commits by their offsets; give the changelog offsets of the last "
+                "writes"
             )
         # A store that manages its offsets does not list its partitions, so `init` has not checked
         # those that the record does not have.
-        new = {partition for partition in decided if partition not in self._decided}
-        for attached in self._stores.values():
+        for name, attached in self._stores.items():
+            new = decided[name].keys() - self._recorded(name).keys()
             attached.check_not_ahead(new | self._unchecked, self._offset)
-        self._before = {
-            name: self._offsets_of([attached], restored) for name, attached in self._stores.items()
-        }
+        self._before = before
         for attached in self._stores.values():
             attached.commit(changelog_offsets)
-        record = _record(decided)
-        self._core.commit(rows, record)
+        record = {**self._record, **decided}
+        self._core.commit(rows, _bytes(record))
         self._before.clear()
-        self._set_record(record)
+        self._record = record
         self._unchecked.clear()
         for attached in self._stores.values():
             attached.decided(changelog_offsets)
@@ -128,38 +132,34 @@ class AttachedStores:
         """Returns the record of user stores' offsets after a restore with these offsets.
 
         Without the new record, a user store that has the records up to these offsets would drop its
-        commits after the last record. `greatest` returns the greatest offset of a built-in store: a
-        restore only up to that one lets other stores catch up, and says nothing about user stores.
-        Returns None if nothing changes.
+        commits after the last record, also one that is not open now. `greatest` returns the
+        greatest offset of a built-in store: a restore only up to that one lets other stores catch
+        up, and says nothing about user stores. Returns None if nothing changes.
         """
-        record = self._core.user_store_offsets()
-        if not rows or record is None:
+        if not rows:
             return None
-        recorded, moved = _recorded(record), {}
+        record, moves = self._read_record(), False
         for topic, partition, offset in rows:
             key = TopicPartition(topic, partition)
-            if offset is None or key not in recorded:
+            if offset is None:
+                continue
+            below = [offsets for offsets in record.values() if offsets.get(key, offset) < offset]
+            if not below:
                 continue
             built_in = greatest(key)
-            if offset > recorded[key] and (built_in is None or offset > built_in):
-                moved[key] = offset
-        return _record({**recorded, **moved}) if moved else None
+            if built_in is None or offset > built_in:
+                moves = True
+                for offsets in below:
+                    offsets[key] = offset
+        return _bytes(record) if moves else None
 
     def restored(self, rows: list[tuple[str, int, int | None]]) -> None:
-        """Reads the offsets again after a restore with these offsets.
+        """Reads the record again after a restore with these offsets.
 
         The next commit checks that no store is ahead of them.
         """
         if self._stores and rows:
-            record = self._core.user_store_offsets()
-            moved = {
-                partition: offset
-                for partition, offset in _recorded(record).items()
-                if self._decided.get(partition) != offset
-            }
-            for before in self._before.values():
-                before.update(moved)
-            self._set_record(record)
+            self._record = self._read_record()
             self._unchecked.update(TopicPartition(*row[:2]) for row in rows)
 
     def begin_rollback(self) -> None:
@@ -179,15 +179,12 @@ class AttachedStores:
         """
         if not self._stores:
             return
-        record = self._core.user_store_offsets()
-        if record != self._record:
-            # The commit that failed was written: it may have removed partitions.
-            self._before.clear()
-        self._set_record(record)
+        self._record = self._read_record()
+        database = self._database_offsets()
         raise_first(
             _each(
                 self._stores.values(),
-                lambda attached: attached.roll_back(self._last_commit(attached)),
+                lambda attached: attached.roll_back(self._offsets_of(attached, database)),
             )
         )
         self._before.clear()
@@ -231,49 +228,47 @@ class AttachedStores:
         The engine's own offset counts if it is greater: the database may have been restored, or
         opened without its user stores.
         """
-        offsets = (self._decided.get(partition), self._core.committed_offset(*partition))
+        offsets = [self._recorded(name).get(partition) for name in self._stores]
+        offsets.append(self._core.committed_offset(*partition))
         return max((offset for offset in offsets if offset is not None), default=None)
 
     def _offsets_of(
-        self, stores: Iterable[AttachedStore], restored: Mapping[TopicPartition, int]
+        self, attached: AttachedStore, database: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Returns the offsets at which the last commit left these stores.
+        """Returns the offsets at which the last commit left a store.
 
-        A restore adds no partition to the record, and a commit of the database without its user
-        stores does not change it. So the record of a store that was added later may lack partitions
-        that the database has. But if a transactional store has been brought to the database's
-        offset, which is in `restored`, the store is there from then on. For several stores, an
-        offset of the record moves only if all of them are there.
+        `database` has the database's own offsets. A restore adds no partition to the record, and a
+        commit without the store does not change the store's offsets in the record. But if the store
+        has been brought to a later offset of the database, it is there from then on.
         """
-        transactional = [attached for attached in stores if attached.is_transactional]
-        moved = {}
-        for partition, offset in restored.items():
-            there = [attached.committed_offset(partition) == offset for attached in transactional]
-            if any(there) and (partition not in self._decided or all(there)):
-                moved[partition] = offset
-        return {**self._decided, **moved}
-
-    def _last_commit(self, attached: AttachedStore) -> dict[TopicPartition, int]:
-        """Returns the offsets of a store's last decided commit.
-
-        After a commit that failed, the store may answer with the offsets of that commit.
-        """
-        before = self._before.get(attached.store.name)
-        if before is None:
-            return self._offsets_of([attached], self._restored_offsets())
-        return before
-
-    def _restored_offsets(self) -> dict[TopicPartition, int]:
-        """Returns the database's offsets that the record does not have, or that are above it."""
-        offsets = _offsets(self._core.committed_offsets())
-        return {
+        recorded = self._recorded(attached.store.name)
+        later = {
             partition: offset
-            for partition, offset in offsets.items()
-            if partition not in self._decided or offset > self._decided[partition]
+            for partition, offset in database.items()
+            if partition not in recorded or offset > recorded[partition]
         }
+        # After a commit that failed, the store may answer with the offsets of that commit.
+        at: Mapping[TopicPartition, int | None] | None = self._before.get(attached.store.name)
+        if at is None:
+            at = {partition: attached.committed_offset(partition) for partition in later}
+        there = {
+            partition: offset for partition, offset in later.items() if at.get(partition) == offset
+        }
+        return {**recorded, **there}
 
-    def _set_record(self, record: bytes | None) -> None:
-        self._record, self._decided = record, _recorded(record)
+    def _database_offsets(self) -> dict[TopicPartition, int]:
+        return _offsets(self._core.committed_offsets())
+
+    def _recorded(self, name: str) -> Mapping[TopicPartition, int]:
+        """Returns a store's offsets in the record; a store that has not committed has none."""
+        return self._record.get(name, {})
+
+    def _read_record(self) -> dict[str, dict[TopicPartition, int]]:
+        """Returns the record; a database without commits with user stores has none."""
+        record = self._core.user_store_offsets()
+        if record is None:
+            return {}
+        return {name: _offsets(rows) for name, rows in json.loads(record).items()}
 
 
 def raise_first(errors: list[BaseException]) -> None:
@@ -305,17 +300,31 @@ def _moved(
     return moved
 
 
+def _moves(
+    before: Mapping[TopicPartition, int],
+    decided: Mapping[TopicPartition, int],
+    database: Mapping[TopicPartition, int],
+) -> bool:
+    """Returns whether a commit moves an offset of a store.
+
+    In a partition of which the store has no offset, it must also differ from the database's offset.
+    Otherwise the store's undecided commit would look as if the store had been restored.
+    """
+    known = {**database, **before}
+    return any(decided.get(key) != known.get(key) for key in {*decided, *before})
+
+
 def _offsets(rows: Iterable[tuple[str, int, int]]) -> dict[TopicPartition, int]:
     return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
 
 
-def _recorded(record: bytes | None) -> dict[TopicPartition, int]:
-    """Returns the offsets of a record; a database without commits with user stores has none."""
-    return {} if record is None else _offsets(json.loads(record))
-
-
-def _record(offsets: Mapping[TopicPartition, int]) -> bytes:
-    return json.dumps([[*partition, offset] for partition, offset in offsets.items()]).encode()
+def _bytes(record: Mapping[str, Mapping[TopicPartition, int]]) -> bytes:
+    return json.dumps(
+        {
+            name: [[*partition, offset] for partition, offset in offsets.items()]
+            for name, offsets in record.items()
+        }
+    ).encode()
 
 
 def _each(

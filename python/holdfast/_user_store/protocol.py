@@ -93,9 +93,9 @@ class TransactionalUserStore(UserStateStore, Protocol):
     offsets, and drops them otherwise. So it must be able to do both until its next `commit`.
 
     Only the offsets distinguish two commits. Under exactly-once `Database.commit` therefore raises
-    `ValueError` if it moves no offset. A persistent store may have a commit that the database has
-    lost. So under exactly-once `open` raises `ValueError` for a persistent store in a database in
-    memory or with `Durability.CHANGELOG`.
+    `ValueError` if it moves no offset of the store. A persistent store may have a commit that the
+    database has lost. So under exactly-once `open` raises `ValueError` for a persistent store in a
+    database in memory or with `Durability.CHANGELOG`.
     """
 
     @property
@@ -114,10 +114,10 @@ class TransactionalUserStore(UserStateStore, Protocol):
     ) -> Mapping[TopicPartition, int]:
         """Keeps or drops the undecided writes, and returns the store's offsets.
 
-        `changelog_offsets` are those of the database's last commit. They have only the partitions
-        that were committed with user stores, and those in which this store is at the database's
-        offset. The result must be equal to them, or empty for a store without data, which must be
-        restored. Under exactly-once any other result raises `StateMismatchError`.
+        `changelog_offsets` are those of the database's last commit with this store. They have only
+        the partitions that were committed with the store, and those in which it is at the
+        database's offset. The result must be equal to them, or empty for a store without data,
+        which must be restored. Under exactly-once any other result raises `StateMismatchError`.
         """
         ...
 
