@@ -58,7 +58,7 @@ NOT_AHEAD = {("get", "lmdb")}
 def measured(size: int, rounds: int) -> list[Round]:
     """Runs all rounds and returns their results."""
     target = Path(os.environ["CARGO_TARGET_DIR"]) / "peers/python"
-    subprocess.run([HERE / "python/setup", target], check=True)
+    subprocess.run([HERE / "environment", HERE / "requirements.lock", target], check=True)
     found: list[Round] = [{} for _ in range(rounds)]
     with tempfile.TemporaryDirectory() as folder:
         command = [

@@ -74,7 +74,7 @@ def figures(*, quick: bool) -> list[Figure]:
 def _packages() -> str:
     """The folder of the peers' packages."""
     target = Path(os.environ["CARGO_TARGET_DIR"]) / "peers/python"
-    subprocess.run([HERE / "python/setup", target], check=True)
+    subprocess.run([HERE / "environment", HERE / "requirements.lock", target], check=True)
     return str(next(target.glob("lib/python3*/site-packages")))
 
 
