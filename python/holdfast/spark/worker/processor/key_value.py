@@ -226,8 +226,8 @@ class RemoteTimestampedKeyValue(_ByKey):
         """Sets all values, in order."""
         for key, value, _ in entries:
             self._check_size(key, value)
-        for entry in entries:
-            self.put(*entry)
+        for key, value, timestamp in entries:
+            self._write(key, None if value is None else (value, timestamp))
 
     def put_batch(self, keys: Any, values: Any, timestamps: Any) -> None:
         """Sets one value and timestamp per key, in order."""
