@@ -95,6 +95,20 @@ def test_a_failed_source_hides_no_other(monkeypatch, capsys):
     assert results.failed
 
 
+def test_a_source_that_raises_hides_no_other(monkeypatch, capsys):
+    def fails(quick):
+        raise OSError("no disk")
+
+    bench = {"name": "test_puts", "extra_info": {"figure": asdict(ROW)}, "stats": STATS}
+    monkeypatch.setattr(report, "modules", lambda _: [])
+    monkeypatch.setattr(report, "rust_figures", fails)
+    monkeypatch.setattr(report, "benchmarks", lambda files, quick: ([bench], False))
+    results = report.measure_all(argparse.Namespace(only="", quick=False))
+    assert [figure.measured for figure in results.ours] == ["rust", ROW.measured]
+    assert results.failed
+    assert "no disk" in capsys.readouterr().err
+
+
 def test_a_benchmark_is_a_figure_or_a_call(monkeypatch, capsys):
     call = {"name": "test_scan", "extra_info": {}, "stats": STATS}
     figure = {"name": "test_puts", "extra_info": {"figure": asdict(ROW)}, "stats": STATS}
