@@ -52,8 +52,8 @@ WORDS = (
     "Holdfast: a commit with fsync each micro-batch, default memory; "
     "Flink: state in RocksDB, 1 GiB, incremental checkpoints in local files, mini-batches of 1 s"
 )
-SINK = {"orders": "k bigint, t timestamp(3), x bigint, note string"}
-ORDERS = f"{SINK['orders']}, watermark for t as t - interval '2' day"
+ORDER = "k bigint, t timestamp(3), x bigint, note string"
+ORDERS = f"{ORDER}, watermark for t as t - interval '2' day"
 RATES = """k bigint, since timestamp(3), v double,
     watermark for since as since - interval '2' day, primary key (k) not enforced"""
 
@@ -155,7 +155,7 @@ QUERIES = [
     ),
     Query(
         "the newest row of each key", ">= 0.8", 1, _best(["t", "x", "note"], "t", 1),
-        SINK["orders"], _best_sql("k, t, x, note", "t", 1),
+        ORDER, _best_sql("k, t, x, note", "t", 1),
     ),
     Query(
         "the 3 greatest rows of each key", ">= 1", 1, _best(["x", "t"], "x", 3),
@@ -163,7 +163,7 @@ QUERIES = [
     ),
     Query(
         "two streams joined by key within an hour", ">= 1", 2, _join,
-        f"{SINK['orders']}, v double", f"select o.k, o.t, o.x, o.note, r.v from {MATCHES}",
+        f"{ORDER}, v double", f"select o.k, o.t, o.x, o.note, r.v from {MATCHES}",
     ),
     Query(
         "two streams joined by key within an hour, the best match of each key", ">= 1", 2,
@@ -172,7 +172,7 @@ QUERIES = [
     ),
     Query(
         "an as-of join of two streams, with grace", ">= 3", 2, _asof,
-        f"{SINK['orders']}, v double",
+        f"{ORDER}, v double",
         "select o.k, o.t, o.x, o.note, r.v from orders o "
         "left join rates for system_time as of o.t as r on o.k = r.k",
     ),
