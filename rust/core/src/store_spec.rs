@@ -107,8 +107,9 @@ impl StoreKind {
         }
     }
 
-    /// How far behind stream time the store can be read; 0 for kinds whose rows do not expire.
-    pub(crate) fn retention(&self) -> i64 {
+    /// Returns how far behind stream time the store can be read, in microseconds; 0 for kinds whose
+    /// rows do not expire.
+    pub fn retention(&self) -> i64 {
         match *self {
             Self::Window { retention, .. } | Self::Session { retention } => retention,
             Self::Versioned {

@@ -67,11 +67,6 @@ impl Database {
         self.stores.entries.iter().map(|entry| &entry.spec)
     }
 
-    /// Returns whether the open of this database made the retention of a store shorter.
-    pub fn has_shorter_retention(&self) -> bool {
-        self.stores.shorter_retention
-    }
-
     pub(super) fn entry(&self, name: &str) -> Result<&StoreEntry> {
         self.stores
             .entries

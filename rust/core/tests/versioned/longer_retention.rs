@@ -171,13 +171,12 @@ fn longer_retention_is_refused_on_request_if_it_would_hide_versions() {
             ..DatabaseOptions::default()
         };
         let db = open_with(dir.path(), history_retention, options)?;
-        db.close().map(|()| db.has_shorter_retention())
+        db.close()
     };
-    assert_eq!(opens(100).ok(), Some(false), "a new database");
-    assert_eq!(opens(10_000).ok(), Some(false), "it has no versions");
+    assert!(opens(100).is_ok(), "a new database");
+    assert!(opens(10_000).is_ok(), "a database without versions");
     filled(dir.path(), 10_000, Durability::Sync);
-    let shorter = [10_000, 300, 300].map(|history_retention| opens(history_retention).ok());
-    assert_eq!(shorter, [Some(false), Some(true), Some(false)]);
+    assert!(opens(10_000).is_ok() && opens(300).is_ok());
     // A refused open changes nothing: the second one is refused, too.
     for _ in 0..2 {
         let error = opens(10_000).expect_err("versions would be hidden");
@@ -185,9 +184,9 @@ fn longer_retention_is_refused_on_request_if_it_would_hide_versions() {
         assert_eq!(error.store_name(), Some("rates"));
         assert!(error.path_name().is_some());
     }
-    assert_eq!(opens(300).ok(), Some(false));
+    assert!(opens(300).is_ok());
     let db = open(dir.path(), 10_000, Durability::Sync);
     assert_eq!(at(&db, b"EUR", 500), None, "hidden");
     db.close().unwrap();
-    assert_eq!(opens(10_000).ok(), Some(false), "not longer than before");
+    assert!(opens(10_000).is_ok(), "it is not longer than before");
 }

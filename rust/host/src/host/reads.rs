@@ -96,10 +96,11 @@ impl Reads {
         run: RunNumber,
     ) -> Result<Arc<Vec<StateTable>>> {
         let key = (target.root.clone(), target.operator.clone());
-        let registered = root.operators.registered_versions(&target.operator);
+        let registered = root.operators.registered(&target.operator);
+        let versions = registered.map_or(0, |operator| operator.payloads.len());
         if let Some(cached) = self.tables.lock().get(&key)
             && cached.run == run
-            && cached.versions >= registered
+            && cached.versions >= versions
         {
             return Ok(Arc::clone(&cached.tables));
         }

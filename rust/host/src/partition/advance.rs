@@ -211,7 +211,7 @@ impl PartitionState {
             is_new = true;
             self.make_database(directory, request)
         })?;
-        inner.open = Some(OpenDatabase::new(db, directory, request.epoch));
+        inner.open = Some(OpenDatabase::new(db, directory));
         if is_new {
             let has_state = request.epoch > request.first_epoch;
             (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, has_state);
@@ -318,7 +318,7 @@ impl PartitionState {
             close(&db);
             let db = self.make_database(&mut directory, request)?;
             (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, true);
-            inner.open = Some(OpenDatabase::new(db, directory, request.epoch));
+            inner.open = Some(OpenDatabase::new(db, directory));
         }
         Ok(())
     }

@@ -87,7 +87,7 @@ impl PartitionState {
         };
         let directory = inner.take_directory()?;
         (inner.snapshots.log_bytes, inner.snapshots.is_restored) = (0, true);
-        inner.open = Some(OpenDatabase::new(db?, directory, request.epoch));
+        inner.open = Some(OpenDatabase::new(db?, directory));
         Ok(())
     }
 

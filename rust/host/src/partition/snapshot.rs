@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use holdfast_core::{ErrorKind, Result};
+use holdfast_core::{Database, ErrorKind, Result};
 use parking_lot::Mutex;
 
 use super::local::{OpenDatabase, position, remove_directory};
@@ -56,14 +56,6 @@ impl PartitionState {
             policy: request.snapshots,
         };
         inner.snapshots.last_terms = Some(terms);
-        if let Some(open) = &mut inner.open {
-            // Spark has committed the epochs before this session's.
-            open.shortened = open.shortened.filter(|epoch| *epoch >= request.epoch);
-            // If this start commits nothing, the next one may need the rows that it hides.
-            if open.shortened.is_some() {
-                return;
-            }
-        }
         if !self.is_uploading() && self.is_due(&inner.snapshots, last, request) {
             self.start_snapshot(inner, terms);
         }
@@ -82,12 +74,6 @@ impl PartitionState {
         let Some(terms) = inner.snapshots.last_terms else {
             return;
         };
-        // As after a session: if this start has committed nothing, the next one may need the rows
-        // that it hides.
-        let shortened = inner.open.as_ref().and_then(|open| open.shortened);
-        if shortened.is_some_and(|epoch| !self.root.spark.is_committed(epoch).unwrap_or(false)) {
-            return;
-        }
         if inner.snapshots.is_restored && inner.snapshots.log_bytes > 0 && !self.is_uploading() {
             self.start_snapshot(&mut inner, terms);
         }
@@ -161,6 +147,23 @@ impl PartitionState {
             || !history.has_begun && behind >= request.snapshots.retain_epochs
     }
 
+    /// Returns whether a store had a longer retention in the database's last epoch than it has in
+    /// the open database.
+    ///
+    /// The start with the shorter retention may commit nothing, and the next start then needs the
+    /// rows that this database hides.
+    fn had_longer_retention(&self, db: &Database, terms: SnapshotTerms) -> Result<bool> {
+        let (Some(epoch), Some(operator)) = (
+            self.applied(db)?,
+            self.root.operators.registered(&self.operator),
+        ) else {
+            return Ok(false);
+        };
+        let decisions = &self.root.decisions;
+        let run = decisions.of(terms.run, epoch, terms.partitions)?.run;
+        Ok(operator.had_longer_retention(db.stores(), epoch, run))
+    }
+
     fn snapshot(&self, terms: SnapshotTerms, begun: Instant) -> Result<()> {
         let SnapshotTerms {
             run,
@@ -180,6 +183,12 @@ impl PartitionState {
         };
         let (id, directory, mut known, (rebuilds, log_bytes)) = {
             let mut inner = self.lock();
+            if self.had_longer_retention(inner.db()?, terms)? {
+                log::info!(
+                    "{self}: no snapshot before an epoch with the shorter retention is final"
+                );
+                return Ok(());
+            }
             let before = (inner.rebuilds, inner.snapshots.log_bytes);
             let known = std::mem::take(&mut inner.snapshots.known);
             let OpenDatabase { db, directory, .. } = inner.opened()?;

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use holdfast_core::ErrorKind;
 use holdfast_host::protocol::{Epoch, RunNumber};
 use holdfast_host::root::{Column, OperatorMeta, PayloadSchema, Root};
+use serde_json::{Value, json};
 
 use crate::support::{TestRoot, name, refused, root};
 
@@ -166,6 +167,9 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
     assert_eq!(version(4, &[&rate]), (0, 4));
     assert_eq!(version(4, &[&rate]), (0, 4));
     assert_eq!(version(5, &[&source, &rate]), (4, 5));
+    let file = root.files().join("operators/join.1.json");
+    let file: Value = serde_json::from_slice(&fs::read(file).expect("reads")).expect("JSON");
+    assert_eq!(file["since"], json!({"run": 2, "epoch": 3}));
     // A dropped column may return only with the type that stored rows have.
     let changed = with(vec![column("rate", DataType::Utf8)]);
     refused(

@@ -86,7 +86,6 @@ impl Opening {
                 tables,
                 entries,
                 absent,
-                shorter_retention,
             },
             transactions: TransactionState {
                 committed: RwLock::new(committed),

@@ -22,8 +22,6 @@ pub(in crate::database) struct StoreCatalog {
     pub(in crate::database) entries: Vec<StoreEntry>,
     /// Stores of the database that this open does not name.
     pub(in crate::database) absent: Vec<String>,
-    /// Whether this open made the retention of a store shorter.
-    pub(in crate::database) shorter_retention: bool,
 }
 
 impl StoreCatalog {

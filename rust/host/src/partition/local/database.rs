@@ -7,7 +7,7 @@ use holdfast_core::{Database, Result};
 
 use super::directory::LocalDirectory;
 use crate::partition::view_request::FlushPolicy;
-use crate::protocol::{Epoch, RunNumber};
+use crate::protocol::RunNumber;
 
 /// A database that is open, with its directory.
 pub struct OpenDatabase {
@@ -17,18 +17,13 @@ pub struct OpenDatabase {
     pub directory: LocalDirectory,
     /// The run for which the database was last checked to hold only decided objects.
     pub checked: Option<RunNumber>,
-    /// The epoch whose session opened the database with a shorter retention than before; none if
-    /// the retention is not shorter, or if Spark has committed that epoch.
-    pub shortened: Option<Epoch>,
     flushed: Instant,
 }
 
 impl OpenDatabase {
-    /// Returns a database that the session of `epoch` has just opened and not compared with the
-    /// log yet.
-    pub fn new(db: Arc<Database>, directory: LocalDirectory, epoch: Epoch) -> Self {
+    /// Returns a database that was just opened and not compared with the log yet.
+    pub fn new(db: Arc<Database>, directory: LocalDirectory) -> Self {
         Self {
-            shortened: db.has_shorter_retention().then_some(epoch),
             db,
             directory,
             checked: None,

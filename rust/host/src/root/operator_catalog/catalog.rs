@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::difference;
-use super::operator_meta::{OperatorMeta, PayloadSchema, RecordedOperator, StoredOperator};
+use super::operator_meta::{
+    OperatorMeta, PayloadSchema, PayloadVersion, RecordedOperator, StoredOperator, VersionStart,
+};
 use crate::codec::column::Column;
 use crate::protocol::{Epoch, OperatorName, RunNumber, Violation};
 use crate::root::epoch_log::EpochLog;
@@ -83,13 +85,12 @@ impl OperatorCatalog {
         Ok(stored)
     }
 
-    /// Returns how many versions of its columns an operator had when this process last registered
-    /// it; 0 if it did not.
-    pub fn registered_versions(&self, operator: &OperatorName) -> usize {
+    /// Returns an operator as this process last registered it; none if it did not.
+    pub fn registered(&self, operator: &OperatorName) -> Option<Arc<StoredOperator>> {
         let cached = self.cached.lock();
         cached
             .get(operator)
-            .map_or(0, |(_, _, stored)| stored.payloads.len())
+            .map(|(_, _, stored)| Arc::clone(stored))
     }
 
     /// Lists the names of all operators.
@@ -201,7 +202,7 @@ impl OperatorCatalog {
         if let Some(what) = difference::of_operator(&first, meta) {
             return Err(differs(what, ""));
         }
-        let mut payloads = vec![first.payload];
+        let (mut payloads, mut since) = (vec![first.payload], vec![None]);
         loop {
             let next = u16::try_from(payloads.len()).map_err(|_| {
                 let text = format!(
@@ -212,16 +213,17 @@ impl OperatorCatalog {
             })?;
             let file = names::operator_payload(name, next);
             let is_newest = payloads.last() == Some(&meta.payload);
-            match (self.objects.get_json(&file)?, is_newest) {
-                (Some(payload), _) => {
+            let version = match (self.objects.get_json::<PayloadVersion>(&file)?, is_newest) {
+                (Some(version), _) => {
                     self.objects.sync_names(&file)?;
-                    payloads.push(payload);
+                    version
                 }
                 (None, true) => {
                     return Ok(StoredOperator {
                         first_epoch: first.first_epoch,
                         version: first_with(&payloads, &meta.payload),
                         payloads,
+                        since,
                     });
                 }
                 (None, false) => {
@@ -234,10 +236,20 @@ impl OperatorCatalog {
                     // Readers take the newest version for that of the query, so a host of an older
                     // run must not put one late. It must not use one either.
                     self.runs.fence(run)?;
-                    payloads.push(self.put(&file, &meta.payload)?);
+                    let version = PayloadVersion {
+                        payload: meta.payload.clone(),
+                        since: Some(VersionStart {
+                            run,
+                            epoch: meta.first_epoch,
+                        }),
+                    };
+                    let version = self.put(&file, &version)?;
                     self.runs.fence(run)?;
+                    version
                 }
-            }
+            };
+            payloads.push(version.payload);
+            since.push(version.since);
         }
     }
 

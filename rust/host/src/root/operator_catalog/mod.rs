@@ -2,8 +2,8 @@
 //!
 //! Payload columns and the columns of a processor's values may be added, dropped and reordered
 //! between starts. `operators/<name>.<n>.json` holds version n of these columns, from 1, and of the
-//! settings of stores and readers that may change. Everything else except the time column's name is
-//! fixed in the operator's first epoch.
+//! settings of stores and readers that may change, and the session that put it. Everything else
+//! except the time column's name is fixed in the operator's first epoch.
 
 mod catalog;
 mod difference;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_core::{StoreKind, StoreSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::store_serdes::StoreSerdes;
 use super::stored_store::StoredStore;
 use crate::codec::column::Column;
-use crate::protocol::{Epoch, IsolationLevel};
+use crate::protocol::{Epoch, IsolationLevel, RunNumber};
 
 /// The parts of an operator that may change between two starts: the payload columns of its stored
 /// rows, the serdes of a processor's stores, and settings of stores and readers. The newest version
@@ -31,6 +32,14 @@ pub struct PayloadSchema {
     /// The isolation level of readers that name none.
     #[serde(default, skip_serializing_if = "IsolationLevel::is_committed")]
     pub isolation_level: IsolationLevel,
+}
+
+impl PayloadSchema {
+    /// Returns the retention of a store in microseconds; none if the operator has no such store.
+    fn retention(&self, store: &str) -> Option<i64> {
+        let found = self.stores.iter().find(|found| found.name == store)?;
+        Some(StoreKind::from(found.kind).retention())
+    }
 }
 
 /// What an operator stores.
@@ -57,6 +66,26 @@ pub struct OperatorMeta {
     pub first_epoch: Epoch,
 }
 
+/// `operators/<name>.<version>.json`: a version of the payload columns.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PayloadVersion {
+    /// The columns and the other parts that may change.
+    #[serde(flatten)]
+    pub payload: PayloadSchema,
+    /// The session that put it; none if the version was put before sessions were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<VersionStart>,
+}
+
+/// The session that put a version: the first one of its run that used it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct VersionStart {
+    /// The session's run.
+    pub run: RunNumber,
+    /// The session's epoch.
+    pub epoch: Epoch,
+}
+
 /// An operator as the root holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredOperator {
@@ -64,8 +93,39 @@ pub struct StoredOperator {
     pub first_epoch: Epoch,
     /// Its payload columns, by version.
     pub payloads: Vec<PayloadSchema>,
+    /// The session that put each version; none for the first one.
+    pub(super) since: Vec<Option<VersionStart>>,
     /// The version that the query uses now.
     pub version: u16,
+}
+
+impl StoredOperator {
+    /// Returns whether one of these stores had a longer retention in the sessions that decided a
+    /// final epoch. If `run` is none, no operator ran in the epoch, and all versions are compared.
+    pub fn had_longer_retention<'a>(
+        &self,
+        mut stores: impl Iterator<Item = &'a StoreSpec>,
+        epoch: Epoch,
+        run: Option<RunNumber>,
+    ) -> bool {
+        let versions = match run {
+            None => self.payloads.as_slice(),
+            Some(run) => {
+                let session = Some(VersionStart { run, epoch });
+                let until = self.since.iter().enumerate();
+                let until = until.filter(|(_, since)| **since <= session);
+                let number = until.max_by_key(|(_, since)| **since);
+                let version = number.and_then(|(number, _)| self.payloads.get(number..=number));
+                version.unwrap_or_default()
+            }
+        };
+        stores.any(|store| {
+            let mut retentions = versions
+                .iter()
+                .filter_map(|version| version.retention(&store.name));
+            retentions.any(|retention| retention > store.kind.retention())
+        })
+    }
 }
 
 /// An operator as the root records it, with all versions of its payload columns.
@@ -116,16 +176,22 @@ mod tests {
     use super::super::stored_store::StoredKind;
     use super::*;
 
-    #[test]
-    fn copies_have_the_longest_retention_of_all_starts() {
-        let session = |retention| StoredStore {
+    fn session(retention: i64) -> StoredStore {
+        StoredStore {
             name: "groups".to_owned(),
             kind: StoredKind::Session { retention },
-        };
-        let payload = |retention| PayloadSchema {
+        }
+    }
+
+    fn payload(retention: i64) -> PayloadSchema {
+        PayloadSchema {
             stores: vec![session(retention)],
             ..PayloadSchema::default()
-        };
+        }
+    }
+
+    #[test]
+    fn copies_have_the_longest_retention_of_all_starts() {
         let operator = RecordedOperator {
             meta: OperatorMeta {
                 kind: "aggregate".to_owned(),
@@ -140,5 +206,29 @@ mod tests {
         };
         assert_eq!(operator.stores(), [session(1)]);
         assert_eq!(operator.stores_of_copies(), [session(9)]);
+    }
+
+    #[test]
+    fn retention_of_an_epoch_is_that_of_the_session_that_decided_it() {
+        let since = |run, epoch| {
+            let (run, epoch) = (RunNumber(run), Epoch(epoch));
+            Some(VersionStart { run, epoch })
+        };
+        let operator = StoredOperator {
+            first_epoch: Epoch(0),
+            payloads: [9, 1, 9, 1, 5].map(payload).to_vec(),
+            // A stalled host of run 2 has put the last one.
+            since: vec![None, since(2, 2), since(3, 2), since(3, 5), since(2, 3)],
+            version: 0,
+        };
+        let had_longer = |epoch, run: Option<u64>| {
+            let stores = [StoreSpec::from(&session(3))];
+            operator.had_longer_retention(stores.iter(), Epoch(epoch), run.map(RunNumber))
+        };
+        assert!(had_longer(1, Some(1)));
+        assert!(!had_longer(2, Some(2)));
+        assert!(had_longer(2, Some(3)) && had_longer(4, Some(3)));
+        assert!(!had_longer(5, Some(3)) && !had_longer(6, Some(4)));
+        assert!(had_longer(6, None), "no operator ran in the epoch");
     }
 }

@@ -2,10 +2,9 @@
 
 use std::process::Command;
 
-use holdfast_host::client::Client;
 use serde_json::{Value, json};
 
-use crate::snapshots::manifests;
+use crate::snapshots::{epoch_of, manifests};
 use crate::support::{
     Host, HostProcess, Spark, TaskRequest, batch, count_windows, counted, left, matched, right,
     wait_until,
@@ -62,68 +61,140 @@ fn longer_grace_accepts_late_rows() {
     assert_eq!(count(at, longer, 3, 9), [(0, 3)]);
 }
 
-/// Runs one of two partitions of an epoch with one row at `time`; returns the windows that it
-/// emits. A snapshot is due in each session.
-fn count_in_partition(
-    (spark, client): (&Spark, Client),
-    (run, grace): (&str, i64),
-    (epoch, partition): (i64, i32),
-    time: i64,
-) -> Vec<(i64, i64)> {
-    let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28, "snapshot_interval": 0});
-    let task = TaskRequest::new(spark, run, epoch)
-        .partition(partition, 2)
-        .with("/settings", settings)
-        .with("/operator", count_windows("update", grace));
-    let rows = [batch(partition, &[left("EUR", time, 1)])];
-    counted(&task.output(client, &rows).unwrap().0)
+/// A query of two partitions whose starts have different graces.
+struct Starts {
+    spark: Spark,
+    snapshot_interval: u64,
 }
 
-fn on_a_new_disk(spark: &Spark, host: Host) -> Host {
-    host.stop();
-    spark.delete_local();
-    Host::start()
+impl Starts {
+    /// Runs two epochs with the longer grace, and begins the next one. With an interval of 0, a
+    /// snapshot is due in each session.
+    fn new(host: &Host, snapshot_interval: u64) -> Self {
+        let spark = Spark::new();
+        let starts = Self {
+            spark,
+            snapshot_interval,
+        };
+        for (epoch, time) in [(0, 5), (1, 500)] {
+            let count = |partition| starts.count(host, ("a", 1_000), (epoch, partition), time);
+            starts.spark.epoch(epoch, || [0, 1].map(count));
+        }
+        starts.spark.begin(2);
+        starts
+    }
+
+    /// Runs one partition of an epoch with one row at `time`; returns the windows that it emits.
+    fn count(
+        &self,
+        host: &Host,
+        (run, grace): (&str, i64),
+        (epoch, partition): (i64, i32),
+        time: i64,
+    ) -> Vec<(i64, i64)> {
+        let settings = json!({"uncommitted_max_bytes": -1, "memory": 1 << 28,
+            "snapshot_interval": self.snapshot_interval});
+        let task = TaskRequest::new(&self.spark, run, epoch)
+            .partition(partition, 2)
+            .with("/settings", settings)
+            .with("/operator", count_windows("update", grace));
+        let rows = [batch(partition, &[left("EUR", time, 1)])];
+        counted(&task.output(host.connect(), &rows).unwrap().0)
+    }
+
+    /// Begins a start with the shorter grace. Only one of its partitions is staged, so it decides
+    /// no epoch.
+    fn begin_shorter(&self, host: &Host, run: &str) {
+        self.count(host, (run, 10), (2, 0), 510);
+    }
+
+    /// Starts the query with the longer grace again, with a late row in each partition.
+    fn assert_no_window_is_hidden(&self, host: &Host) {
+        for partition in [0, 1] {
+            let found = self.count(host, ("longer", 1_000), (2, partition), 8);
+            assert_eq!(found, [(0, 2)], "partition {partition}");
+        }
+        self.spark.commit(2);
+    }
+
+    fn wait_for_snapshot(&self) {
+        let is_taken = || !manifests(&self.spark).is_empty();
+        wait_until(is_taken, || "no snapshot".to_owned());
+    }
+
+    /// Ends a host, which may take a snapshot then, and starts another one on a new disk.
+    fn on_a_new_disk(&self, host: Host) -> Host {
+        host.stop();
+        self.spark.delete_local();
+        Host::start()
+    }
 }
 
 /// The start with the shorter grace has opened the local database, which then hides the window.
 #[test]
 fn shorter_grace_that_commits_nothing_hides_no_windows() {
-    for (is_same_host, is_same_disk) in [(true, true), (false, true), (false, false)] {
-        let (spark, mut host) = (Spark::new(), Host::start());
-        for (epoch, time) in [(0, 5), (1, 500)] {
-            spark.begin(epoch);
-            for partition in [0, 1] {
-                let at = (&spark, host.connect());
-                count_in_partition(at, ("a", 1_000), (epoch, partition), time);
-            }
-            spark.commit(epoch);
-        }
-        if !is_same_disk {
-            // The next host restores this snapshot. At its end it would take another one.
-            wait_until(
-                || !manifests(&spark).is_empty(),
-                || "no snapshot".to_owned(),
-            );
-            host = on_a_new_disk(&spark, host);
-        }
-        spark.begin(2);
-        // Only one of the two partitions is staged, so this run decides no epoch.
-        let at = (&spark, host.connect());
-        count_in_partition(at, ("b", 10), (2, 0), 510);
-        if !is_same_disk {
-            host = on_a_new_disk(&spark, host);
-        } else if !is_same_host {
+    for is_same_host in [true, false] {
+        let mut host = Host::start();
+        let starts = Starts::new(&host, 0);
+        starts.begin_shorter(&host, "b");
+        if !is_same_host {
             host.stop();
             host = Host::start();
         }
-        for partition in [0, 1] {
-            let at = (&spark, host.connect());
-            let found = count_in_partition(at, ("c", 1_000), (2, partition), 8);
-            let case = (partition, is_same_host, is_same_disk);
-            assert_eq!(found, [(0, 2)], "{case:?}");
-        }
-        spark.commit(2);
+        starts.assert_no_window_is_hidden(&host);
     }
+}
+
+#[test]
+fn shorter_grace_that_commits_nothing_enters_no_snapshot() {
+    let host = Host::start();
+    let starts = Starts::new(&host, 0);
+    starts.wait_for_snapshot();
+    let host = starts.on_a_new_disk(host);
+    starts.begin_shorter(&host, "b");
+    let host = starts.on_a_new_disk(host);
+    starts.assert_no_window_is_hidden(&host);
+}
+
+/// The second start finds a database that the first one has opened, with the same grace.
+#[test]
+fn two_starts_with_a_shorter_grace_enter_no_snapshot() {
+    let host = Host::start();
+    let starts = Starts::new(&host, 0);
+    starts.begin_shorter(&host, "b");
+    host.stop();
+    let host = Host::start();
+    starts.begin_shorter(&host, "c");
+    let host = starts.on_a_new_disk(host);
+    starts.assert_no_window_is_hidden(&host);
+}
+
+/// The replay makes a database that was never open with the longer grace.
+#[test]
+fn log_that_is_replayed_with_a_shorter_grace_enters_no_snapshot() {
+    let host = Host::start();
+    let starts = Starts::new(&host, 3_600_000_000);
+    let host = starts.on_a_new_disk(host);
+    assert!(manifests(&starts.spark).is_empty(), "only the log");
+    starts.begin_shorter(&host, "b");
+    let host = starts.on_a_new_disk(host);
+    assert!(manifests(&starts.spark).is_empty(), "of the shorter grace");
+    starts.assert_no_window_is_hidden(&host);
+}
+
+#[test]
+fn shorter_grace_enters_a_snapshot_after_an_epoch_with_it() {
+    let host = Host::start();
+    let starts = Starts::new(&host, 0);
+    let epochs = || {
+        let found = manifests(&starts.spark);
+        Vec::from_iter(found.iter().map(|manifest| epoch_of(manifest)))
+    };
+    let is_taken = || epochs().iter().any(|epoch| *epoch >= 2);
+    let count = |epoch, partition| starts.count(&host, ("b", 10), (epoch, partition), 510);
+    let run = |epoch| drop([0, 1].map(|partition| count(epoch, partition)));
+    starts.spark.run_epochs_until(2, is_taken, run);
+    assert!(!epochs().contains(&1), "{:?}", epochs());
 }
 
 #[test]
