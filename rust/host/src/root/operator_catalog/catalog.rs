@@ -238,10 +238,10 @@ impl OperatorCatalog {
                     self.runs.fence(run)?;
                     let version = PayloadVersion {
                         payload: meta.payload.clone(),
-                        since: Some(VersionStart {
+                        since: VersionStart {
                             run,
                             epoch: meta.first_epoch,
-                        }),
+                        },
                     };
                     let version = self.put(&file, &version)?;
                     self.runs.fence(run)?;
@@ -249,7 +249,7 @@ impl OperatorCatalog {
                 }
             };
             payloads.push(version.payload);
-            since.push(version.since);
+            since.push(Some(version.since));
         }
     }
 

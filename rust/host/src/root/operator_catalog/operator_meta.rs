@@ -72,9 +72,8 @@ pub struct PayloadVersion {
     /// The columns and the other parts that may change.
     #[serde(flatten)]
     pub payload: PayloadSchema,
-    /// The session that put it; none if the version was put before sessions were recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<VersionStart>,
+    /// The session that put it.
+    pub since: VersionStart,
 }
 
 /// The session that put a version: the first one of its run that used it.
