@@ -9,7 +9,7 @@
 //! - `batch_size.rs`: how many rows a store call or an output batch has.
 //! - `numbering/`: numbers for the keys of an epoch.
 //! - `waiting_rows/`: rows that wait for others, in a store. `table_timeline.rs`: the changes of a
-//!   table's key from a time on. `temporary_file.rs`: intermediate results on disk.
+//!   table's key from a time on. `temporary_file.rs`: a file of rows or intermediate results.
 
 pub mod aggregate;
 pub mod asof_join;

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, BufWriter, Seek};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::columns::SIDE;
 use super::digest::InputDigest;
 use crate::codec::row::RowCodec;
+use crate::operator::temporary_file::TemporaryFile;
 use crate::protocol::Digest;
 use crate::root::open_files;
 
-/// An Arrow IPC file of a session's far-future rows. The file has no name, so it disappears with
-/// the process.
+/// An Arrow IPC file of a session's far-future rows.
 pub struct FarFutureFile {
     schema: SchemaRef,
     folder: PathBuf,
-    writer: Option<FileWriter<BufWriter<File>>>,
+    writer: Option<FileWriter<BufWriter<TemporaryFile>>>,
     rows: u64,
     digest: InputDigest,
 }
@@ -64,8 +64,7 @@ impl FarFutureFile {
         let writer = match writer {
             Some(writer) => writer,
             none => {
-                let file = std::fs::create_dir_all(&*folder)
-                    .and_then(|()| tempfile::tempfile_in(&*folder));
+                let file = TemporaryFile::create(folder);
                 let file = BufWriter::new(file.map_err(|error| refused(folder, &error))?);
                 none.insert(FileWriter::try_new(file, schema).map_err(failed)?)
             }
@@ -88,7 +87,7 @@ impl FarFutureFile {
         (self.rows > 0).then(|| self.digest.digest())
     }
 
-    /// Finishes the file and rewinds it to its start; none if there are no rows.
+    /// Finishes the file, and returns it positioned at its start; none if there are no rows.
     ///
     /// # Errors
     /// `Io` if the disk is full or fails.
@@ -100,10 +99,8 @@ impl FarFutureFile {
             .into_inner()
             .map_err(|error| failed(&self.folder, error))?
             .into_inner();
-        let mut file = file.map_err(|error| refused(&self.folder, error.error()))?;
-        file.rewind()
-            .map_err(|error| refused(&self.folder, &error))?;
-        Ok(Some(file))
+        let file = file.map_err(|error| refused(&self.folder, error.error()))?;
+        Ok(file.into_file())
     }
 }
 

@@ -38,7 +38,7 @@ impl RunMerge {
     pub fn new(layout: &InputLayout, runs: &[SortedRun], order: SpillOrder) -> Result<Self> {
         let mut cursors = Vec::with_capacity(runs.len());
         for run in runs {
-            let mut batches = run.read()?;
+            let mut batches = run.read();
             if let Some(batch) = batches.next()? {
                 cursors.push(RunCursor {
                     batches,

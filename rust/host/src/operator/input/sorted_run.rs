@@ -1,7 +1,6 @@
 //! A sorted run: rows of an epoch that have outgrown their memory, sorted, in a file.
 
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,21 +14,20 @@ use holdfast_core::{Error, ErrorKind, Result};
 use super::batch::InputBatch;
 use super::order::RowPlace;
 use crate::codec::ipc::IpcReader;
-use crate::operator::temporary_file::refused;
+use crate::operator::temporary_file::{FilePart, TemporaryFile, refused};
 
 /// About how many bytes of each run are in memory while runs are merged.
 const BATCH_BYTES: usize = 256 << 10;
 const MAX_BATCH_ROWS: usize = 10_000;
 
-/// A sorted run. Its file has no name, so it disappears with the process.
+/// A sorted run.
 pub struct SortedRun {
-    file: Arc<File>,
-    folder: PathBuf,
+    file: Arc<TemporaryFile>,
 }
 
 /// Reads a run's batches, in order.
 pub struct SortedRunReader {
-    reader: IpcReader<BufReader<Arc<File>>>,
+    reader: IpcReader<BufReader<FilePart<Arc<TemporaryFile>>>>,
     folder: PathBuf,
 }
 
@@ -51,8 +49,7 @@ impl SortedRun {
         let Some(first) = batches.first() else {
             return Err(Error::new(ErrorKind::InvalidState, "a run of no rows"));
         };
-        std::fs::create_dir_all(folder).map_err(refused)?;
-        let file = tempfile::tempfile_in(folder).map_err(refused)?;
+        let file = TemporaryFile::create(folder).map_err(refused)?;
         let options = IpcWriteOptions::default()
             .try_with_compression(Some(CompressionType::LZ4_FRAME))
             .map_err(failed)?;
@@ -75,22 +72,15 @@ impl SortedRun {
             .map_err(|error| refused(error.into_error()))?;
         Ok(Self {
             file: Arc::new(file),
-            folder: folder.to_owned(),
         })
     }
 
-    /// Reads the run from its start. A run may have only one reader at a time.
-    ///
-    /// # Errors
-    /// `Io` if the disk fails.
-    pub fn read(&self) -> Result<SortedRunReader> {
-        let mut file = Arc::clone(&self.file);
-        file.seek(SeekFrom::Start(0))
-            .map_err(|error| refused(&self.folder, &error))?;
-        Ok(SortedRunReader {
-            reader: IpcReader::new(BufReader::new(file)),
-            folder: self.folder.clone(),
-        })
+    /// Returns a reader that begins at the start of the run.
+    pub fn read(&self) -> SortedRunReader {
+        SortedRunReader {
+            reader: IpcReader::new(BufReader::new(self.file.whole())),
+            folder: self.file.folder().to_owned(),
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub struct RunRecord {
 /// All records of some runs, in the order of time and key.
 pub struct RecordMerge<'a> {
     runs: &'a RecordRuns,
-    readers: Vec<BufReader<FilePart<'a>>>,
+    readers: Vec<BufReader<FilePart<&'a TemporaryFile>>>,
     /// The next record of each run with records left.
     next: BinaryHeap<Reverse<RunRecord>>,
 }
