@@ -7,7 +7,7 @@ use holdfast_core::{Database, Result, Transaction};
 use super::spec::{JoinWindowSpec, LEFT, RIGHT};
 use super::waiting_side::WaitingSide;
 use crate::operator::output::{JoinedRowWriter, JoinedSide};
-use crate::operator::waiting_rows::WaitingRows;
+use crate::operator::waiting_rows::{SpillLimit, WaitingRows};
 
 /// Minimum memory for the changed records of a side, in bytes; with less there would be many short
 /// runs on disk.
@@ -50,8 +50,9 @@ impl EpochSides {
     /// Sets the memory above which changed records of a side move to files in this folder, in
     /// bytes.
     pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
+        let bytes = bytes.max(MIN_CHANGED_BYTES);
         for side in &mut self.both {
-            side.rows.limit_memory(bytes.max(MIN_CHANGED_BYTES), folder);
+            side.rows.limit_memory(SpillLimit::new(bytes, folder));
         }
     }
 

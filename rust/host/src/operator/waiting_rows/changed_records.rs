@@ -17,8 +17,24 @@ pub struct ChangedRecords {
     keys: ByteList,
     places: Vec<RecordPlace>,
     bytes: Vec<u8>,
-    /// Where records move when they exceed a number of bytes; none if they all stay in memory.
-    limit: Option<(usize, RecordRuns)>,
+    /// None if all records stay in memory.
+    limit: Option<SpillLimit>,
+}
+
+/// How much memory changed records may take, and where they move when they exceed it.
+pub struct SpillLimit {
+    bytes: usize,
+    runs: RecordRuns,
+}
+
+impl SpillLimit {
+    /// Records above this memory, in bytes, move to files in this folder.
+    pub fn new(bytes: usize, folder: &Path) -> Self {
+        Self {
+            bytes,
+            runs: RecordRuns::new(folder),
+        }
+    }
 }
 
 /// Where a record is.
@@ -29,9 +45,9 @@ struct RecordPlace {
 }
 
 impl ChangedRecords {
-    /// Sets the memory above which changed records move to files in this folder, in bytes.
-    pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
-        self.limit = Some((bytes, RecordRuns::new(folder)));
+    /// Limits the memory of the records.
+    pub fn limit_memory(&mut self, limit: SpillLimit) {
+        self.limit = Some(limit);
     }
 
     /// Adds a record of these rows. Records of one key should follow each other: the key is then
@@ -57,8 +73,8 @@ impl ChangedRecords {
             key: self.keys.len() - 1,
             bytes: start..self.bytes.len(),
         });
-        let limit = self.limit.as_ref().map(|(limit, _)| *limit);
-        if limit.is_some_and(|limit| self.memory_bytes() > limit) {
+        let limit = self.limit.as_ref();
+        if limit.is_some_and(|limit| self.memory_bytes() > limit.bytes) {
             self.spill()?;
         }
         Ok(())
@@ -79,7 +95,7 @@ impl ChangedRecords {
             bytes,
             limit,
         } = self;
-        let Some((_, runs)) = limit else {
+        let Some(SpillLimit { runs, .. }) = limit else {
             return Ok(());
         };
         places.sort_unstable_by(|a, b| {
@@ -102,18 +118,16 @@ impl ChangedRecords {
     /// # Errors
     /// `Io` if the disk is full or fails.
     pub fn on_disk(&mut self) -> Result<Option<&RecordRuns>> {
-        let is_on_disk = self
-            .limit
-            .as_ref()
-            .is_some_and(|(_, runs)| !runs.is_empty());
-        if is_on_disk && !self.places.is_empty() {
+        if self.runs().is_some() && !self.places.is_empty() {
             self.spill()?;
         }
-        Ok(self
-            .limit
-            .as_ref()
-            .map(|(_, runs)| runs)
-            .filter(|_| is_on_disk))
+        Ok(self.runs())
+    }
+
+    /// The records on disk, if there are any.
+    fn runs(&self) -> Option<&RecordRuns> {
+        let runs = self.limit.as_ref().map(|limit| &limit.runs);
+        runs.filter(|runs| !runs.is_empty())
     }
 
     /// Returns the closed records in memory, in the order of time and key.

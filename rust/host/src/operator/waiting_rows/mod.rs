@@ -13,6 +13,7 @@ mod record;
 mod record_runs;
 mod store;
 
+pub use changed_records::SpillLimit;
 pub use close_limit::CloseLimit;
 pub use closed_rows::{ClosedRow, ClosedRows};
 pub use record::{WaitingRow, push_row, split_row, unreadable_row};

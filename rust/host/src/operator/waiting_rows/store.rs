@@ -1,13 +1,11 @@
 //! The waiting rows of one side: those in the store, and those that an epoch changes.
 
-use std::path::Path;
-
 use holdfast_core::transaction::LARGEST;
 use holdfast_core::{
     Database, Error, ErrorKind, Result, Timestamp, Transaction, WindowPut, WindowStore,
 };
 
-use super::changed_records::ChangedRecords;
+use super::changed_records::{ChangedRecords, SpillLimit};
 use super::close_limit::CloseLimit;
 use super::found_rows::FoundWaitingRows;
 use super::record::{Visit, WaitingRow, rows_of, unreadable_row, visit};
@@ -40,9 +38,9 @@ impl WaitingRows {
         })
     }
 
-    /// Sets the memory above which changed records move to files in this folder, in bytes.
-    pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
-        self.changed.limit_memory(bytes, folder);
+    /// Limits the memory of the changed records.
+    pub fn limit_memory(&mut self, limit: SpillLimit) {
+        self.changed.limit_memory(limit);
     }
 
     /// The stream time of the store.
@@ -312,7 +310,7 @@ mod tests {
                 let mut tx = db.begin().expect("begins");
                 let mut waiting = WaitingRows::new(&db, "waiting").expect("has the store");
                 if let Some(bytes) = memory {
-                    waiting.limit_memory(bytes, folder.path());
+                    waiting.limit_memory(SpillLimit::new(bytes, folder.path()));
                 }
 
                 let keys = [[0], [1], [2]];
