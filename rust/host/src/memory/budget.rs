@@ -56,6 +56,11 @@ impl Budget {
         self.spills.load(Ordering::Relaxed)
     }
 
+    /// Counts that a holder has spilled to disk.
+    pub fn count_spill(&self) {
+        self.spills.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Returns a new, empty share.
     #[must_use]
     pub fn share(self: &Arc<Self>) -> Share {
@@ -126,7 +131,13 @@ impl Share {
 
     /// Counts that this holder has spilled to disk.
     pub fn count_spill(&self) {
-        self.budget.spills.fetch_add(1, Ordering::Relaxed);
+        self.budget.count_spill();
+    }
+
+    /// The budget.
+    #[must_use]
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 }
 

@@ -55,6 +55,9 @@ impl EpochInParts<'_> {
         }
         self.windows
             .closing_states(tx, &mut |groups, states| moved.put_stored(groups, states))?;
+        if moved.have_spilled() {
+            self.rows.count_spill();
+        }
         self.write(db, &mut moved, tx)?;
         self.emit(db, &mut moved, tx, worker)
     }

@@ -72,6 +72,11 @@ impl MovedGroups {
         self.tx.limit_memory(bytes.max(MIN_TRANSACTION_BYTES));
     }
 
+    /// Whether states are in files.
+    pub fn have_spilled(&self) -> bool {
+        self.tx.has_spilled()
+    }
+
     /// Returns the states of groups; none for those that have not moved.
     ///
     /// # Errors

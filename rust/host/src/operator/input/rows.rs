@@ -330,6 +330,15 @@ impl InputRows {
         folder.map_or(Path::new(""), PathBuf::as_path)
     }
 
+    /// The budget that counts the spills of the session; one of its own if there are no rows.
+    pub fn budget(&self) -> Arc<Budget> {
+        let share = self.memory.as_ref().map(|(share, _)| share);
+        share.map_or_else(
+            || Budget::new(usize::MAX),
+            |share| Arc::clone(share.budget()),
+        )
+    }
+
     /// Counts that the operator has moved its memory beside the current part to disk.
     pub fn count_spill(&self) {
         if let Some((share, _)) = &self.memory {

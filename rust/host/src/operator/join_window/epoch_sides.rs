@@ -1,11 +1,10 @@
 //! The waiting rows of both sides during an epoch.
 
-use std::path::Path;
-
 use holdfast_core::{Database, Result, Transaction};
 
 use super::spec::{JoinWindowSpec, LEFT, RIGHT};
 use super::waiting_side::WaitingSide;
+use crate::operator::input::InputRows;
 use crate::operator::output::{JoinedRowWriter, JoinedSide};
 use crate::operator::waiting_rows::{SpillLimit, WaitingRows};
 
@@ -47,12 +46,13 @@ impl EpochSides {
         })
     }
 
-    /// Sets the memory above which changed records of a side move to files in this folder, in
-    /// bytes.
-    pub fn limit_memory(&mut self, bytes: usize, folder: &Path) {
+    /// Sets the memory above which changed records of a side move to files, in bytes. The files are
+    /// in the folder of the epoch's rows, and count as spills of these rows.
+    pub fn limit_memory(&mut self, bytes: usize, rows: &InputRows) {
         let bytes = bytes.max(MIN_CHANGED_BYTES);
         for side in &mut self.both {
-            side.rows.limit_memory(SpillLimit::new(bytes, folder));
+            let limit = SpillLimit::new(bytes, rows.folder(), rows.budget());
+            side.rows.limit_memory(limit);
         }
     }
 

@@ -164,7 +164,7 @@ impl JoinWindow {
         worker: &mut dyn Worker,
     ) -> Result<Outcome> {
         let mut counts = self.counts;
-        sides.limit_memory(self.rows.room(), self.rows.folder());
+        sides.limit_memory(self.rows.room(), &self.rows);
         let mut writer = JoinedRowWriter::over_input(&self.output, &self.rows, worker);
         let new = self.take(places, sides.oldest, &mut counts, &mut writer)?;
         let keys = 0..new.key_count();
@@ -185,7 +185,7 @@ impl JoinWindow {
         let mut counts = self.counts;
         let layout = Arc::clone(&self.rows.layout);
         let mut writer = JoinedRowWriter::new(&self.output, &layout, worker);
-        sides.limit_memory(self.rows.spare_memory() / 4, self.rows.folder());
+        sides.limit_memory(self.rows.spare_memory() / 4, &self.rows);
         let (mut next, mut held) = (Some(first), None::<HeldKey>);
         while let Some(part) = next {
             writer.start_part(&self.rows)?;

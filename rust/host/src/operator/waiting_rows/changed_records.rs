@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use holdfast_core::Result;
 
@@ -9,6 +10,7 @@ use super::close_limit::CloseLimit;
 use super::record::{ChangedRecord, WaitingRow, push_row};
 use super::record_runs::RecordRuns;
 use crate::codec::byte_list::ByteList;
+use crate::memory::budget::Budget;
 
 /// The records that an epoch changes. All keys in memory are in one buffer, and all records in
 /// another one.
@@ -28,11 +30,12 @@ pub struct SpillLimit {
 }
 
 impl SpillLimit {
-    /// Records above this memory, in bytes, move to files in this folder.
-    pub fn new(bytes: usize, folder: &Path) -> Self {
+    /// Records above this memory, in bytes, move to files in this folder. `budget` counts the
+    /// spills.
+    pub fn new(bytes: usize, folder: &Path, budget: Arc<Budget>) -> Self {
         Self {
             bytes,
-            runs: RecordRuns::new(folder),
+            runs: RecordRuns::new(folder, budget),
         }
     }
 }
@@ -157,5 +160,29 @@ impl ChangedRecords {
             time: place.time,
             bytes: &self.bytes[place.bytes.clone()],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_on_disk_counts_as_a_spill() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut changed, budget) = (ChangedRecords::default(), Budget::new(0));
+        changed.limit_memory(SpillLimit::new(1_500, folder.path(), Arc::clone(&budget)));
+        let row = WaitingRow {
+            matched: false,
+            payload: &[0; 400],
+        };
+        // A record takes about 900 bytes.
+        for (time, spills) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
+            changed.push(b"key", time, [row]).expect("adds");
+            assert_eq!(budget.spills(), spills, "after record {time}");
+        }
+        let runs = changed.on_disk().expect("writes");
+        assert!(runs.is_some());
+        assert_eq!(budget.spills(), 3, "the last record has followed");
     }
 }

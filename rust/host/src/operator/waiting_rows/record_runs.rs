@@ -5,11 +5,13 @@ use std::collections::BinaryHeap;
 use std::io::{BufReader, ErrorKind, Read};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use holdfast_core::{Result, WindowScan};
 
 use super::close_limit::CloseLimit;
 use super::record::{ChangedRecord, Visit, visit};
+use crate::memory::budget::Budget;
 use crate::operator::temporary_file::{FilePart, TemporaryFile};
 
 /// The memory for each run while runs are merged, in bytes.
@@ -25,6 +27,8 @@ const HEADER_BYTES: usize = 24;
 pub struct RecordRuns {
     file: TemporaryFile,
     runs: Vec<Range<u64>>,
+    /// Counts each run as a spill.
+    budget: Arc<Budget>,
 }
 
 /// A record that has been read. Its order is that of time and key.
@@ -48,11 +52,12 @@ pub struct RecordMerge<'a> {
 }
 
 impl RecordRuns {
-    /// No runs, in a file in this folder.
-    pub fn new(folder: &Path) -> Self {
+    /// No runs, in a file in this folder. `budget` counts the spills.
+    pub fn new(folder: &Path, budget: Arc<Budget>) -> Self {
         Self {
             file: TemporaryFile::new(folder),
             runs: Vec::new(),
+            budget,
         }
     }
 
@@ -80,6 +85,7 @@ impl RecordRuns {
         }
         run.end = self.file.append(&buffer)?.end;
         self.runs.push(run);
+        self.budget.count_spill();
         Ok(())
     }
 

@@ -270,6 +270,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::memory::budget::Budget;
     use crate::operator::spec::by_time;
 
     const RETENTION: i64 = 6;
@@ -310,7 +311,8 @@ mod tests {
                 let mut tx = db.begin().expect("begins");
                 let mut waiting = WaitingRows::new(&db, "waiting").expect("has the store");
                 if let Some(bytes) = memory {
-                    waiting.limit_memory(SpillLimit::new(bytes, folder.path()));
+                    let budget = Budget::new(bytes);
+                    waiting.limit_memory(SpillLimit::new(bytes, folder.path(), budget));
                 }
 
                 let keys = [[0], [1], [2]];

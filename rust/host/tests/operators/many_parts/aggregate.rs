@@ -5,24 +5,32 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use serde_json::{Value, json};
 
-use super::{check, fixed, text};
+use super::{check, fixed, spills_of_run, text};
 use crate::support::schema;
 
-/// Checks an aggregation with these settings. `key` is the key of a row by its number.
-fn check_aggregation(settings: &Value, key: fn(i64) -> i64, part: usize) {
+/// The request of an aggregation with these settings.
+fn request(settings: &Value) -> Value {
     let mut request = json!({"kind": "aggregate", "keys": ["k"], "left": ["x"], "timed": true});
     let settings = settings.as_object().unwrap().clone();
     request.as_object_mut().unwrap().extend(settings);
-    let batch = |epoch: i64, numbers: &[i64]| {
-        // The second epoch has late rows, rows beside those of the first one, and later rows.
-        let times = numbers.iter().map(|number| number / 3 + epoch * 40_000);
-        let mut columns = fixed(&vec![true; numbers.len()], times);
-        let keys = numbers.iter().map(|number| text(key(*number), 200));
-        columns.push(Arc::new(StringArray::from_iter_values(keys)));
-        columns.push(Arc::new(Int64Array::from(numbers.to_vec())));
-        RecordBatch::try_new(schema(1), columns).unwrap()
-    };
-    check(&request, &schema(1), &batch, part);
+    request
+}
+
+/// The rows of an epoch with these numbers. `key` is the key of a row by its number.
+fn batch(key: fn(i64) -> i64, epoch: i64, numbers: &[i64]) -> RecordBatch {
+    // The second epoch has late rows, rows beside those of the first one, and later rows.
+    let times = numbers.iter().map(|number| number / 3 + epoch * 40_000);
+    let mut columns = fixed(&vec![true; numbers.len()], times);
+    let keys = numbers.iter().map(|number| text(key(*number), 200));
+    columns.push(Arc::new(StringArray::from_iter_values(keys)));
+    columns.push(Arc::new(Int64Array::from(numbers.to_vec())));
+    RecordBatch::try_new(schema(1), columns).unwrap()
+}
+
+/// Checks an aggregation with these settings. `key` is the key of a row by its number.
+fn check_aggregation(settings: &Value, key: fn(i64) -> i64, part: usize) {
+    let batch = |epoch: i64, numbers: &[i64]| batch(key, epoch, numbers);
+    check(&request(settings), &schema(1), &batch, part);
 }
 
 /// Settings of an aggregation with a function of the user.
@@ -69,6 +77,17 @@ fn aggregation_by_key_holds_a_part_of_the_rows_and_of_the_groups() {
     // The values of a list are not in the state of its group.
     let lists = built_in(&functions, &json!({}));
     check_aggregation(&lists, |number| number % 1_000, 2);
+}
+
+#[test]
+fn groups_that_move_to_disk_count_as_a_spill() {
+    let request = request(&built_in(&["count"], &json!({})));
+    let spills = |key: fn(i64) -> i64| {
+        let batch = |epoch: i64, numbers: &[i64]| batch(key, epoch, numbers);
+        spills_of_run(&request, &schema(1), &batch)
+    };
+    // The rows are of one size, so they spill equally often.
+    assert_eq!(spills(|number| number), spills(|_| 1) + 1);
 }
 
 #[test]

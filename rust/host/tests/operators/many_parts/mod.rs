@@ -17,9 +17,10 @@ use arrow_schema::SchemaRef;
 use holdfast_core::{Commit, Database, DatabaseOptions, Durability, Timestamp};
 use holdfast_host::cancellation::Cancellation;
 use holdfast_host::memory::budget::Budget;
-use holdfast_host::operator::OperatorKind;
 use holdfast_host::operator::input::Intake;
+use holdfast_host::operator::{Operator, OperatorKind};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::support::{RowHashes, most_held};
 
@@ -58,32 +59,16 @@ impl Epochs<'_> {
 
     /// Runs two epochs. Returns what each of them did, and the most memory that one of them took.
     fn run(&self, sorting: usize, uncommitted: usize) -> (Vec<String>, usize) {
-        let kind: OperatorKind = serde_json::from_value(self.request.clone()).unwrap();
-        let stores = kind.spec().stores();
+        let stores = self.kind().spec().stores();
         let (home, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let options = DatabaseOptions {
-            durability: Durability::Changelog,
-            ..DatabaseOptions::default()
-        };
-        let db = Database::open(home.path(), &stores, options).unwrap();
+        let db = self.open(&home);
         let (mut results, mut most) = (Vec::new(), 0);
         for epoch in 0..2 {
             let mut tx = db.begin().unwrap();
             tx.limit_memory(uncommitted);
             let held = most_held(|| {
-                let intake = Intake {
-                    partition: Some(0),
-                    memory: Budget::new(sorting),
-                    folder: folder.path().to_owned(),
-                    cancellation: Cancellation::default(),
-                };
-                let mut operator = kind.spec().start(&self.schema).unwrap();
-                let numbers: Vec<i64> = (0..ROWS as i64).map(scattered).collect();
-                for numbers in numbers.chunks(BATCH) {
-                    operator
-                        .push((self.batch)(epoch, numbers), &intake)
-                        .unwrap();
-                }
+                let intake = intake(sorting, &folder);
+                let mut operator = self.start(epoch, &intake);
                 let mut worker = RowHashes::default();
                 let outcome = operator.run(&db, &mut tx, &mut worker).unwrap();
                 // All rows of a second epoch may be duplicates.
@@ -107,6 +92,52 @@ impl Epochs<'_> {
         }
         (results, most)
     }
+
+    /// Runs an epoch with limits. Returns how many spills are counted once all rows have arrived.
+    fn spills_of_run(&self) -> u64 {
+        let (home, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (db, intake) = (self.open(&home), intake(SORTING, &folder));
+        let mut operator = self.start(0, &intake);
+        let before = intake.memory.spills();
+        let mut tx = db.begin().unwrap();
+        operator
+            .run(&db, &mut tx, &mut RowHashes::default())
+            .unwrap();
+        intake.memory.spills() - before
+    }
+
+    fn kind(&self) -> OperatorKind {
+        serde_json::from_value(self.request.clone()).unwrap()
+    }
+
+    /// Opens the operator's stores in a folder.
+    fn open(&self, home: &TempDir) -> Arc<Database> {
+        let options = DatabaseOptions {
+            durability: Durability::Changelog,
+            ..DatabaseOptions::default()
+        };
+        Database::open(home.path(), &self.kind().spec().stores(), options).unwrap()
+    }
+
+    /// Starts an operator, and sends it the rows of an epoch.
+    fn start(&self, epoch: i64, intake: &Intake) -> Box<dyn Operator> {
+        let mut operator = self.kind().spec().start(&self.schema).unwrap();
+        let numbers: Vec<i64> = (0..ROWS as i64).map(scattered).collect();
+        for numbers in numbers.chunks(BATCH) {
+            operator.push((self.batch)(epoch, numbers), intake).unwrap();
+        }
+        operator
+    }
+}
+
+/// How an operator takes rows: with this memory, in bytes, and with files in this folder.
+fn intake(sorting: usize, folder: &TempDir) -> Intake {
+    Intake {
+        partition: Some(0),
+        memory: Budget::new(sorting),
+        folder: folder.path().to_owned(),
+        cancellation: Cancellation::default(),
+    }
 }
 
 /// Checks two epochs of an operator, as [`Epochs::check`].
@@ -117,6 +148,16 @@ fn check(request: &Value, schema: &SchemaRef, batch: MakeBatch<'_>, part: usize)
         batch,
     };
     epochs.check(part);
+}
+
+/// Counts the spills of an epoch, as [`Epochs::spills_of_run`].
+fn spills_of_run(request: &Value, schema: &SchemaRef, batch: MakeBatch<'_>) -> u64 {
+    let epochs = Epochs {
+        request,
+        schema: Arc::clone(schema),
+        batch,
+    };
+    epochs.spills_of_run()
 }
 
 fn changes_of(store: &str, changes: u64, stream_time: Option<Timestamp>) -> String {
