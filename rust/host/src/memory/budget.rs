@@ -9,6 +9,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+/// The minimum memory of a transaction, even if its share is smaller. Each spill writes sorted
+/// files, so with less memory a transaction would write many small ones.
+pub const MIN_TRANSACTION_BYTES: usize = 1 << 20;
+
 /// A memory limit, and how much of it is in use.
 #[derive(Debug)]
 pub struct Budget {

@@ -5,12 +5,9 @@ use std::sync::Arc;
 use holdfast_core::{Database, Result, Transaction};
 
 use super::local::position;
-use crate::memory::budget::{Budget, Share};
+use crate::memory::budget::{Budget, MIN_TRANSACTION_BYTES, Share};
 use crate::protocol::Digest;
 use crate::root::OffsetsFile;
-
-/// Minimum memory of a transaction; with less it would spill too early.
-const MIN_TRANSACTION_BYTES: usize = 1 << 20;
 
 /// A session's private view of the state at the previous epoch.
 pub struct StateView {

@@ -10,9 +10,8 @@ use super::groups::Groups;
 use super::spec::PROGRESS;
 use crate::codec::byte_list::ByteList;
 use crate::codec::row::EncodedRows;
+use crate::memory::budget::MIN_TRANSACTION_BYTES;
 
-/// The minimum memory of the transaction; with less it would spill too early.
-const MIN_TRANSACTION_BYTES: usize = 1 << 20;
 /// The first byte of each key. No other key of the store begins with it.
 const PREFIX: u8 = 0;
 /// The first byte of the value of a group without new rows.

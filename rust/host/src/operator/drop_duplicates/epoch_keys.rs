@@ -7,9 +7,7 @@
 use holdfast_core::{Database, Result, Timestamp, Transaction, WindowPut, WindowStore};
 
 use super::newest_times::{ADDED, NewestTimes, REPLACED, TimeValues};
-
-/// The minimum memory of the transaction of the keys on disk; with less it would spill too early.
-const MIN_TRANSACTION_BYTES: usize = 1 << 20;
+use crate::memory::budget::MIN_TRANSACTION_BYTES;
 
 /// The keys of an epoch, each with its newest time.
 #[derive(Default)]

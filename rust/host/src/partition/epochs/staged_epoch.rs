@@ -10,14 +10,11 @@ use parking_lot::Mutex;
 
 use super::decided_epoch::apply_object;
 use crate::log::HeadHeader;
-use crate::memory::budget::{Budget, Share};
+use crate::memory::budget::{Budget, MIN_TRANSACTION_BYTES, Share};
 use crate::protocol::{
     Digest, Epoch, ObjectId, OperatorName, PartitionDecision, PartitionId, RunNumber,
 };
 use crate::root::{Head, Root};
-
-/// Minimum memory of a staged epoch; with less it would spill too early.
-const MIN_BYTES: usize = 1 << 20;
 
 /// Where readers find the staged changes of the next epoch.
 pub struct StagedSource<'a> {
@@ -188,7 +185,7 @@ impl StagedChanges {
         head: &Head,
     ) -> Result<Self> {
         let mut memory = source.memory.share();
-        let room = memory.room().max(MIN_BYTES);
+        let room = memory.room().max(MIN_TRANSACTION_BYTES);
         transaction.limit_memory(room);
         // Reads that begin meanwhile have the rest.
         memory.set(room.min(memory.limit()));
