@@ -189,13 +189,14 @@ impl Windows for HoppingWindows {
     }
 
     fn results(&self, groups: &Groups, touched: &[usize]) -> ResultRows {
+        let mut is_touched = vec![false; groups.count()];
+        touched.iter().for_each(|group| is_touched[*group] = true);
         let mut results = ResultRows::default();
-        let mut push = |group| results.push(groups.start(group), self.end(groups, group), group);
-        match self.emit {
-            Emit::Update => touched.iter().copied().for_each(push),
-            Emit::Close => (0..groups.count())
-                .filter(|group| self.clock.is_closed(self.end(groups, *group)))
-                .for_each(&mut push),
+        for (group, is_touched) in is_touched.into_iter().enumerate() {
+            let start = groups.start(group);
+            if self.has_result(start, is_touched) {
+                results.push(start, self.end(groups, group), group);
+            }
         }
         results
     }
