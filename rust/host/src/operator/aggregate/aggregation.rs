@@ -10,9 +10,9 @@ use arrow_schema::Schema;
 use holdfast_core::{Database, Result, StoreSpec, Transaction};
 use serde_json::Value;
 
+use super::epoch_in_parts::EpochInParts;
 use super::functions::{Access, Accumulators, user_worker};
 use super::groups::{Assigned, Groups};
-use super::in_parts::EpochInParts;
 use super::item_sweep::sweep_items;
 use super::recorded_function::RecordedFunction;
 use super::result_output::{GroupResults, ResultOutput};
