@@ -13,6 +13,7 @@
 
 mod commit_folder;
 pub mod faults;
+mod memory_folder;
 pub mod progress;
 pub mod runner;
 pub mod spilled;
@@ -52,16 +53,8 @@ pub fn generator(seed: u64, purpose: u64) -> fastrand::Rng {
 /// No proof needs a real disk: a killed process loses no page cache, and power losses are
 /// simulated.
 pub fn directory() -> std::io::Result<tempfile::TempDir> {
-    let memory = "/dev/shm";
-    // In a container it usually has 64 MiB, which is too little for a test.
-    let free = rustix::fs::statvfs(memory).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
-    let folder = if free > 1 << 30 {
-        memory.into()
-    } else {
-        std::env::temp_dir()
-    };
     tempfile::Builder::new()
         .prefix("holdfast-proof-")
         .rand_bytes(8)
-        .tempdir_in(folder)
+        .tempdir_in(memory_folder::memory_folder())
 }

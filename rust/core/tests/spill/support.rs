@@ -1,5 +1,8 @@
 //! What the tests of spilled transactions share: stores, writes, and the expected state.
 
+#[path = "../../../proof/src/memory_folder.rs"]
+mod memory_folder;
+
 use holdfast_core::{
     Database, DatabaseOptions, Durability, Offset, OffsetChange, StoreKind, StoreSpec, Timestamp,
     TopicPartition, Transaction,
@@ -16,16 +19,8 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 }
 
 pub(crate) fn directory() -> tempfile::TempDir {
-    // Every spill syncs files; memory makes that cheap. In a container it usually has 64 MiB, which
-    // is too little for a test.
-    let memory = "/dev/shm";
-    let free = rustix::fs::statvfs(memory).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
-    let folder = if free > 1 << 30 {
-        memory.into()
-    } else {
-        std::env::temp_dir()
-    };
-    tempfile::tempdir_in(folder).unwrap()
+    // Every spill syncs files; memory makes that cheap.
+    tempfile::tempdir_in(memory_folder::memory_folder()).unwrap()
 }
 
 pub(crate) fn options(durability: Durability, uncommitted_max_bytes: i64) -> DatabaseOptions {
