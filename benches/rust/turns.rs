@@ -14,12 +14,16 @@ pub const TURNS: usize = 10;
 
 /// Returns criterion with the arguments of `cargo bench`.
 pub fn criterion() -> Criterion {
+    settings().configure_from_args()
+}
+
+/// Returns criterion without these arguments.
+pub fn settings() -> Criterion {
     // The target time is so short that a sample has one iteration.
     Criterion::default()
         .sample_size(TURNS)
         .warm_up_time(Duration::from_nanos(1))
         .measurement_time(Duration::from_nanos(1))
-        .configure_from_args()
 }
 
 /// Measures all sides in turns, and gives criterion the seconds of each side.

@@ -7,17 +7,11 @@ mod turns;
 
 use criterion::Criterion;
 use std::path::Path;
-use std::time::Duration;
 use turns::TURNS;
 
-/// Criterion as `turns::criterion` sets it, without the arguments of the test.
+/// Criterion as the benches set it, without the arguments of the test.
 fn criterion(folder: &Path) -> Criterion {
-    Criterion::default()
-        .sample_size(TURNS)
-        .warm_up_time(Duration::from_nanos(1))
-        .measurement_time(Duration::from_nanos(1))
-        .without_plots()
-        .output_directory(folder)
+    turns::settings().without_plots().output_directory(folder)
 }
 
 /// The samples that criterion has saved, in seconds.
