@@ -57,7 +57,7 @@ pub use error::{Error, ErrorKind, Result, panic_message};
 pub use metrics::{Figure, FigureValue, MetricsLevel};
 pub use offset::{Offset, OffsetChange, TopicPartition};
 pub use position::Position;
-pub use rocks::{check_rocksdb_options, forks, watch_forks};
+pub use rocks::{Process, check_rocksdb_options, watch_forks};
 pub use store::key_value::KeyValueStore;
 pub use store::session::{SessionQuery, SessionScan, SessionStore};
 pub use store::timestamped::{NO_TIMESTAMP, Stamped, StampedScan, TimestampedKeyValueStore};

@@ -1,10 +1,9 @@
 //! The gateway: state over HTTP.
 
 use crate::messages::log_to_python;
-use crate::process::Process;
 use crate::reader_settings::{Cache, cache_settings, offline};
 use crate::run::{drop_without_gil, run};
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Error, ErrorKind, Process, Result};
 use holdfast_gateway::{self as gateway, GatewaySettings, Limits, RootSettings, TlsFiles, Token};
 use holdfast_host::root::StorageOptions;
 use pyo3::prelude::*;

@@ -21,7 +21,6 @@ mod gateway;
 mod host;
 mod messages;
 mod open_database;
-mod process;
 mod reader;
 mod reader_settings;
 mod run;

@@ -1,9 +1,8 @@
 //! An open database.
 
-use crate::process::Process;
 use crate::run::drop_without_gil;
 use holdfast_core::{
-    Commit, Database, Error, ErrorKind, Offset, OffsetChange, Result, TopicPartition,
+    Commit, Database, Error, ErrorKind, Offset, OffsetChange, Process, Result, TopicPartition,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -3,13 +3,12 @@
 use crate::arrow::export::{ArrowBatch, ArrowReader};
 use crate::arrow::row::{NamedValue, is_plain, row_from_python, row_to_python};
 use crate::messages::log_to_python;
-use crate::process::Process;
 use crate::reader_settings::{Cache, cache_settings, offline};
 use crate::run::{drop_without_gil, run, run_attached};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_schema::{Schema, SchemaRef};
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Error, ErrorKind, Process, Result};
 use holdfast_host::net::read::json;
 use holdfast_host::protocol::{Epoch, IsolationLevel, PartitionId};
 use holdfast_host::reader::{self, AnswerState, EpochSpan, ReadFrom};

@@ -3,8 +3,7 @@
 
 use crate::error::{holdfast_error, to_python};
 use crate::messages::with_messages_after;
-use crate::process::Process;
-use holdfast_core::{Result, panic_message};
+use holdfast_core::{Process, Result, panic_message};
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

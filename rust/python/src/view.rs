@@ -1,8 +1,9 @@
 //! The views of a database that the writer and its readers use.
 
 use crate::open_database::OpenDatabase;
-use crate::process::Process;
-use holdfast_core::{Error, ErrorKind, Offset, Position, Result, TopicPartition, Transaction};
+use holdfast_core::{
+    Error, ErrorKind, Offset, Position, Process, Result, TopicPartition, Transaction,
+};
 use std::sync::Arc;
 
 /// How a store is read and written: by the writer, or by a reader at an isolation level.

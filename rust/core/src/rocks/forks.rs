@@ -1,13 +1,13 @@
-//! Counts forks, so that a forked child is recognized without a system call.
+//! Counts forks, so that a forked child is recognized without a system call (`forks/process.rs`).
 //!
 //! RocksDB's threads do not survive a fork, so every call on a database checks whether its process
 //! is a child. The system call for the process id takes half as long as a put; the count is a read
 //! of memory.
 
-use crate::error::{Error, ErrorKind, Result};
+pub(super) mod process;
+
 use std::ffi::c_int;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A function that the C library calls at a fork. It must be one that a child of a process with
@@ -26,12 +26,6 @@ unsafe extern "C" {
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 static IS_WATCHING: AtomicBool = AtomicBool::new(false);
-
-/// The value of [`OPENED_AFTER`] until a database is opened.
-const NOT_OPENED: u32 = u32::MAX;
-
-/// The count of forks at the first open of a database. No lock: a child could inherit it locked.
-static OPENED_AFTER: AtomicU32 = AtomicU32::new(NOT_OPENED);
 
 /// Starts counting forks; later calls do nothing.
 ///
@@ -56,30 +50,8 @@ extern "C" fn count_fork() {
 
 /// Returns a number that differs between a process and its forked children, once the process has
 /// called [`watch_forks`].
-pub fn forks() -> u32 {
+fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
-}
-
-/// Fails with `ForkedProcess` if a process that this one was forked from has opened a database.
-/// Every open calls this function, after [`watch_forks`].
-///
-/// RocksDB has one set of threads per process and does not detect that a fork loses them. A
-/// database opened in the child would wait for them forever.
-pub(super) fn check_opener(path: &Path) -> Result<()> {
-    let now = forks();
-    let first =
-        OPENED_AFTER.compare_exchange(NOT_OPENED, now, Ordering::Relaxed, Ordering::Relaxed);
-    if first.is_ok() || first == Err(now) {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::ForkedProcess,
-        "a database or a reader's copy of the state was opened before this process was forked, \
-         and RocksDB's threads do not exist here; start the process with multiprocessing's \
-         \"spawn\", or fork before the first database or copy is opened; end this process with \
-         os._exit, as children of multiprocessing do",
-    )
-    .path(path))
 }
 
 /// Registers functions that the C library calls before each fork, and after it in the parent and in

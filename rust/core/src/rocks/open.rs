@@ -3,7 +3,8 @@
 use super::directory_lock::DirectoryLock;
 use super::failure::{failure, io_failure};
 use super::family::{Family, FamilyHandle};
-use super::forks::{check_opener, forks, watch_forks};
+use super::forks::process::Process;
+use super::forks::watch_forks;
 use super::options::{Environment, RocksOptions, family_options, path_in_memory, rocks_options};
 use super::raw_iterator::IteratorSlots;
 use super::recovery::commit_number::{self, CommitNumber};
@@ -54,7 +55,8 @@ impl RocksDb {
         lock: Option<DirectoryLock>,
     ) -> Result<Arc<Self>> {
         watch_forks().map_err(|e| io_failure("watching for forks", path, &e))?;
-        check_opener(path)?;
+        let process = Process::of_engine();
+        process.check().map_err(|e| e.path(path))?;
         Failpoint::BeforeOpen.pass()?;
         let on_disk = !options.is_in_memory();
         let durable = if on_disk {
@@ -120,7 +122,7 @@ impl RocksDb {
             statistics,
             handles,
             path: path.to_owned(),
-            forks: forks(),
+            process,
             commits: CommitNumber::new(
                 last.number,
                 (on_disk && !options.temporary).then_some(path),

@@ -10,7 +10,7 @@
 use super::directory_lock::DirectoryLock;
 use super::failure::failure;
 use super::family::Family;
-use super::forks::forks;
+use super::forks::process::Process;
 use super::options::{RocksOptions, rocks_options};
 use super::raw_iterator::IteratorSlots;
 use super::recovery::commit_number::CommitNumber;
@@ -34,8 +34,8 @@ pub struct RocksDb {
     pub(super) statistics: Statistics,
     pub(super) handles: Vec<(String, Family)>,
     pub(super) path: PathBuf,
-    /// The count of forks in the process that opened the database.
-    pub(super) forks: u32,
+    /// The process that opened the database.
+    pub(super) process: Process,
     pub(super) commits: CommitNumber,
     pub(super) options: RocksOptions,
 }
@@ -96,15 +96,7 @@ impl RocksDb {
     /// Callers check this before they take any lock: another thread may have held the lock when the
     /// process forked.
     pub fn check_owner(&self) -> Result<()> {
-        if self.in_owner_process() {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::ForkedProcess,
-            "the database was opened before this process was forked, and its threads do not exist \
-             here; start processes with spawn, or fork before the first database is opened",
-        )
-        .path(&self.path))
+        self.process.check().map_err(|e| e.path(&self.path))
     }
 
     pub(super) fn closed(&self) -> Error {
@@ -150,7 +142,7 @@ impl RocksDb {
 
     /// Whether this process opened the database; false in a forked child.
     pub(crate) fn in_owner_process(&self) -> bool {
-        forks() == self.forks
+        self.process.is_current()
     }
 
     /// Deletes a closed temporary database. If files remain, the next open of the transaction's

@@ -8,13 +8,12 @@
     reason = "no crate offers to read a stream's type without taking the stream"
 )]
 
-use crate::process::Process;
 use crate::run::{import, run, run_attached};
 use arrow_array::ArrayRef;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::DataType;
-use holdfast_core::{Error, ErrorKind};
+use holdfast_core::{Error, ErrorKind, Process};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::PyArrayReader;

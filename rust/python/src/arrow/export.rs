@@ -5,11 +5,10 @@
 //! turns values that do not fit into nulls. The consumer's cast checks them.
 
 use crate::messages::with_messages_after;
-use crate::process::Process;
 use crate::run::{catch, drop_without_gil, import, run, run_attached};
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, SchemaRef};
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Error, ErrorKind, Process, Result};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};

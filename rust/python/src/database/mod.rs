@@ -9,7 +9,6 @@ pub mod store_builder;
 use crate::arrow::column::Column;
 use crate::messages::log_to_python;
 use crate::open_database::OpenDatabase;
-use crate::process::Process;
 use crate::run::run;
 use crate::stores::key_value::KeyValueStore;
 use crate::stores::session::SessionStore;
@@ -20,7 +19,7 @@ use crate::stores::window::WindowStore;
 use crate::view::{InputOffsets, View, from_python};
 use holdfast_core::{
     Commit, Database as Engine, Error, ErrorKind, Figure, FigureValue, Offset, OffsetChange,
-    Result, StoreSpec, Timestamp, TopicPartition, VersionRow,
+    Process, Result, StoreSpec, Timestamp, TopicPartition, VersionRow,
 };
 use offsets::{ChangelogOffsets, offset_change, to_python};
 use pyo3::IntoPyObjectExt;

@@ -1,9 +1,8 @@
 //! Offsets between Python and the engine, and the text files that hold them for user stores.
 
-use crate::process::Process;
 use crate::run::run;
 use crate::view::{InputOffsets, from_python};
-use holdfast_core::{Offset, OffsetChange, TopicPartition};
+use holdfast_core::{Offset, OffsetChange, Process, TopicPartition};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 

@@ -2,13 +2,12 @@
 //! the types that the host reads.
 
 use crate::arrow::column::Column;
-use crate::process::Process;
 use crate::run::{run, run_attached};
 use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use holdfast_core::column::batch;
 use holdfast_core::transaction::check_size;
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Error, ErrorKind, Process, Result};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyList;

@@ -2,10 +2,9 @@
 
 use crate::arrow::export::{ArrowBatch, ArrowReader, batch_rows};
 use crate::host::call_argument::{CallArgument, call_batch};
-use crate::process::Process;
 use crate::run::{run, run_attached};
 use arrow_array::RecordBatch;
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Error, ErrorKind, Process, Result};
 use holdfast_host::client::Client;
 use holdfast_host::net::call::CallMessage;
 use holdfast_host::operator::process::OutputDigest;

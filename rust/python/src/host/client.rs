@@ -2,9 +2,8 @@
 
 use crate::arrow::export::ArrowBatch;
 use crate::host::calls::{HostCalls, session_ended};
-use crate::process::Process;
 use crate::run::{run, run_attached};
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Error, ErrorKind, Process, Result};
 use holdfast_host::client::{Client, SessionOutput};
 use parking_lot::Mutex;
 use pyo3::prelude::*;

@@ -1,8 +1,7 @@
 //! The state host's process.
 
-use crate::process::Process;
 use crate::run::run;
-use holdfast_core::{Error, ErrorKind, Result};
+use holdfast_core::{Error, ErrorKind, Process, Result};
 use holdfast_host::executor::Executor;
 use holdfast_host::logging;
 use holdfast_host::server::{ServerOptions, TcpPlace, serve};

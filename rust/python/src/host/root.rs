@@ -1,8 +1,7 @@
 //! Commands on the root of a state.
 
-use crate::process::Process;
 use crate::run::run;
-use holdfast_core::{Error, ErrorKind};
+use holdfast_core::{Error, ErrorKind, Process};
 use holdfast_host::protocol::{Epoch, OperatorName};
 use holdfast_host::root::{FollowerName, Root, StorageOptions, VerificationProgress};
 use pyo3::prelude::*;

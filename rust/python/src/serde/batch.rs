@@ -1,14 +1,13 @@
 //! Typed columns of a store's batches.
 
 use crate::arrow::export::{ArrowBatch, ArrowReader, encoded_keys};
-use crate::process::Process;
 use crate::run::run;
 use crate::serde::Serde;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
-use holdfast_core::Result;
 use holdfast_core::column::batch;
 use holdfast_core::serde::{Serde as Engine, SerdeSide};
+use holdfast_core::{Process, Result};
 use pyo3::prelude::*;
 use std::sync::Arc;
 

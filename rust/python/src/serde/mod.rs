@@ -7,11 +7,10 @@ mod python_value;
 
 use crate::arrow::column::Column;
 use crate::arrow::export::{ArrowArray, encoded_keys};
-use crate::process::Process;
 use crate::run::{run, run_attached};
 use arrow_schema::DataType;
 use holdfast_core::serde::{FieldValue, Serde as Engine, SerdeSide};
-use holdfast_core::{Error, Result};
+use holdfast_core::{Error, Process, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use pyo3_arrow::PySchema;
