@@ -15,6 +15,8 @@
 //!   other one; a loss of power that takes Spark's last commit; the loss of a log folder.
 //!
 //! Left out: a checkpoint that is restored from a backup while a host of the old query still runs.
+//! A session searches each epoch for a decision and for an older run; `tests/protocol_model/` has
+//! the rule that sessions search only the epochs that were in the log when their run began.
 //!
 //! These invariants hold whenever a session opens (`check_open`):
 //!

@@ -9,6 +9,8 @@
 //! - A driver claims its run (read, then put if absent), runs its jobs, gives their output to the
 //!   sink, then writes Spark's commit log. A job evaluates all partitions or only the first
 //!   (`take`); `foreachBatch` may run several.
+//! - A run lists the log once, after its claim. If it then has no object of the epoch, the attempts
+//!   at its tasks do not list.
 //! - An attempt at a task lists, puts its object, reads the claims again and is acknowledged. Other
 //!   steps may happen between these. An attempt that fails (host crash) takes no further step;
 //!   another attempt, concurrent or later, replaces it. The result is 1, or either 1 or 2 if
@@ -238,6 +240,7 @@ fn each_rule_is_needed() {
     let rules = [
         Broken::NoReadAfterPut,
         Broken::ListBeforeClaim,
+        Broken::FirstListingBeforeClaim,
         Broken::NoReproduction,
         Broken::LowestWholeDecides,
         Broken::NoNewerObjects,
@@ -255,6 +258,7 @@ fn each_rule_is_needed_under_at_least_once() {
     let rules = [
         Broken::NoReadAfterPut,
         Broken::ListBeforeClaim,
+        Broken::FirstListingBeforeClaim,
         Broken::NoReproduction,
         Broken::LowestWholeDecides,
         Broken::ForgetsOperators,

@@ -14,8 +14,10 @@ pub(crate) enum Broken {
     Nothing,
     /// The runs are not read again after a put.
     NoReadAfterPut,
-    /// A run lists before it claims.
+    /// A run lists before it claims, and its attempts do not list again.
     ListBeforeClaim,
+    /// A run lists before it claims, and its attempts list again only if the log had objects.
+    FirstListingBeforeClaim,
     /// An older whole run is not reproduced.
     NoReproduction,
     /// The lowest whole run decides.
@@ -108,7 +110,7 @@ pub(crate) struct Driver {
     pub(crate) partial: [u8; SLOTS],
     /// With `ListBeforeClaim`: what it listed before the claim.
     pub(crate) early: [Content; SLOTS],
-    /// Whether the log had the epoch when it claimed.
+    /// Whether the log had the epoch when it claimed. If not, its attempts do not list.
     pub(crate) had: bool,
 }
 
@@ -144,6 +146,11 @@ pub(crate) struct State {
 const CODE: usize = 10 + 4 * RUNS + SLOTS * (6 + 5 * RUNS);
 
 impl State {
+    /// Whether the log has the epoch.
+    pub(crate) fn has_objects(&self) -> bool {
+        self.objects != [[0; SLOTS]; RUNS]
+    }
+
     /// Identifies a state up to symmetry: the order of equivalent slots, the order of drivers, and
     /// the names of the two results if they are equivalent.
     pub(crate) fn fingerprint(&self, orders: &[[usize; SLOTS]], publishes: bool) -> u64 {

@@ -57,8 +57,9 @@ impl Model {
                     next.claimed = seen + 1;
                     next.drivers[d].run = seen + 1;
                     next.drivers[d].phase = Phase::Running(0);
-                    next.drivers[d].had =
-                        self.world.publishes && state.objects != [[0; SLOTS]; RUNS];
+                    if self.world.broken != Broken::FirstListingBeforeClaim {
+                        next.drivers[d].had = state.has_objects();
+                    }
                     out.push(next);
                 } else {
                     self.read_claims(&mut next, d);
@@ -146,6 +147,9 @@ impl Model {
                         next.drivers[d].early[slot] = self.older_content(state, run, slot)
                     });
                 }
+                if self.world.broken == Broken::FirstListingBeforeClaim {
+                    next.drivers[d].had = state.has_objects();
+                }
                 self.read_claims(&mut next, d);
             }
             out.push(next);
@@ -195,6 +199,9 @@ impl Model {
                 let older = match self.world.broken {
                     Broken::ListBeforeClaim => driver.early[slot],
                     Broken::NoReproduction => 0,
+                    // On another host of the run, the first listing may come later and find
+                    // objects. Its attempts then have some of these results, and no others.
+                    _ if !driver.had => 0,
                     _ => self.older_content(state, run, slot),
                 };
                 let results: &[Content] = if self.world.repeatable { &[1] } else { &[1, 2] };

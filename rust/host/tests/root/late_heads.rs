@@ -1,13 +1,49 @@
-//! `log/`: heads that are put after Spark has committed their epoch.
+//! `log/`: heads that are put after a newer run has claimed, or after Spark has committed their
+//! epoch.
 
 use holdfast_core::ErrorKind;
 use holdfast_core::ProcessingGuarantee::{AtLeastOnce, ExactlyOnce};
 use holdfast_host::protocol::{Digest, PartitionId, RunNumber};
-use holdfast_host::root::{DecisionAsker, StageOutcome};
+use holdfast_host::root::{DecisionAsker, Root, StageOutcome};
 
 use crate::support::{
     EPOCH, TestRoot, claim, decided, header, name, refused, root, spark, stage, stage_both,
 };
+
+#[test]
+fn an_older_run_that_stages_after_the_newer_ones_first_listing_need_not_be_reproduced() {
+    let root = root();
+    let stalled = Root::open(&root.opened.0, &root.opened.1).expect("opens");
+    let first = claim(&stalled, "a");
+    let second = claim(&root, "b");
+    assert!(!root.log.had(second, EPOCH).expect("lists"));
+    for partition in 0..2 {
+        refused(
+            stage(&stalled, partition, first, "x"),
+            ErrorKind::Fenced,
+            &["run 1", "run 2"],
+        );
+    }
+    // The older run is whole now, but none of its tasks was acknowledged.
+    stage_both(&root, second, "y");
+    assert_eq!(decided(&root).run, Some(second));
+}
+
+#[test]
+fn an_older_run_that_staged_before_the_newer_one_claimed_must_be_reproduced() {
+    let root = root();
+    let other = Root::open(&root.opened.0, &root.opened.1).expect("opens");
+    let first = claim(&root, "a");
+    // This process has listed the log before the older run staged, but not in the newer run.
+    assert!(!root.log.had(first, EPOCH).expect("lists"));
+    stage_both(&other, first, "x");
+    let second = claim(&root, "b");
+    refused(
+        stage(&root, 0, second, "y"),
+        ErrorKind::StateMismatch,
+        &["earlier run (1)"],
+    );
+}
 
 #[test]
 fn a_head_that_comes_after_sparks_commit_is_not_put() {

@@ -50,10 +50,7 @@ impl Root {
         guarantee: ProcessingGuarantee,
     ) -> Result<StageOutcome> {
         let epoch = header.epoch;
-        let copy = match self.lost_commit(header)? {
-            Some(decision) => self.copy_of_decided(header, &decision, guarantee)?,
-            None => self.copy_of_older(header, partitions, guarantee)?,
-        };
+        let copy = self.copy_of_earlier(header, partitions, guarantee)?;
         let (mine, payload) = copy
             .as_ref()
             .map_or((header, payload), |(header, payload)| {
@@ -99,15 +96,25 @@ impl Root {
         Ok(outcome)
     }
 
-    /// Returns the recorded decision of an epoch whose commit Spark may have lost.
+    /// Returns the object of an earlier run, under this run's name, if it must be staged instead of
+    /// the session's.
     ///
-    /// Spark then computes the epoch again, in a later run. So nothing is read for an epoch that
-    /// was not in the log when the run began.
-    fn lost_commit(&self, header: &HeadHeader) -> Result<Option<EpochDecision>> {
+    /// Reads nothing for an epoch that was not in the log when the run began: it has no decision,
+    /// and no sink has an older run's results of it (`EpochLog::had`).
+    fn copy_of_earlier(
+        &self,
+        header: &HeadHeader,
+        partitions: u32,
+        guarantee: ProcessingGuarantee,
+    ) -> Result<Copied> {
         if !self.log.had(header.run, header.epoch)? {
             return Ok(None);
         }
-        self.decisions.recorded(header.epoch)
+        // If there is a decision, Spark has lost its commit, and computes the epoch again.
+        match self.decisions.recorded(header.epoch)? {
+            Some(decision) => self.copy_of_decided(header, &decision, guarantee),
+            None => self.copy_of_older(header, partitions, guarantee),
+        }
     }
 
     /// Checks that Spark has not committed the epoch without this object.
@@ -174,11 +181,8 @@ impl Root {
         guarantee: ProcessingGuarantee,
     ) -> Result<Copied> {
         let (epoch, object) = (header.epoch, header.id());
-        let mut objects = self.log.list(None, epoch)?;
-        if objects.iter().any(|other| other.run < header.run) {
-            // A host that was suspended during a rewind may have put objects late.
-            objects = self.log.files_in_force(epoch)?.heads;
-        }
+        // A host that was suspended during a rewind may have put objects late.
+        let objects = self.log.files_in_force(epoch)?.heads;
         let Some(older) = protocol::older_whole(&objects, partitions, header.run) else {
             return Ok(None);
         };
