@@ -45,6 +45,7 @@ __all__ = [
     "decode_reader",
     "default_segment_interval",
     "drop_epoch",
+    "end_scans",
     "host_main",
     "open_database",
     "put_follower",
@@ -674,6 +675,12 @@ class _ReadSource(TypedDict):
 
 _Cache: TypeAlias = tuple[str | PathLike[str] | None, int | None]
 """The folder of a reader's copies, and the limit of their bytes; None: the default."""
+
+def end_scans() -> None:
+    """Ends all scans of `StateReader`s in this process, and waits at most 10 s for their threads.
+
+    Scans that are open, or that start later, raise `StoreClosedError`.
+    """
 
 @final
 class StateReader:

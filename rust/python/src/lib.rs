@@ -55,7 +55,7 @@ mod _core {
         read_epochs, read_followers, remove_follower, rewind, verify_root,
     };
     #[pymodule_export]
-    use crate::reader::StateReader;
+    use crate::reader::{StateReader, end_scans};
     #[pymodule_export]
     use crate::serde::Serde;
     #[pymodule_export]

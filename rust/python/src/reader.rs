@@ -22,6 +22,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long an exit waits for scans: they may wait for a state host or for the object store.
+const MOST_OF_EXIT: Duration = Duration::from_secs(10);
+
 /// A table in a list of tables: operator, its kind, store, its kind, columns of the key, and a
 /// batch without rows that has all columns.
 type ListedTable = (String, String, String, String, Vec<String>, ArrowBatch);
@@ -74,6 +77,15 @@ impl Drop for StateReader {
         }
         drop_without_gil(|| drop(reader));
     }
+}
+
+/// Ends all scans before the process exits.
+#[pyfunction]
+pub fn end_scans(py: Python<'_>) -> PyResult<()> {
+    run(py, Process::current(), || {
+        reader::end_scans(MOST_OF_EXIT);
+        Ok(())
+    })
 }
 
 fn closed() -> Error {

@@ -1,9 +1,12 @@
-"""Batches that Arrow's threads read ahead, until Python exits.
+"""Batches that threads read ahead, until Python exits.
 
-A scan reads ahead in one of Arrow's threads, also after its consumer has all rows that it needs.
-Once the interpreter is being finalized, a thread that needs the GIL never returns. Arrow waits for
-its threads when the process exits. So Python's exit ends the streams while threads still get the
-GIL.
+A scan reads in a thread of the extension. The exit of a process destroys global objects of RocksDB,
+and a thread that is in RocksDB then crashes the process. So Python's exit ends these threads.
+
+A dataset's scan also reads ahead in one of Arrow's threads, even after its consumer has all rows
+that it needs. Once the interpreter is being finalized, a thread that needs the GIL never returns.
+Arrow waits for its threads when the process exits. So Python's exit ends the streams while threads
+still get the GIL.
 """
 
 import atexit
@@ -14,6 +17,7 @@ from threading import RLock
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
+from holdfast import _core
 from holdfast.errors import HoldfastError, StoreClosedError
 
 _T = TypeVar("_T")
@@ -118,3 +122,7 @@ def _ended_streams() -> list[BatchStream[Any]]:
     for stream in streams:
         stream.end_by_exit()
     return streams
+
+
+# It runs before `_end_streams`: Arrow's threads may wait for the batches of these scans.
+atexit.register(_core.end_scans)

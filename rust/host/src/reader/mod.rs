@@ -25,6 +25,6 @@ pub use changes::EpochSpan;
 pub use copies::CacheSettings;
 pub use read_from::{AnswerState, Offline, ReadFrom, RowsAtEpoch};
 pub use report::{ConditionName, PartitionCondition, PartitionReport, Severity, StateReport};
-pub use row_stream::RowStream;
+pub use row_stream::{RowStream, end_scans};
 pub use state_reader::StateReader;
 pub use table_catalog::{NamedTable, TableDescription};

@@ -1,14 +1,17 @@
 //! The rows of a scan, read ahead by a thread.
 
+mod batch_queue;
+mod scan_threads;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use holdfast_core::{Error, ErrorKind, Result, panic_message};
 
+use self::batch_queue::{BatchQueue, closed};
+pub use self::scan_threads::end_scans;
 use super::read_from::AnswerState;
 use crate::tables::EmitRows;
 
@@ -19,30 +22,30 @@ const AHEAD: usize = 2;
 pub struct RowStream {
     schema: SchemaRef,
     state: AnswerState,
-    /// None after the last batch or an error.
-    batches: Option<Receiver<Result<RecordBatch>>>,
+    queue: Arc<BatchQueue>,
 }
 
 impl RowStream {
-    /// Starts a thread that passes its batches to the stream.
+    /// Starts a thread that passes its batches to the stream. The queue is closed if nothing reads
+    /// them.
     ///
     /// # Errors
-    /// `Io` if the thread cannot be started.
+    /// `Io` if the thread cannot be started, `StoreClosed` after [`end_scans`].
     pub fn start(
         schema: SchemaRef,
         state: AnswerState,
-        read: impl FnOnce(&mut EmitRows<'_>) -> Result<()> + Send + 'static,
+        read: impl FnOnce(&BatchQueue, &mut EmitRows<'_>) -> Result<()> + Send + 'static,
     ) -> Result<Self> {
-        let (send, batches) = mpsc::sync_channel(AHEAD);
-        let columns = Arc::clone(&schema);
+        let (send, queue) = BatchQueue::bounded(AHEAD);
+        let (columns, of_thread) = (Arc::clone(&schema), Arc::clone(&queue));
         let work = move || {
-            let dropped = || Error::new(ErrorKind::InvalidState, "the scan was closed");
             let mut emit = |batch| {
+                of_thread.check_open()?;
                 let batch = with_schema(&batch, &columns)?;
-                send.send(Ok(batch)).map_err(|_| dropped())
+                send.send(Ok(batch)).map_err(|_| closed())
             };
             // Without an error, the rows before a panic would look like all rows.
-            let result = catch_unwind(AssertUnwindSafe(|| read(&mut emit)));
+            let result = catch_unwind(AssertUnwindSafe(|| read(&of_thread, &mut emit)));
             let result = result.unwrap_or_else(|panic| {
                 let text = format!(
                     "a bug in Holdfast ended the read ({}): report it",
@@ -56,17 +59,11 @@ impl RowStream {
                 log::debug!("a scan was closed before its end");
             }
         };
-        thread::Builder::new()
-            .name("scan".to_owned())
-            .spawn(work)
-            .map_err(|error| {
-                let text = format!("the thread of a scan cannot be started: {error}");
-                Error::new(ErrorKind::Io, text)
-            })?;
+        scan_threads::start(Arc::clone(&queue), work)?;
         Ok(Self {
             schema,
             state,
-            batches: Some(batches),
+            queue,
         })
     }
 
@@ -99,11 +96,13 @@ impl Iterator for RowStream {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.batches.as_ref()?.recv().ok();
-        if !matches!(next, Some(Ok(_))) {
-            self.batches = None;
-        }
-        next
+        self.queue.take_next()
+    }
+}
+
+impl Drop for RowStream {
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }
 
@@ -120,7 +119,7 @@ mod tests {
     fn stream_that_a_panic_ends_has_an_error() {
         let schema = Arc::new(Schema::empty());
         let rows = RecordBatch::new_empty(Arc::clone(&schema));
-        let read = move |emit: &mut EmitRows<'_>| {
+        let read = move |_: &BatchQueue, emit: &mut EmitRows<'_>| {
             emit(rows)?;
             panic!("a bug");
         };
@@ -135,6 +134,21 @@ mod tests {
     }
 
     #[test]
+    fn dropped_stream_ends_a_read_that_sends_nothing() {
+        let (done, is_done) = std::sync::mpsc::channel();
+        let schema = Arc::new(Schema::empty());
+        let read = move |queue: &BatchQueue, _: &mut EmitRows<'_>| {
+            while queue.check_open().is_ok() {
+                std::thread::yield_now();
+            }
+            done.send(()).map_err(|_| closed())
+        };
+        let state = AnswerState::of_final(Epoch(0));
+        drop(RowStream::start(schema, state, read).expect("starts"));
+        is_done.recv().expect("the read ends");
+    }
+
+    #[test]
     fn rows_with_other_columns_than_the_streams_are_an_error() {
         let rows = |name| {
             let column: ArrayRef = Arc::new(Int64Array::from(vec![7]));
@@ -144,7 +158,8 @@ mod tests {
         };
         let (schema, other) = (rows("b").schema(), rows("a"));
         let state = AnswerState::of_final(Epoch(0));
-        let mut stream = RowStream::start(schema, state, move |emit| emit(other)).expect("starts");
+        let mut stream =
+            RowStream::start(schema, state, move |_, emit| emit(other)).expect("starts");
         let error = stream.next().expect("an item").expect_err("other columns");
         assert_eq!(error.kind(), ErrorKind::Serialization, "{error}");
         assert!(stream.next().is_none());

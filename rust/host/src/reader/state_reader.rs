@@ -228,12 +228,14 @@ impl StateReader {
         let call = known.explicit(&call, call.rows);
         let schema = known.table.schema_of(&call)?;
         let reader = Arc::clone(self);
-        RowStream::start(schema, source.state, move |emit| {
+        RowStream::start(schema, source.state, move |queue, emit| {
             let mut left = call.limit;
             for partition in partitions {
                 if left == Some(0) {
                     break;
                 }
+                // A partition without rows sends no batch, and its copy may take long.
+                queue.check_open()?;
                 let call = ReadCall {
                     limit: left,
                     ..call.clone()

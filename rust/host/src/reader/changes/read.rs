@@ -92,7 +92,7 @@ impl StateReader {
         let begun = known.entry.first_epoch;
         let Some(last) = newest.filter(|newest| *newest >= begun) else {
             let state = AnswerState::of_final(newest.unwrap_or(begun));
-            return RowStream::start(schema, state, |_| Ok(()));
+            return RowStream::start(schema, state, |_, _| Ok(()));
         };
         let stream = ChangeStream::new(
             Arc::clone(&self.root),
@@ -109,7 +109,7 @@ impl StateReader {
         if first <= last && there.is_none_or(|there| first < there) {
             return Err(stream.lost(first));
         }
-        RowStream::start(schema, AnswerState::of_final(last), move |emit| {
+        RowStream::start(schema, AnswerState::of_final(last), move |_, emit| {
             stream.read((first, last), changes, emit)
         })
     }
