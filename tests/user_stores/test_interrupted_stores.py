@@ -6,6 +6,8 @@ import pytest
 from two_step_store import LOG, TwoStepStore, opened
 
 import holdfast as hf
+from holdfast import _core
+from holdfast._user_store.attached import AttachedStore
 
 
 class Failing(TwoStepStore):
@@ -53,3 +55,49 @@ def test_an_interrupt_while_a_failed_open_closes_is_raised(tmp_path):
         opened(tmp_path / "db", first, Failing("second", OSError("disk"), "init"))
     assert "disk" in raised.value.__notes__[0]
     opened(tmp_path / "db").close()
+
+
+class UnclosableCore:
+    """The extension's database, whose flush may be interrupted and whose close fails."""
+
+    def __init__(self, core, *, flushes: bool) -> None:
+        self.core, self.flushes = core, flushes
+
+    def __getattr__(self, name: str):
+        return getattr(self.core, name)
+
+    def flush(self) -> None:
+        if not self.flushes:
+            raise KeyboardInterrupt
+        self.core.flush()
+
+    def close(self) -> None:
+        self.core.close()
+        raise OSError("disk")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("init")])
+def test_a_failed_open_whose_close_fails_raises_the_first_error(tmp_path, monkeypatch, error):
+    fail_closes(monkeypatch, flushes=True)
+    with pytest.raises(type(error)) as raised:
+        opened(tmp_path / "db", Failing("store", error, "init"))
+    assert raised.value is error
+    assert error.__notes__ == ["and then: OSError('disk')"]
+
+
+def test_an_interrupt_of_a_failed_open_is_raised_although_the_close_fails(tmp_path, monkeypatch):
+    fail_closes(monkeypatch, flushes=False)
+    monkeypatch.setattr(AttachedStore, "gets_file", True)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        opened(tmp_path / "db", TwoStepStore("first"), Failing("second", OSError("data"), "init"))
+    assert raised.value.__notes__ == ["and then: OSError('data')", "and then: OSError('disk')"]
+
+
+def fail_closes(monkeypatch: pytest.MonkeyPatch, *, flushes: bool) -> None:
+    """Makes the close of each database fail that is opened after this."""
+    open_database = _core.open_database
+    monkeypatch.setattr(
+        _core,
+        "open_database",
+        lambda *args: UnclosableCore(open_database(*args), flushes=flushes),
+    )

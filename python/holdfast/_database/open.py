@@ -136,8 +136,12 @@ def open(  # noqa: A001
         try:
             if attached_stores is not None:
                 errors += attached_stores.close()
-        finally:
+        except BaseException as of_stores:  # noqa: BLE001  # raised below, after all calls
+            errors.append(of_stores)
+        try:
             core.close()
+        except BaseException as of_core:  # noqa: BLE001  # raised below
+            errors.append(of_core)
         raise_first(errors)
         # Not reached; for the type checker.
         raise
