@@ -228,6 +228,31 @@ def test_a_restore_without_the_stores_does_not_drop_their_last_commits(tmp_path)
         assert sums(db) == (2, 7)
 
 
+def test_a_store_of_a_database_that_was_restored_to_a_new_partition_can_be_restored(tmp_path):
+    """The store's last commit is the first one of the partition, and the checkpoint is older."""
+    copy = tmp_path / "copy"
+    with opened(tmp_path / "db") as db:
+        db.commit({LOG: 1})
+        db.checkpoint(copy)
+        db["totals"].add(2)
+        db.commit({LOG: 2, OTHER: 1})
+    with hf.open(copy, [hf.stores.key_value("kv")]) as db:
+        none = pa.array([], pa.binary())
+        db.restore_batch("kv", none, none, None, {LOG: 2, OTHER: 1})
+    shutil.copytree(tmp_path / "db" / "totals", copy / "totals", dirs_exist_ok=True)
+    lacks = r"at log 0: 1, .* also at log 1: 1, .* restore the store up to log 0: 2, log 1: 1"
+    with pytest.raises(hf.errors.StateMismatchError, match=lacks):
+        opened(copy)
+    shutil.rmtree(copy / "totals")
+    with opened(copy) as db:
+        db["totals"].restore(2, {LOG: 2, OTHER: 1})
+    with opened(copy) as db:
+        assert (db["totals"].sum, db.committed_offset(OTHER)) == (2, 1)
+        db["totals"].add(1)
+        db.commit({OTHER: 2})
+    assert total(copy) == 3
+
+
 def test_each_commit_must_move_an_offset_of_each_store(tmp_path):
     with_first(tmp_path / "db")
     with both(tmp_path / "db") as db:

@@ -147,15 +147,21 @@ class AttachedStore:
         """Marks the store: it needs a rollback until `roll_back` has succeeded."""
         self._needs_rollback = True
 
-    def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def roll_back(
+        self, offsets: Mapping[TopicPartition, int], database: Mapping[TopicPartition, int]
+    ) -> None:
         """Drops the store's uncommitted writes if it has `rollback`, and recovers it."""
         rollback = getattr(self.store, "rollback", None)
         if rollback is not None:
             rollback()
-        self.recover(offsets)
+        self.recover(offsets, database)
 
-    def recover(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Brings a transactional store to the database's last commit, which is at these offsets.
+    def recover(
+        self, offsets: Mapping[TopicPartition, int], database: Mapping[TopicPartition, int]
+    ) -> None:
+        """Brings a transactional store to the database's last commit with it, at these offsets.
+
+        `database` has the database's own offsets, for the error.
 
         Raises `StateMismatchError` under exactly-once if the store is then at other offsets, and
         for a store without transactions that has committed what the database has not.
@@ -164,16 +170,35 @@ class AttachedStore:
             answer = self._transactional.recover(dict(offsets))
             at = {TopicPartition(*partition): offset for partition, offset in answer.items()}
             if self._exactly_once and at and at != dict(offsets):
-                raise StateMismatchError(
-                    f"store {self.store.name}: after recover it is at {_text(at)}, and its "
-                    f"database at {_text(offsets)}; {_WAYS_OUT}"
-                )
+                raise StateMismatchError(self._not_at(at, offsets, database))
         elif self._is_ahead and self._exactly_once:
             raise StateMismatchError(
                 f"store {self.store.name}: it may have committed writes that its database does not "
                 f"have, and it is not transactional; close the database, {_WAYS_OUT}"
             )
         self._needs_rollback = self._is_ahead = False
+
+    def _not_at(
+        self,
+        at: Mapping[TopicPartition, int],
+        offsets: Mapping[TopicPartition, int],
+        database: Mapping[TopicPartition, int],
+    ) -> str:
+        """Returns the error of a store that is not at the database's last commit with it."""
+        name = self.store.name
+        text = f"store {name}: after recover it is at {_text(at)}, and its database at "
+        text += _text(offsets)
+        others = {key: offset for key, offset in database.items() if key not in offsets}
+        if not others:
+            return f"{text}; {_WAYS_OUT}"
+        target = _text({**offsets, **others})
+        return (
+            f"{text}; the database is also at {_text(others)}, but its record of commits with the "
+            f"store lacks these partitions, because it was restored, or committed without the "
+            f"store; delete the store's data, open the database, and restore the store up to "
+            f"{target}, without partitions that it never had; or open the database with "
+            "AT_LEAST_ONCE"
+        )
 
     def check_not_ahead(
         self,

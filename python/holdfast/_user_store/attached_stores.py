@@ -59,7 +59,7 @@ class AttachedStores:
             attached.store.init(db)
             self._initialised.append(attached)
             database = self._database_offsets()
-            attached.recover(self._offsets_of(attached, database))
+            attached.recover(self._offsets_of(attached, database), database)
             recorded = (partition for name in self._stores for partition in self._recorded(name))
             partitions = {*database, *recorded, *attached.recorded_partitions}
             attached.check_not_ahead(partitions, self._offset)
@@ -184,7 +184,7 @@ class AttachedStores:
         raise_first(
             _each(
                 self._stores.values(),
-                lambda attached: attached.roll_back(self._offsets_of(attached, database)),
+                lambda attached: attached.roll_back(self._offsets_of(attached, database), database),
             )
         )
         self._before.clear()
