@@ -83,15 +83,9 @@ impl Aggregation {
     }
 
     /// Whether the result of each group depends on this group alone. Sliding windows share groups,
-    /// sessions merge them, items are deleted with their window, and a batch of a user's function
-    /// spans groups and parts.
+    /// sessions merge them, and a batch of a user's function spans groups and parts.
     fn has_independent_groups(&self) -> bool {
-        let has_items = self.accumulators.have_items();
-        let are_independent = match self.spec.window {
-            None => true,
-            Some(Window::Hopping(_)) => !has_items,
-            Some(Window::Sliding { .. } | Window::Session { .. }) => false,
-        };
+        let are_independent = matches!(self.spec.window, None | Some(Window::Hopping(_)));
         are_independent && !self.spec.has_user_functions()
     }
 
@@ -229,7 +223,7 @@ impl Operator for Aggregation {
         }
         if self.rows.have_spilled() && self.has_independent_groups() {
             let order = self.order();
-            let epoch = EpochInParts {
+            let mut epoch = EpochInParts {
                 spec: &self.spec,
                 rows: &mut self.rows,
                 counts: &mut self.counts,
@@ -237,8 +231,9 @@ impl Operator for Aggregation {
                 windows: &mut *windows,
                 items: &items,
             };
-            let output = epoch.run(order, db, tx, worker)?;
-            store_progress(db, tx, &clock, before)?;
+            let mut groups = epoch.write(order, group_time, db, tx, worker)?;
+            let retained = store_progress(db, tx, &clock, before)?;
+            let output = epoch.emit(db, &mut groups, retained, tx, worker)?;
             return Ok(self.outcome(output, &clock));
         }
         let mut groups = Groups::default();

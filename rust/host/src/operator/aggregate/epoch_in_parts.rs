@@ -36,18 +36,19 @@ pub struct EpochInParts<'a> {
 }
 
 impl EpochInParts<'_> {
-    /// Writes the groups to the epoch's transaction and emits the result. Returns the digest and
-    /// the number of its rows.
+    /// Writes the groups to the epoch's transaction. Returns them, with those that only close.
+    /// `group_time` is the stream time of the groups' store before the epoch.
     ///
     /// # Errors
     /// Those of the rows, the functions, the stores and the worker.
-    pub fn run(
-        mut self,
+    pub fn write(
+        &mut self,
         order: RowOrder,
+        group_time: Option<i64>,
         db: &Database,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
-    ) -> Result<(Digest, u64)> {
+    ) -> Result<MovedGroups> {
         let mut moved = MovedGroups::new(db, tx)?;
         while let Some(part) = self.rows.next_part(order, self.counts)? {
             moved.limit_memory(self.rows.spare_memory());
@@ -58,8 +59,11 @@ impl EpochInParts<'_> {
         if moved.have_spilled() {
             self.rows.count_spill();
         }
-        self.write(db, &mut moved, tx)?;
-        self.emit(db, &mut moved, tx, worker)
+        if self.accumulators.have_items() {
+            self.expire(group_time, &mut moved, tx, worker)?;
+        }
+        self.write_states(db, &mut moved, tx)?;
+        Ok(moved)
     }
 
     /// Adds the rows of a part to their groups.
@@ -109,9 +113,35 @@ impl EpochInParts<'_> {
         Ok(states)
     }
 
+    /// Deletes the items of the stored groups that expire in the epoch and have no new rows. The
+    /// store has these groups until the states are written.
+    fn expire(
+        &self,
+        group_time: Option<i64>,
+        moved: &mut MovedGroups,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<()> {
+        let (accumulators, items) = (&*self.accumulators, self.items);
+        let time = group_time.max(moved.newest());
+        let none = Groups::default();
+        self.windows.expire(time, &none, tx, &mut |expired, tx| {
+            let moved = moved.states(expired)?;
+            let mut access = Access {
+                groups: expired,
+                items,
+                tx,
+                worker: &mut *worker,
+            };
+            (0..expired.count())
+                .filter(|group| moved[*group].is_none())
+                .try_for_each(|group| accumulators.delete_items(group, &mut access))
+        })
+    }
+
     /// Writes the states. The groups come by start, so no group raises the stream time of the store
     /// above a later one.
-    fn write(
+    fn write_states(
         &mut self,
         db: &Database,
         moved: &mut MovedGroups,
@@ -139,11 +169,17 @@ impl EpochInParts<'_> {
             .write(tx, batch.groups(), batch.touched(), &states)
     }
 
-    /// Emits the result.
-    fn emit(
+    /// Emits the result, and deletes the items that neither a later epoch nor a reader needs.
+    /// Returns the digest and the number of the result's rows. `retained` is the earliest time of a
+    /// group that the store has.
+    ///
+    /// # Errors
+    /// Those of the functions, the stores and the worker.
+    pub fn emit(
         &mut self,
         db: &Database,
         moved: &mut MovedGroups,
+        retained: i64,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
     ) -> Result<(Digest, u64)> {
@@ -153,22 +189,26 @@ impl EpochInParts<'_> {
         moved.for_each(db, &mut |group| {
             if self.windows.has_result(group.start, group.is_touched) {
                 while !batch.try_add(group) {
-                    batch = self.emit_batch(&batch, &mut output, tx, worker)?;
+                    batch = self.emit_batch(&batch, retained, &mut output, tx, worker)?;
                 }
             }
             Ok(())
         })?;
         while !batch.is_empty() {
-            batch = self.emit_batch(&batch, &mut output, tx, worker)?;
+            batch = self.emit_batch(&batch, retained, &mut output, tx, worker)?;
         }
         output.finish(worker)
     }
 
     /// Emits a batch of the result. Returns the groups whose rows do not fit into it: the values of
     /// some functions are not in the states.
+    ///
+    /// The items of the emitted groups are deleted if the groups are over. Each group that is over
+    /// has a row of the result: it has new rows, or it closes.
     fn emit_batch(
         &mut self,
         batch: &GroupBatch,
+        retained: i64,
         output: &mut ResultOutput<'_>,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
@@ -189,6 +229,12 @@ impl EpochInParts<'_> {
             state: &state,
         };
         let sent = output.send(&results.rows, &mut of_groups, &mut access)?;
+        if self.accumulators.have_items() {
+            let finished = self.windows.finished(batch.groups(), retained);
+            for group in finished.into_iter().filter(|group| *group < sent) {
+                self.accumulators.delete_items(group, &mut access)?;
+            }
+        }
         Ok(batch.without_first(sent))
     }
 }

@@ -27,6 +27,7 @@ const TOUCHED: u8 = 1;
 pub struct MovedGroups {
     store: KeyValueStore,
     tx: Transaction,
+    newest: Option<i64>,
 }
 
 /// A group that has moved.
@@ -63,6 +64,7 @@ impl MovedGroups {
         Ok(Self {
             store: db.key_value(PROGRESS)?,
             tx: tx.begin_another(),
+            newest: None,
         })
     }
 
@@ -74,6 +76,11 @@ impl MovedGroups {
     /// Whether states are in files.
     pub fn have_spilled(&self) -> bool {
         self.tx.has_spilled()
+    }
+
+    /// The greatest start of a group with new rows.
+    pub fn newest(&self) -> Option<i64> {
+        self.newest
     }
 
     /// Returns the states of groups; none for those that have not moved.
@@ -96,6 +103,8 @@ impl MovedGroups {
     /// # Errors
     /// Those of the store.
     pub fn put(&mut self, groups: &Groups, states: &EncodedRows) -> Result<()> {
+        let starts = (0..groups.count()).map(|group| groups.start(group));
+        self.newest = self.newest.max(starts.max());
         let states = (0..groups.count()).map(|group| (group, states.get(group)));
         self.put_states(groups, states, TOUCHED)
     }
