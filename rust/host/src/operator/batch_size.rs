@@ -42,7 +42,13 @@ impl BatchSize {
 }
 
 /// Returns about how many bytes the value of a column in a row has.
+///
+/// Equal values have the same size in any column. So the size of a state is the same whether it
+/// comes from the user's function or from a store.
 pub fn value_bytes(column: &ArrayRef, row: usize) -> usize {
+    if column.is_null(row) {
+        return null_bytes(column.data_type());
+    }
     match column.data_type() {
         DataType::Boolean => 1,
         DataType::List(_) => slice_bytes(&column.as_list::<i32>().value(row)),
@@ -60,15 +66,30 @@ pub fn value_bytes(column: &ArrayRef, row: usize) -> usize {
     }
 }
 
+/// Returns about how many bytes a null has, whatever the column has in its place.
+fn null_bytes(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Boolean => 1,
+        DataType::Struct(fields) => fields
+            .iter()
+            .map(|field| null_bytes(field.data_type()))
+            .sum(),
+        other => other.primitive_width().unwrap_or(size_of::<[i32; 2]>()),
+    }
+}
+
 /// Returns about how many bytes the values of a slice have.
 ///
-/// Arrow counts all elements of a list column for each slice of it.
+/// Arrow counts all elements of a list column for each slice of it. It also counts the bits of
+/// nulls if any row of the column is null.
 fn slice_bytes(values: &ArrayRef) -> usize {
-    if values.data_type().is_nested() {
-        (0..values.len()).map(|row| value_bytes(values, row)).sum()
-    } else {
-        values.to_data().get_slice_memory_size().unwrap_or(0)
+    if values.data_type().is_nested() || values.null_count() > 0 {
+        return (0..values.len()).map(|row| value_bytes(values, row)).sum();
     }
+    let values = values.to_data();
+    let bits = values.nulls().map_or(0, |nulls| nulls.len().div_ceil(8));
+    let bytes = values.get_slice_memory_size().unwrap_or(0);
+    bytes.saturating_sub(bits)
 }
 
 /// Cuts this many rows into batches by the size of each row.
@@ -91,7 +112,8 @@ pub fn batches<T>(rows: &[T], bytes: impl Fn(&T) -> usize) -> impl Iterator<Item
 #[cfg(test)]
 mod tests {
     use arrow_array::types::Int64Type;
-    use arrow_array::{ListArray, StructArray};
+    use arrow_array::{ListArray, StringArray, StructArray};
+    use arrow_buffer::NullBuffer;
     use arrow_schema::Field;
 
     use super::*;
@@ -112,6 +134,28 @@ mod tests {
         let field = Field::new("l", lists.data_type().clone(), true);
         let structs: ArrayRef = Arc::new(StructArray::from(vec![(Arc::new(field), lists)]));
         assert_eq!(sizes(&structs), [two, none, hundred]);
+    }
+
+    #[test]
+    fn a_value_has_the_same_size_in_any_column() {
+        let all = StringArray::from(vec!["ab", "", "hidden"]);
+        let (offsets, data, _) = all.clone().into_parts();
+        let nulls = NullBuffer::from(vec![true, true, false]);
+        let hidden = StringArray::new(offsets, data, Some(nulls));
+        let null = StringArray::from(vec![Some("ab"), Some(""), None]);
+        let columns: [ArrayRef; 3] = [Arc::new(all), Arc::new(hidden), Arc::new(null)];
+        let [all, hidden, null] = &columns;
+        for row in 0..3 {
+            assert_eq!(value_bytes(hidden, row), value_bytes(null, row));
+        }
+        for row in 0..2 {
+            assert_eq!(value_bytes(all, row), value_bytes(null, row));
+        }
+        assert_eq!(slice_bytes(hidden), slice_bytes(null));
+        assert_eq!(
+            slice_bytes(&all.slice(0, 2)),
+            slice_bytes(&null.slice(0, 2))
+        );
     }
 
     #[test]

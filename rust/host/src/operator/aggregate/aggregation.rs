@@ -83,10 +83,9 @@ impl Aggregation {
     }
 
     /// Whether the result of each group depends on this group alone. Sliding windows share groups,
-    /// sessions merge them, and a batch of a user's function spans groups and parts.
+    /// and sessions merge them.
     fn has_independent_groups(&self) -> bool {
-        let are_independent = matches!(self.spec.window, None | Some(Window::Hopping(_)));
-        are_independent && !self.spec.has_user_functions()
+        matches!(self.spec.window, None | Some(Window::Hopping(_)))
     }
 
     /// The outcome of a result: its digest, and the number of its rows.

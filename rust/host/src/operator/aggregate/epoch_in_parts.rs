@@ -50,9 +50,13 @@ impl EpochInParts<'_> {
         worker: &mut dyn Worker,
     ) -> Result<MovedGroups> {
         let mut moved = MovedGroups::new(db, tx)?;
+        let mut pending = Groups::default();
         while let Some(part) = self.rows.next_part(order, self.counts)? {
             moved.limit_memory(self.rows.spare_memory());
-            self.add(&part, &mut moved, tx, worker)?;
+            pending = self.add(&part, pending, &mut moved, tx, worker)?;
+        }
+        if pending.count() > 0 {
+            self.finish(&pending, &mut moved, tx, worker)?;
         }
         self.windows
             .closing_states(tx, &mut |groups, states| moved.put_stored(groups, states))?;
@@ -66,15 +70,16 @@ impl EpochInParts<'_> {
         Ok(moved)
     }
 
-    /// Adds the rows of a part to their groups.
+    /// Adds the rows of a part to their groups. `groups` are those of pending rows, with which a
+    /// user's function continues. Returns those of the rows that are pending after the part.
     fn add(
         &mut self,
         part: &[RowPlace],
+        mut groups: Groups,
         moved: &mut MovedGroups,
         tx: &mut Transaction,
         worker: &mut dyn Worker,
-    ) -> Result<()> {
-        let mut groups = Groups::default();
+    ) -> Result<Groups> {
         let assigned = self
             .windows
             .assign(self.rows, part, &mut groups, self.counts);
@@ -88,7 +93,27 @@ impl EpochInParts<'_> {
         };
         self.accumulators
             .update(self.rows, &assigned, &mut access)?;
-        moved.put(&groups, &self.accumulators.states()?)
+        moved.put(&groups, &self.accumulators.states()?)?;
+        Ok(self.accumulators.carry_pending(&groups))
+    }
+
+    /// Adds the rows that are pending after the last part to their groups.
+    fn finish(
+        &mut self,
+        groups: &Groups,
+        moved: &mut MovedGroups,
+        tx: &mut Transaction,
+        worker: &mut dyn Worker,
+    ) -> Result<()> {
+        self.accumulators.load_owned(moved.states(groups)?)?;
+        let mut access = Access {
+            groups,
+            items: self.items,
+            tx,
+            worker,
+        };
+        self.accumulators.finish(&mut access)?;
+        moved.put(groups, &self.accumulators.states()?)
     }
 
     /// Returns the states of groups; none for a new group.

@@ -46,10 +46,17 @@ fn user_function(settings: &Value) -> Value {
 }
 
 #[test]
-fn aggregation_with_a_user_function_holds_a_part_of_the_rows() {
+fn aggregation_with_a_user_function_holds_a_part_of_the_rows_and_of_the_groups() {
     let by_key = json!({"grace": 20_000});
     check_aggregation(&user_function(&by_key), |number| number % 1_000, 2);
     check_aggregation(&user_function(&by_key), |_| 1, 2);
+    // Each row has a group of its own.
+    check_aggregation(&user_function(&by_key), |number| number, 3);
+    for emit in ["close", "update"] {
+        let tumbling = json!({"kind": "hopping", "length": 5_000, "slide": 5_000});
+        let tumbling = json!({"grace": 20_000, "emit": emit, "window": tumbling});
+        check_aggregation(&user_function(&tumbling), |number| number, 3);
+    }
     let hopping = json!({"grace": 20_000, "emit": "close",
         "window": {"kind": "hopping", "length": 15_000, "slide": 5_000}});
     check_aggregation(&user_function(&hopping), |number| number % 1_009, 2);

@@ -61,6 +61,10 @@ pub trait Accumulator: Send {
         Ok(())
     }
 
+    /// Moves the groups of pending rows from `groups` to `next`, the groups of the next part. Their
+    /// states are loaded again with that part.
+    fn carry_pending(&mut self, _groups: &Groups, _next: &mut Groups) {}
+
     /// Merges groups permanently.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::accumulator::{Access, Accumulator};
 use super::registry::accumulator;
 use super::user::check_state_size;
 use crate::codec::row::{EncodedRows, RowCodec};
-use crate::operator::aggregate::groups::{Assigned, GroupMerge};
+use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::aggregate::spec::AggregateSpec;
 use crate::operator::input::{InputLayout, InputRows};
 
@@ -124,6 +124,15 @@ impl Accumulators {
     pub fn finish(&mut self, access: &mut Access<'_>) -> Result<()> {
         self.iter_mut()
             .try_for_each(|accumulator| accumulator.finish(access))
+    }
+
+    /// Returns the groups of pending rows. The next part of the rows continues with these groups in
+    /// place of `groups`.
+    pub fn carry_pending(&mut self, groups: &Groups) -> Groups {
+        let mut next = Groups::default();
+        self.iter_mut()
+            .for_each(|accumulator| accumulator.carry_pending(groups, &mut next));
+        next
     }
 
     /// Returns the states to store, by group.

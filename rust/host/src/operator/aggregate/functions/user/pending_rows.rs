@@ -8,7 +8,7 @@ use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 use holdfast_core::Result;
 
-use crate::operator::aggregate::groups::Assigned;
+use crate::operator::aggregate::groups::{Assigned, Groups};
 use crate::operator::batch_size::BatchSize;
 use crate::operator::input::{InputRows, RowPlace};
 use crate::operator::output::{MatchedRight, OutputColumns};
@@ -78,6 +78,15 @@ impl PendingRows {
     /// The groups of the rows, each once.
     pub fn groups(&self) -> &[usize] {
         &self.groups
+    }
+
+    /// Moves the groups of the rows from `groups` to `next`, which numbers them differently.
+    pub fn carry(&mut self, groups: &Groups, next: &mut Groups) {
+        for group in &mut self.groups {
+            *group = next.enter(groups.key(*group), groups.start(*group)) as usize;
+        }
+        let numbers = self.groups.iter().map(|group| *group as u32).zip(0..);
+        self.numbers = numbers.collect();
     }
 
     /// Returns the rows for the function: the number of a group's state, then the row.

@@ -12,7 +12,7 @@ use super::pending_rows::PendingRows;
 use super::user_worker::ask;
 use crate::net::OTHER_VERSION;
 use crate::operator::aggregate::functions::accumulator::{Access, Accumulator, unreadable};
-use crate::operator::aggregate::groups::{Assigned, GroupMerge};
+use crate::operator::aggregate::groups::{Assigned, GroupMerge, Groups};
 use crate::operator::batch_size::{ranges, value_bytes};
 use crate::operator::input::{InputLayout, InputRows};
 use crate::operator::output::{OutputColumn, OutputColumns};
@@ -266,6 +266,10 @@ impl Accumulator for UserFunction {
 
     fn finish(&mut self, access: &mut Access<'_>) -> Result<()> {
         self.send_pending(access)
+    }
+
+    fn carry_pending(&mut self, groups: &Groups, next: &mut Groups) {
+        self.pending.carry(groups, next);
     }
 
     fn merge(&mut self, merges: &[GroupMerge], access: &mut Access<'_>) -> Result<()> {
