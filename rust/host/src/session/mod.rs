@@ -227,7 +227,7 @@ impl Session {
                 ..EpochTimes::default()
             },
         };
-        pipeline.operator.rows().heartbeat = times.followed;
+        pipeline.end_input(times.followed);
         if let (Some(input), SessionState::Persistent(state)) =
             (pipeline.operator.repeats(), &state)
         {

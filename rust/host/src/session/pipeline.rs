@@ -154,6 +154,13 @@ impl SessionPipeline {
         self.operator.push(batch, &self.intake)
     }
 
+    /// Ends the input: the partition follows this heartbeat.
+    pub fn end_input(&mut self, heartbeat: Option<i64>) {
+        let rows = self.operator.rows();
+        rows.heartbeat = heartbeat;
+        rows.take_share(&self.intake);
+    }
+
     /// Returns the partition's database; `None` in a scratch session.
     pub fn database(&self) -> Option<SessionDatabase> {
         self.partition

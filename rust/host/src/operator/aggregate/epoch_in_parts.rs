@@ -1,4 +1,5 @@
-//! An epoch whose rows have spilled, if each group makes its rows of the result by itself.
+//! An epoch whose rows have spilled, or which closes many windows, if each group makes its rows of
+//! the result by itself.
 //!
 //! The rows come in parts. The groups of a part have their states from the parts before, which have
 //! moved to disk, or from the store. In the end the states are written and the results are emitted,
@@ -52,7 +53,7 @@ impl EpochInParts<'_> {
         let mut moved = MovedGroups::new(db, tx)?;
         let mut pending = Groups::default();
         while let Some(part) = self.rows.next_part(order, self.counts)? {
-            moved.limit_memory(self.rows.spare_memory());
+            moved.limit_memory(self.memory());
             pending = self.add(&part, pending, &mut moved, tx, worker)?;
         }
         if pending.count() > 0 {
@@ -68,6 +69,16 @@ impl EpochInParts<'_> {
         }
         self.write_states(db, &mut moved, tx)?;
         Ok(moved)
+    }
+
+    /// Returns how many bytes of states may be in memory.
+    fn memory(&mut self) -> usize {
+        if self.rows.have_spilled() {
+            self.rows.spare_memory()
+        } else {
+            // The rows are one part.
+            self.rows.take_free_memory()
+        }
     }
 
     /// Adds the rows of a part to their groups. `groups` are those of pending rows, with which a

@@ -199,14 +199,18 @@ impl InputRows {
             self.last_time = self.last_time.max(input.last_time());
             self.fingerprint.add(&self.layout, input)?;
         }
-        let (share, _) = self
-            .memory
-            .get_or_insert_with(|| (intake.memory.share(), intake.folder.clone()));
-        if share.add(bytes) {
+        if self.take_share(intake).add(bytes) {
             self.spill()
         } else {
             Ok(())
         }
+    }
+
+    /// Takes a share of the memory, if there is none. [`Self::push`] does so for rows; a heartbeat
+    /// without rows may need memory, too.
+    pub fn take_share(&mut self, intake: &Intake) -> &mut Share {
+        let new = || (intake.memory.share(), intake.folder.clone());
+        &mut self.memory.get_or_insert_with(new).0
     }
 
     /// Encodes a batch and adds it to the batches in memory. Returns its size in bytes.
@@ -319,9 +323,30 @@ impl InputRows {
 
     /// Returns how many bytes of rows may be in memory: at least as many as are there.
     pub fn room(&self) -> usize {
-        let taken: usize = self.inputs.iter().map(InputBatch::bytes).sum();
         let share = self.memory.as_ref().map(|(share, _)| share);
-        share.map_or(usize::MAX, |share| share.room().max(taken))
+        share.map_or(usize::MAX, |share| share.room().max(self.bytes()))
+    }
+
+    /// Returns how many bytes the rows in memory leave of their share.
+    pub fn free_memory(&self) -> usize {
+        match self.room() {
+            usize::MAX => usize::MAX,
+            room => room - self.bytes(),
+        }
+    }
+
+    /// As [`Self::free_memory`], and reserves the whole share.
+    pub fn take_free_memory(&mut self) -> usize {
+        let (room, free) = (self.room(), self.free_memory());
+        if let Some((share, _)) = &mut self.memory {
+            share.reserve(room);
+        }
+        free
+    }
+
+    /// About how much memory the rows in memory take, in bytes.
+    fn bytes(&self) -> usize {
+        self.inputs.iter().map(InputBatch::bytes).sum()
     }
 
     /// The folder to which rows spill.

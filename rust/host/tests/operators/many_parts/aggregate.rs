@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use serde_json::{Value, json};
 
-use super::{check, fixed, spills_of_run, text};
+use super::{Epochs, check, fixed, spills_of_run, text};
 use crate::support::schema;
 
 /// The request of an aggregation with these settings.
@@ -16,15 +16,20 @@ fn request(settings: &Value) -> Value {
     request
 }
 
-/// The rows of an epoch with these numbers. `key` is the key of a row by its number.
-fn batch(key: fn(i64) -> i64, epoch: i64, numbers: &[i64]) -> RecordBatch {
-    // The second epoch has late rows, rows beside those of the first one, and later rows.
-    let times = numbers.iter().map(|number| number / 3 + epoch * 40_000);
+/// The rows with these numbers, by the key and the time of each number.
+fn rows(numbers: &[i64], key: impl Fn(i64) -> i64, time: impl Fn(i64) -> i64) -> RecordBatch {
+    let times = numbers.iter().map(|number| time(*number));
     let mut columns = fixed(&vec![true; numbers.len()], times);
     let keys = numbers.iter().map(|number| text(key(*number), 200));
     columns.push(Arc::new(StringArray::from_iter_values(keys)));
     columns.push(Arc::new(Int64Array::from(numbers.to_vec())));
     RecordBatch::try_new(schema(1), columns).unwrap()
+}
+
+/// The rows of an epoch with these numbers. `key` is the key of a row by its number.
+fn batch(key: fn(i64) -> i64, epoch: i64, numbers: &[i64]) -> RecordBatch {
+    // The second epoch has late rows, rows beside those of the first one, and later rows.
+    rows(numbers, key, |number| number / 3 + epoch * 40_000)
 }
 
 /// Checks an aggregation with these settings. `key` is the key of a row by its number.
@@ -130,6 +135,26 @@ fn aggregation_of_single_values_by_window_holds_a_part_of_the_groups() {
         let sets = built_in(&["collect_set", "sum"], &hopping);
         check_aggregation(&sets, |number| number % 1_009, 2);
     }
+}
+
+#[test]
+fn one_row_that_closes_many_windows_holds_a_part_of_them() {
+    let tumbling = json!({"kind": "hopping", "length": 5_000, "slide": 5_000});
+    let tumbling = json!({"emit": "close", "window": tumbling});
+    let batch = |epoch: i64, numbers: &[i64]| match epoch {
+        // Each row has a window of its own, and none closes.
+        0 => rows(numbers, |number| number, |number| number / 12),
+        _ => {
+            let one: Vec<i64> = numbers.iter().copied().filter(|n| *n == 0).collect();
+            rows(&one, |_| 0, |_| 400_000)
+        }
+    };
+    let epochs = Epochs {
+        request: &request(&built_in(&["count", "collect_list"], &tumbling)),
+        schema: schema(1),
+        batch: &batch,
+    };
+    epochs.check_second(3);
 }
 
 #[test]

@@ -48,25 +48,36 @@ impl Epochs<'_> {
     /// `part`th of the memory is enough with limits. With 1, the latter only checks that limits
     /// save memory.
     fn check(&self, part: usize) {
+        let held = self.compare();
+        let [most, unlimited] = held.map(|[first, second]| first.max(second));
+        assert_less(most * part, unlimited);
+    }
+
+    /// As [`Self::check`], for the memory of the second epoch.
+    fn check_second(&self, part: usize) {
+        let [[_, most], [_, unlimited]] = self.compare();
+        assert_less(most * part, unlimited);
+    }
+
+    /// Runs two epochs with limits and without. Checks that they do the same. Returns the most
+    /// memory that each epoch took, with limits and without.
+    fn compare(&self) -> [[usize; 2]; 2] {
         let (results, most) = self.run(SORTING, UNCOMMITTED);
         let (expected, unlimited) = self.run(usize::MAX, usize::MAX);
         assert_eq!(results, expected);
-        assert!(
-            most * part < unlimited,
-            "{most} bytes with limits, {unlimited} without"
-        );
+        [most, unlimited]
     }
 
-    /// Runs two epochs. Returns what each of them did, and the most memory that one of them took.
-    fn run(&self, sorting: usize, uncommitted: usize) -> (Vec<String>, usize) {
+    /// Runs two epochs. Returns what each of them did, and the most memory that each of them took.
+    fn run(&self, sorting: usize, uncommitted: usize) -> (Vec<String>, [usize; 2]) {
         let stores = self.kind().spec().stores();
         let (home, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let db = self.open(&home);
-        let (mut results, mut most) = (Vec::new(), 0);
-        for epoch in 0..2 {
+        let (mut results, mut most) = (Vec::new(), [0; 2]);
+        for (epoch, most) in (0..).zip(&mut most) {
             let mut tx = db.begin().unwrap();
             tx.limit_memory(uncommitted);
-            let held = most_held(|| {
+            *most = most_held(|| {
                 let intake = intake(sorting, &folder);
                 let mut operator = self.start(epoch, &intake);
                 let mut worker = RowHashes::default();
@@ -77,7 +88,6 @@ impl Epochs<'_> {
                 let spills = intake.memory.spills();
                 assert_eq!(spills > 0, sorting < usize::MAX, "{spills} spills");
             });
-            most = most.max(held);
             for store in &stores {
                 let mut changes = DefaultHasher::new();
                 db.for_each_change(&store.name, &mut tx, &mut |change| {
@@ -138,6 +148,13 @@ fn intake(sorting: usize, folder: &TempDir) -> Intake {
         folder: folder.path().to_owned(),
         cancellation: Cancellation::default(),
     }
+}
+
+fn assert_less(bytes: usize, unlimited: usize) {
+    assert!(
+        bytes < unlimited,
+        "{bytes} bytes with limits (times the parts), {unlimited} without"
+    );
 }
 
 /// Checks two epochs of an operator, as [`Epochs::check`].

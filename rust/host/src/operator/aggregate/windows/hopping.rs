@@ -162,6 +162,15 @@ impl Windows for HoppingWindows {
         window_store::stored_states(&self.store, tx, starts, f)
     }
 
+    fn closes_more_than(&self, bytes: usize, tx: &mut Transaction) -> Result<bool> {
+        match self.closing_starts() {
+            Some(starts) if bytes < usize::MAX => {
+                window_store::take_more_than(&self.store, tx, starts, bytes)
+            }
+            _ => Ok(false),
+        }
+    }
+
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {
         let states = window_store::read(&self.store, tx, groups)?;
         self.is_stored = states.iter().map(Option::is_some).collect();

@@ -9,6 +9,10 @@ use crate::operator::aggregate::groups::Groups;
 use crate::operator::batch_size::{BATCH_BYTES, BATCH_ROWS};
 use crate::operator::input::{InputRows, RowPlace};
 
+/// About what a group takes in memory beside its key and its state, in bytes: its number, its
+/// columns and its row of the result.
+const GROUP_BYTES: usize = 128;
+
 /// Returns the rows that have a time, with their keys and times. Counts the others as dropped.
 pub fn timed<'a>(
     input: &'a InputRows,
@@ -128,6 +132,26 @@ pub fn stored_states(
             return Ok(());
         }
     }
+}
+
+/// Whether the stored groups that start between two times, both included, would take more than this
+/// many bytes of memory.
+pub fn take_more_than(
+    store: &WindowStore,
+    tx: &mut Transaction,
+    (first, last): (i64, i64),
+    bytes: usize,
+) -> Result<bool> {
+    if first > last {
+        return Ok(false);
+    }
+    let mut scan = store.fetch_range(tx, None, None, Timestamp(first), Timestamp(last), false)?;
+    let mut taken: usize = 0;
+    scan.for_each(&mut |window, state| {
+        taken += window.key.len() + state.value.len() + GROUP_BYTES;
+        taken <= bytes
+    })?;
+    Ok(taken > bytes)
 }
 
 /// Deletes the stored windows that start between two times, both included, in batches.

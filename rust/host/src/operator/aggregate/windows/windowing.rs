@@ -107,6 +107,15 @@ pub trait Windows {
         Ok(())
     }
 
+    /// Whether the groups that [`Self::closing_states`] passes would take more than this many bytes
+    /// of memory.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn closes_more_than(&self, _bytes: usize, _tx: &mut Transaction) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Reads the groups' states; none for a new group.
     ///
     /// # Errors
