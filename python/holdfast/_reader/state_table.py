@@ -11,7 +11,7 @@ from holdfast._reader.dataset.state_dataset import dataset
 from holdfast._reader.read_source import ReadSource
 from holdfast._reader.table_calls import FOUND, TableCalls
 from holdfast._time import Timestamp, timestamp_micros
-from holdfast.errors import UnsupportedOperationError
+from holdfast.errors import StateMismatchError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -489,8 +489,14 @@ def list_tables(connection: Connection) -> list[StateTable]:
 
 
 def _open_table(connection: Connection, operator: str, store: str) -> StateTable:
-    tables = list_tables(connection)
-    return next(table for table in tables if (table.operator, table.store) == (operator, store))
+    for table in list_tables(connection):
+        if (table.operator, table.store) == (operator, store):
+            return table
+    raise StateMismatchError(
+        f"the state in {connection.root} no longer has the table {store!r} of operator "
+        f"{operator!r}, which was pickled: start its query with the operator again, or take a table "
+        "of today's query from holdfast.connect"
+    )
 
 
 def shown(tables: Iterable[StateTable]) -> str:

@@ -41,6 +41,7 @@ pub async fn row(asked: Asked) -> Result<Response, Problem> {
         partition: places.and_then(|places| places.first().copied()),
         call,
         from,
+        columns: key.schema().fields().clone(),
     };
     let found = root.key_reads().read(kind, key).await?;
     let epoch = found.state.epoch.0;

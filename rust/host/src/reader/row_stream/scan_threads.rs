@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use holdfast_core::{Error, ErrorKind, Result, forks};
+use holdfast_core::{Error, ErrorKind, Process, Result};
 use parking_lot::Mutex;
 
 use super::batch_queue::{BatchQueue, closed};
@@ -29,7 +29,7 @@ struct State {
 
 struct ScanThread {
     /// The process that has the thread.
-    forks: u32,
+    process: Process,
     queue: Arc<BatchQueue>,
     handle: JoinHandle<()>,
 }
@@ -43,7 +43,6 @@ impl ScanThreads {
     }
 
     fn start(&self, queue: Arc<BatchQueue>, work: impl FnOnce() + Send + 'static) -> Result<()> {
-        let forks = forks();
         let mut state = self.0.lock();
         if state.is_ended {
             return Err(closed());
@@ -57,9 +56,9 @@ impl ScanThreads {
             })?;
         state
             .threads
-            .retain(|scan| scan.forks != forks || !scan.handle.is_finished());
+            .retain(|scan| !scan.process.is_current() || !scan.handle.is_finished());
         state.threads.push(ScanThread {
-            forks,
+            process: Process::current(),
             queue,
             handle,
         });
@@ -67,7 +66,6 @@ impl ScanThreads {
     }
 
     fn end(&self, limit: Duration) {
-        let forks = forks();
         let end = Instant::now() + limit;
         // A thread that a forked child lacks may hold the lock.
         let Some(mut state) = self.0.try_lock_until(end) else {
@@ -76,17 +74,18 @@ impl ScanThreads {
         state.is_ended = true;
         let threads = &mut state.threads;
         loop {
-            for scan in threads.iter().filter(|scan| scan.forks == forks) {
+            for scan in threads.iter().filter(|scan| scan.process.is_current()) {
                 scan.queue.close();
             }
-            let finished = |scan: &mut ScanThread| scan.forks == forks && scan.handle.is_finished();
+            let finished =
+                |scan: &mut ScanThread| scan.process.is_current() && scan.handle.is_finished();
             for scan in threads.extract_if(.., finished) {
                 // After it has finished, a thread still frees what RocksDB stored for it.
                 if scan.handle.join().is_err() {
                     log::error!("the thread of a scan has panicked");
                 }
             }
-            if !threads.iter().any(|scan| scan.forks == forks) {
+            if !threads.iter().any(|scan| scan.process.is_current()) {
                 return;
             }
             if Instant::now() >= end {
