@@ -494,8 +494,8 @@ def _open_table(connection: Connection, operator: str, store: str) -> StateTable
             return table
     raise StateMismatchError(
         f"the state in {connection.root} no longer has the table {store!r} of operator "
-        f"{operator!r}, which was pickled: start its query with the operator again, or take a table "
-        "of today's query from holdfast.connect"
+        f"{operator!r}, which was pickled: start its query with the operator again, or take a "
+        "table of today's query from holdfast.connect"
     )
 
 

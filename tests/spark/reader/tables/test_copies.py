@@ -75,7 +75,7 @@ def test_copies_that_are_not_read_take_at_most_cache_bytes(
         assert list(cache.rglob("CURRENT")) == []
         other.close()
         opened, (connection, _, store) = reader["table"].__reduce__()
-        with pytest.raises(hf.errors.StateMismatchError, match="no longer has the table 'table' of"):
+        with pytest.raises(hf.errors.StateMismatchError, match="no longer has the table 'table'"):
             opened(connection, "gone", store)
     with pytest.raises(ValueError, match="cache_bytes is -1: give 0 or more"):
         connect(stream, cache_bytes=-1)
