@@ -300,14 +300,18 @@ class Database(AbstractContextManager["Database"]):
         return self._core.store_offset(store, *topic_partition(partition))
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
-        """Returns the `committed_offset` of each topic and partition that has one."""
+        """Returns the `committed_offset` of each topic and partition that has one.
+
+        A database with user stores only has the partitions of its commits: a user store does not
+        list the partitions up to which it was restored by its own methods.
+        """
         found = {
             TopicPartition(topic, partition): offset
             for topic, partition, offset in self._core.committed_offsets()
         }
         offsets = (
-            (partition, self._user_stores.least_offset(partition, offset))
-            for partition, offset in found.items()
+            (partition, self._user_stores.least_offset(partition, found.get(partition)))
+            for partition in found.keys() | self._user_stores.partitions()
         )
         return {partition: offset for partition, offset in offsets if offset is not None}
 

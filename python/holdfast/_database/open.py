@@ -128,7 +128,9 @@ def open(  # noqa: A001
     try:
         directory = None if directory is None else Path(core.path())
         attached_stores = AttachedStores(
-            core, [AttachedStore(store, directory, processing_guarantee) for store in user_stores]
+            core,
+            [AttachedStore(store, directory, processing_guarantee) for store in user_stores],
+            has_built_in=bool(built),
         )
         return Database(core, built, attached_stores, default_isolation_level, directory)
     except BaseException as error:

@@ -25,9 +25,12 @@ class AttachedStores:
     left out keeps its offsets in the record: they are those of its own last commit.
     """
 
-    def __init__(self, core: _core.Database, stores: Iterable[AttachedStore]) -> None:
-        """Takes the stores of an open database."""
+    def __init__(
+        self, core: _core.Database, stores: Iterable[AttachedStore], *, has_built_in: bool
+    ) -> None:
+        """Takes the stores of an open database; `has_built_in`: it has built-in stores, too."""
         self._core = core
+        self._has_built_in = has_built_in
         self._stores = {attached.store.name: attached for attached in stores}
         # Those whose `init` has returned.
         self._initialised: list[AttachedStore] = []
@@ -208,14 +211,34 @@ class AttachedStores:
         return [*errors, *_each(with_file, lambda attached: attached.write_offsets())]
 
     def least_offset(self, partition: tuple[str, int], found: int | None) -> int | None:
-        """Returns the least of `found` and the stores' committed offsets.
+        """Returns the least of `found`, the engine's offset, and the stores' committed offsets.
 
-        None if `found` or the offset of a store is None.
+        None if one of them is None. Without built-in stores only the user stores' offsets count:
+        the engine's offset is then the last one that was committed without built-in stores.
         """
-        for attached in self._stores.values():
-            offset = attached.committed_offset(partition)
-            found = None if offset is None or found is None else min(found, offset)
-        return found
+        offsets = [self._decided_offset(attached, partition) for attached in self._stores.values()]
+        if self._has_built_in or not offsets:
+            offsets.append(found)
+        known = [offset for offset in offsets if offset is not None]
+        return min(known) if len(known) == len(offsets) else None
+
+    def partitions(self) -> set[TopicPartition]:
+        """Returns the partitions of the stores' offsets that the database knows."""
+        record = self._read_record() if self._stores else {}
+        return {
+            partition
+            for name, attached in self._stores.items()
+            for partition in [*record.get(name, {}), *attached.recorded_partitions]
+        }
+
+    def _decided_offset(self, attached: AttachedStore, partition: tuple[str, int]) -> int | None:
+        """Returns a store's committed offset, without a commit that the database lacks.
+
+        After a commit that failed, the store may have it, and the database's record decides.
+        """
+        if self._has_built_in or not attached.needs_rollback:
+            return attached.committed_offset(partition)
+        return self._read_record().get(attached.store.name, {}).get(TopicPartition(*partition))
 
     @property
     def uncommitted_bytes(self) -> int:
@@ -225,11 +248,15 @@ class AttachedStores:
     def _offset(self, partition: TopicPartition) -> int | None:
         """Returns the offset of the database's last commit, None without one.
 
-        The engine's own offset counts if it is greater: the database may have been restored, or
+        The database's own offset counts if it is greater: the database may have been restored, or
         opened without its user stores.
         """
         offsets = [self._recorded(name).get(partition) for name in self._stores]
-        offsets.append(self._core.committed_offset(*partition))
+        offsets.append(
+            self._core.committed_offset(*partition)
+            if self._engine_has_offsets
+            else self._database_offsets().get(partition)
+        )
         return max((offset for offset in offsets if offset is not None), default=None)
 
     def _offsets_of(
@@ -256,8 +283,23 @@ class AttachedStores:
         }
         return {**recorded, **there}
 
+    @property
+    def _engine_has_offsets(self) -> bool:
+        """Whether the engine's offsets are those of the database.
+
+        Without built-in stores they may be older than the record, which each commit with user
+        stores writes.
+        """
+        return self._has_built_in or not self._record
+
     def _database_offsets(self) -> dict[TopicPartition, int]:
-        return _offsets(self._core.committed_offsets())
+        if self._engine_has_offsets:
+            return _offsets(self._core.committed_offsets())
+        greatest: dict[TopicPartition, int] = {}
+        for offsets in self._record.values():
+            for partition, offset in offsets.items():
+                greatest[partition] = max(offset, greatest.get(partition, offset))
+        return greatest
 
     def _recorded(self, name: str) -> Mapping[TopicPartition, int]:
         """Returns a store's offsets in the record; a store that has not committed has none."""
