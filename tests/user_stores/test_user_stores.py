@@ -107,6 +107,19 @@ def test_a_store_that_no_longer_manages_its_offsets_is_discarded_with_the_reason
     assert caplog.text.count("discarded") == 1
 
 
+@pytest.mark.parametrize("guarantee", [ONCE, AT_LEAST_ONCE])
+def test_a_store_that_managed_its_offsets_for_a_while_loses_its_old_file(tmp_path, guarantee):
+    opened(tmp_path / "db", Totals(), guarantee).close()
+    assert (tmp_path / "db" / ".checkpoint_totals").exists()
+    with opened(tmp_path / "db", Totals(manages_offsets=True), guarantee) as db:
+        db["totals"].totals["a"] = 1
+        db.commit({LOG: 20})
+    assert not (tmp_path / "db" / ".checkpoint_totals").exists()
+    # The store's folder is at an offset that the database does not know: it is discarded.
+    with opened(tmp_path / "db", Totals()) as db:
+        assert (db["totals"].totals, db.store_offset("totals", LOG)) == ({}, None)
+
+
 def test_an_unclean_stop_preserves_the_store_under_at_least_once(tmp_path):
     crash(tmp_path / "db", AT_LEAST_ONCE)
     with opened(tmp_path / "db", Totals(), AT_LEAST_ONCE) as db:

@@ -50,12 +50,14 @@ class AttachedStore:
         self._transactional = (
             store if isinstance(store, TransactionalUserStore) and store.transactional else None
         )
-        keeps_file = directory is not None and store.persistent and not store.manages_offsets
-        self._file = (
+        file = (
             directory / f".checkpoint_{store.name}"
-            if directory is not None and keeps_file
+            if directory is not None and store.persistent
             else None
         )
+        self._file = None if store.manages_offsets else file
+        # Of an earlier open in which the store did not manage its offsets.
+        self._old_file = file if store.manages_offsets else None
         if self._file is None or directory is None:
             return
         if store.name not in _warned:
@@ -106,12 +108,16 @@ class AttachedStore:
     def begin(self) -> None:
         """Begins the use of the store; called when all stores of the database are open.
 
-        Under exactly-once this deletes the checkpoint file: only a clean close writes it again.
+        Under exactly-once this deletes the checkpoint file: only a clean close writes it again. The
+        file of a store that manages its offsets now is always deleted: its offsets would be too
+        old if the store stopped to manage them.
         """
         # First: if the removal fails or is interrupted, the close writes the file again.
         self._has_begun = True
         if self._file is not None and self._exactly_once:
             checkpoint_file.remove(self._file)
+        if self._old_file is not None and self._old_file.exists():
+            checkpoint_file.remove(self._old_file)
 
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Commits the store; `decided` follows if the database commits, else a rollback is due."""
