@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast._offsets import TopicPartition
 from holdfast._options import ProcessingGuarantee
 from holdfast._user_store import checkpoint_file
-from holdfast._user_store.protocol import TransactionalUserStore
+from holdfast._user_store.protocol import as_transactional
 from holdfast.errors import StateMismatchError
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ class AttachedStore:
         self._needs_rollback = False
         # The store has committed, and the database has not.
         self._is_ahead = False
-        self._transactional = (
-            store if isinstance(store, TransactionalUserStore) and store.transactional else None
-        )
+        self._transactional = as_transactional(store)
         file = (
             directory / f".checkpoint_{store.name}"
             if directory is not None and store.persistent

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,18 @@ _RESERVED_NAME = re.compile(
     re.IGNORECASE,
 )
 
+MEMBERS = (
+    "name",
+    "persistent",
+    "transactional",
+    "manages_offsets",
+    "init",
+    "commit",
+    "committed_offset",
+    "close",
+)
+TRANSACTIONAL_MEMBERS = (*MEMBERS, "approximate_num_uncommitted_bytes", "rollback", "recover")
+
 
 @runtime_checkable
 class UserStateStore(Protocol):
@@ -27,6 +40,10 @@ class UserStateStore(Protocol):
 
     A database calls `init` in `open`, `commit` before its built-in stores commit, and `close` in
     `Database.close`. The database's methods raise the errors of these calls unchanged.
+
+    `name`, `persistent`, `transactional` and `manages_offsets` are read before `init`. `open` does
+    not read the other members to find them, so a property may need `init`. If `__getattr__`
+    forwards a member to another object, `open` does read it.
 
     Only a transactional store (`TransactionalUserStore`) is part of exactly-once. The writes of any
     other store may outlive `Database.rollback`, as those of a built-in store with
@@ -124,7 +141,26 @@ class TransactionalUserStore(UserStateStore, Protocol):
 
 def is_user_store(store: Any) -> bool:
     """Returns whether an object has the members of `UserStateStore`."""
-    return isinstance(store, UserStateStore)
+    return _has(store, MEMBERS)
+
+
+def as_transactional(store: UserStateStore) -> TransactionalUserStore | None:
+    """Returns a store that is marked transactional and has the members; None for another one."""
+    if not store.transactional or not _has(store, TRANSACTIONAL_MEMBERS):
+        return None
+    return cast("TransactionalUserStore", store)
+
+
+def _has(store: Any, members: tuple[str, ...]) -> bool:
+    """Returns whether an object has all these members; None is not a member.
+
+    `isinstance` evaluates properties before Python 3.12, and one that needs `init` is missing then.
+    """
+    return all(
+        inspect.getattr_static(store, member, None) is not None
+        or getattr(store, member, None) is not None
+        for member in members
+    )
 
 
 def check_name(name: Any) -> None:
@@ -148,7 +184,7 @@ def check_transactional(store: UserStateStore, *, can_lose_commits: str | None) 
     """
     if not store.transactional:
         return
-    if not isinstance(store, TransactionalUserStore) or not store.manages_offsets:
+    if as_transactional(store) is None or not store.manages_offsets:
         raise ValueError(
             f"store {store.name}: it is marked transactional, but lacks a member of "
             "holdfast.TransactionalUserStore (recover, rollback, "
