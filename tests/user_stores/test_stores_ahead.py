@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -184,6 +185,55 @@ def test_a_checkpoint_file_with_offsets_that_its_database_lacks_is_refused(tmp_p
         hf.errors.StateMismatchError, match=r"store simple: it is at offset 100.*no offset"
     ):
         opened(tmp_path / "db", OneStepStore(manages_offsets=False))
+
+
+def test_a_store_that_is_ahead_opens_without_data_after_its_folder_is_deleted(tmp_path):
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        db.commit({LOG: 10})
+    (tmp_path / "db" / ".checkpoint_simple").write_text("0\n1\nlog 0 20\n")
+    with pytest.raises(hf.errors.StateMismatchError, match=r"at offset 20.*\.checkpoint_simple"):
+        opened(tmp_path / "db", OneStepStore(manages_offsets=False))
+    shutil.rmtree(tmp_path / "db" / "simple")
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        assert (db.store_offset("simple", LOG), db.committed_offset(LOG)) == (None, None)
+
+
+@pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
+def test_a_store_whose_folder_was_deleted_has_no_offsets(tmp_path, guarantee, caplog):
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        db.commit({LOG: 10})
+    shutil.rmtree(tmp_path / "db" / "simple")
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False), guarantee=guarantee) as db:
+        assert (db.store_offset("simple", LOG), db.committed_offset(LOG)) == (None, None)
+        assert "store simple: its folder is missing" in caplog.text
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        assert db.store_offset("simple", LOG) is None
+
+
+def test_an_open_that_fails_does_not_give_a_new_folder_the_offsets_of_a_deleted_one(tmp_path):
+    class Failing(OneStepStore):
+        def init(self, db: hf.Database) -> None:
+            super().init(db)
+            raise OSError("no model server")
+
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        db.commit({LOG: 10})
+    shutil.rmtree(tmp_path / "db" / "simple")
+    with pytest.raises(OSError, match="no model server"):
+        opened(tmp_path / "db", Failing(manages_offsets=False))
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        assert db.store_offset("simple", LOG) is None
+
+
+def test_a_store_without_a_folder_has_its_offsets(tmp_path):
+    class Elsewhere(OneStepStore):
+        def init(self, db: hf.Database) -> None:
+            self.file = tmp_path / "sum"
+
+    with opened(tmp_path / "db", Elsewhere(manages_offsets=False)) as db:
+        db.commit({LOG: 10})
+    with opened(tmp_path / "db", Elsewhere(manages_offsets=False)) as db:
+        assert db.committed_offset(LOG) == 10
 
 
 STOPPED = """

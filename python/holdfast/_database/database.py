@@ -91,6 +91,10 @@ class Database(AbstractContextManager["Database"]):
         self[store]
         if self._directory is None:
             return None
+        # First: a mark without a folder costs a restore, a folder without a mark can lose data.
+        attached = self._user_stores.get(store)
+        if attached is not None:
+            attached.mark_folder()
         (self._directory / store).mkdir(exist_ok=True)
         # The folder has what the store commits.
         sync_names(self._directory)

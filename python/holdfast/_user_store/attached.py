@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("holdfast")
 _warned: set[str] = set()
 
-_WAYS_OUT = (
-    "delete the store's data and restore it from its changelog, or open the database with "
-    "AT_LEAST_ONCE"
-)
-
 
 class AttachedStore:
     """A user store of a database, with its offsets if it does not manage them itself."""
@@ -36,7 +31,8 @@ class AttachedStore:
         """Reads the store's checkpoint file.
 
         If the store has a folder and no such file, the last stop was unclean, or the store managed
-        its offsets then. The offsets of its data are unknown: exactly-once deletes the folder.
+        its offsets then. The offsets of its data are unknown: exactly-once deletes the folder. If
+        the store has used a folder that is gone, its data is gone: the file is deleted, too.
         """
         self.store = store
         self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE
@@ -56,6 +52,8 @@ class AttachedStore:
         self._file = None if store.manages_offsets else file
         # Of an earlier open in which the store did not manage its offsets.
         self._old_file = file if store.manages_offsets else None
+        # Beside the file, while the store has used its folder.
+        self._folder_mark: Path | None = None
         if self._file is None or directory is None:
             return
         if store.name not in _warned:
@@ -67,8 +65,20 @@ class AttachedStore:
                 self._file.name,
             )
         folder = directory / store.name
+        self._folder_mark = directory / f".folder_{store.name}"
         if (offsets := checkpoint_file.read(self._file)) is not None:
-            self._offsets = offsets
+            if folder.is_dir() or not self._folder_mark.exists():
+                self._offsets = offsets
+                return
+            _log.warning(
+                "store %s: its folder is missing, so its file %s is deleted, too; "
+                "restore it from its changelog",
+                store.name,
+                self._file.name,
+            )
+            # Now: `init` creates the folder again, and this open may fail after that.
+            checkpoint_file.remove(self._file)
+            self._folder_mark.unlink()
         elif self._exactly_once and folder.is_dir():
             _log.warning(
                 "store %s: discarded, since it has no file %s: its database was not closed, or the "
@@ -82,6 +92,14 @@ class AttachedStore:
     def keeps_file(self) -> bool:
         """Whether the store's offsets are in a text file."""
         return self._file is not None
+
+    def mark_folder(self) -> None:
+        """Records that the store uses its folder; the caller syncs the database's directory.
+
+        A later open then detects that the folder was deleted.
+        """
+        if self._folder_mark is not None:
+            self._folder_mark.touch()
 
     @property
     def recorded_partitions(self) -> list[TopicPartition]:
@@ -175,10 +193,14 @@ class AttachedStore:
             at = {TopicPartition(*partition): offset for partition, offset in answer.items()}
             if self._exactly_once and at and at != dict(offsets):
                 raise StateMismatchError(self._not_at(at, offsets, database))
+                raise StateMismatchError(
+                    f"store {self.store.name}: after recover it is at {_text(at)}, and its "
+                    f"database at {_text(offsets)}; {self._ways_out}"
+                )
         elif self._is_ahead and self._exactly_once:
             raise StateMismatchError(
                 f"store {self.store.name}: it may have committed writes that its database does not "
-                f"have, and it is not transactional; close the database, {_WAYS_OUT}"
+                f"have, and it is not transactional; close the database, {self._ways_out}"
             )
         self._needs_rollback = self._is_ahead = False
 
@@ -202,6 +224,13 @@ class AttachedStore:
             f"store; delete the store's data, open the database, and restore the store up to "
             f"{target}, without partitions that it never had; or open the database with "
             "AT_LEAST_ONCE"
+    @property
+    def _ways_out(self) -> str:
+        """Returns what to do with a store that is not at its database's offsets."""
+        file = "" if self._file is None else f" and its file {self._file.name}"
+        return (
+            f"delete the store's data{file} and restore it from its changelog, or open the "
+            "database with AT_LEAST_ONCE"
         )
 
     def check_not_ahead(
@@ -219,7 +248,7 @@ class AttachedStore:
                     f"store {self.store.name}: it is at offset {own} of {partition.topic} "
                     f"partition {partition.partition}, and its database at "
                     f"{'no offset' if offset is None else offset}, so records would be applied to "
-                    f"it twice; make it transactional, {_WAYS_OUT}"
+                    f"it twice; make it transactional, {self._ways_out}"
                 )
 
     def committed_offset(self, partition: tuple[str, int]) -> int | None:
