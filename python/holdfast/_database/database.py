@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from html import escape
-from os import fspath
+from os import fspath, getpid
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast._database.durable import sync_names
@@ -67,6 +67,7 @@ class Database(AbstractContextManager["Database"]):
         """Called by `open`."""
         self._core = core
         self._directory = directory
+        self._process = getpid()
         self._has_begun_close = False
         self._default_isolation_level = default_isolation_level
         self._stores: dict[str, Any] = {}
@@ -387,7 +388,12 @@ class Database(AbstractContextManager["Database"]):
         then raises the first error. If a write to disk fails, the database is still closed, and the
         error says what its files contain. After a close that was interrupted (Ctrl-C), commits,
         rollbacks and restores raise `StoreClosedError`; call `close` again.
+
+        In a forked child raises `ForkedProcessError`, and no user store is closed.
         """
+        if getpid() != self._process:
+            # Raises `ForkedProcessError`, before a user store closes what its parent uses.
+            self._core.close()
         # First: a commit after the stores' checkpoint files are written would make those too old.
         self._has_begun_close = True
         errors = self._user_stores.close() if self.is_open else []
