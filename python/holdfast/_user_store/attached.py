@@ -193,10 +193,6 @@ class AttachedStore:
             at = {TopicPartition(*partition): offset for partition, offset in answer.items()}
             if self._exactly_once and at and at != dict(offsets):
                 raise StateMismatchError(self._not_at(at, offsets, database))
-                raise StateMismatchError(
-                    f"store {self.store.name}: after recover it is at {_text(at)}, and its "
-                    f"database at {_text(offsets)}; {self._ways_out}"
-                )
         elif self._is_ahead and self._exactly_once:
             raise StateMismatchError(
                 f"store {self.store.name}: it may have committed writes that its database does not "
@@ -216,7 +212,7 @@ class AttachedStore:
         text += _text(offsets)
         others = {key: offset for key, offset in database.items() if key not in offsets}
         if not others:
-            return f"{text}; {_WAYS_OUT}"
+            return f"{text}; {self._ways_out}"
         target = _text({**offsets, **others})
         return (
             f"{text}; the database is also at {_text(others)}, but its record of commits with the "
@@ -224,6 +220,8 @@ class AttachedStore:
             f"store; delete the store's data, open the database, and restore the store up to "
             f"{target}, without partitions that it never had; or open the database with "
             "AT_LEAST_ONCE"
+        )
+
     @property
     def _ways_out(self) -> str:
         """Returns what to do with a store that is not at its database's offsets."""
