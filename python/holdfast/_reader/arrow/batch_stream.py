@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 # Arrow's thread is outside of Python only for the time between two calls. Without a call in so many
 # polls there is no thread: its queue in Arrow is full, or nothing reads the stream. Polls are
 # counted, because a pause of the whole process passes time, too.
-_QUIET_POLLS: Final = 20
+_QUIET_POLLS: Final = 60
 _POLL_SECONDS: Final = 0.005
 # A call may wait for a state host or for the object store; the exit waits no longer than this.
 _MOST_SECONDS: Final = 10.0
@@ -79,9 +79,9 @@ class BatchStream(Generic[_T]):
         """Makes the next call raise `StoreClosedError`."""
         self._is_ended_by_exit = True
 
-    def is_open(self) -> bool:
-        """Whether it may have further batches."""
-        return not self._is_at_end and not self._has_failed
+    def is_done(self) -> bool:
+        """Whether no thread is in it. After an error, Arrow's thread may still need the GIL."""
+        return self._is_at_end and not self.is_in_call
 
 
 # Reentrant: a handler of a signal may open a scan.
@@ -102,7 +102,7 @@ os.register_at_fork(after_in_child=_forget_streams)
 @atexit.register
 def _end_streams() -> None:
     """Ends the open streams, and waits until no Arrow thread is in one."""
-    if not any(stream.is_open() or stream.is_in_call for stream in _ended_streams()):
+    if all(stream.is_done() for stream in _ended_streams()):
         return
     end = time.monotonic() + _MOST_SECONDS
     quiet, calls_before = 0, -1
