@@ -64,6 +64,7 @@ def python_figures(file: Path, *, quick: bool) -> list[Figure]:
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))  # modules of one folder share helpers
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up there
     spec.loader.exec_module(module)
     found: list[Figure] = module.figures(quick=quick)
     return found

@@ -109,6 +109,22 @@ def test_a_source_that_raises_hides_no_other(monkeypatch, capsys):
     assert "no disk" in capsys.readouterr().err
 
 
+def test_a_bench_module_may_have_dataclasses(tmp_path, monkeypatch):
+    module = tmp_path / "of_dataclasses.py"
+    module.write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass\n"
+        "class Query:\n"
+        "    what: str\n"
+        "def figures(*, quick):\n"
+        "    return [Query('a join')]\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    assert report.python_figures(module, quick=True)[0].what == "a join"
+
+
 def test_a_benchmark_is_a_figure_or_a_call(monkeypatch, capsys):
     call = {"name": "test_scan", "extra_info": {}, "stats": STATS}
     figure = {"name": "test_puts", "extra_info": {"figure": asdict(ROW)}, "stats": STATS}
