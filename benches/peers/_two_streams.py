@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +23,8 @@ import pyarrow.parquet as pq
 from _streams import LEFT, RIGHT, left_file, right_file, source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
 
     import holdfast.spark as hfs
 
@@ -56,12 +56,16 @@ class Streams:
         return self.base / f"{days}-days" / f"{side}-halves"
 
     def make(self) -> None:
-        """Writes all files."""
+        """Writes the files of each day."""
         for days in self.days:
             random = np.random.default_rng(7)
             for day in range(days):
                 left_file(self.folder(days, "orders"), day, self.rows, self.keys, random)
                 right_file(self.folder(days, "rates"), day, self.rows, self.keys, random)
+
+    def make_halves(self) -> None:
+        """Writes the halves, after `make`."""
+        for days in self.days:
             for side in SIDES:
                 _write_halves(self.folder(days, side), self.halves(days, side))
 
@@ -74,27 +78,59 @@ class Streams:
         return run(self.many) - run(self.few)
 
 
+def join(orders: DataFrame, rates: DataFrame, state: hfs.State) -> DataFrame:
+    """The rows of the same key within an hour."""
+    import holdfast.spark as hfs
+
+    return hfs.join_window(
+        orders, rates, by="k", left_on="t", right_on="since", before="1 hour", after="1 hour",
+        grace="2 days", state=state,
+    )  # fmt: skip
+
+
+def best_match(orders: DataFrame, rates: DataFrame, state: hfs.State) -> DataFrame:
+    """The greatest `v` of each key among the rows of `join`."""
+    import holdfast.spark as hfs
+
+    joined = join(orders, rates, state)
+    return hfs.aggregate(joined, by="k", on="t", aggs={"best": ("max", "v")}, state=state)
+
+
+Query = Callable[["DataFrame", "DataFrame", "hfs.State"], "DataFrame"]
+
+
 def run_of_spark(
-    spark: SparkSession,
-    streams: Streams,
-    days: int,
-    query: Callable[[DataFrame, DataFrame, hfs.State], DataFrame],
-    root: Path,
+    spark: SparkSession, streams: Streams, days: int, query: Query, root: Path
 ) -> float:
     """The seconds of a whole run of Holdfast on Spark, without a sink."""
+    writer = _frame(spark, streams, days, query, root).writeStream.format("noop")
+    start = time.perf_counter()
+    _run(writer, root)
+    return time.perf_counter() - start
+
+
+def results_of_spark(
+    spark: SparkSession, streams: Streams, days: int, query: Query, root: Path
+) -> pa.Table:
+    """All rows that a whole run emits, in the order of the micro-batches."""
+    found: list[pa.Table] = []
+    frame = _frame(spark, streams, days, query, root)
+    _run(frame.writeStream.foreachBatch(lambda batch, _: found.append(batch.toArrow())), root)
+    return pa.concat_tables(found)
+
+
+def _frame(spark: SparkSession, streams: Streams, days: int, query: Query, root: Path) -> DataFrame:
     import holdfast.spark as hfs
 
     orders = source(spark, streams.folder(days, "orders"), LEFT)
     rates = source(spark, streams.folder(days, "rates"), RIGHT)
-    frame = query(orders, rates, hfs.State(str(root), partitions=2))
-    start = time.perf_counter()
-    running = (
-        frame.writeStream.format("noop").option("checkpointLocation", str(root / "query")).start()
-    )
+    return query(orders, rates, hfs.State(str(root), partitions=2))
+
+
+def _run(writer: DataStreamWriter, root: Path) -> None:
+    running = writer.option("checkpointLocation", str(root / "query")).start()
     running.processAllAvailable()
-    taken = time.perf_counter() - start
     running.stop()
-    return taken
 
 
 def _write_halves(folder: Path, halves: Path) -> None:

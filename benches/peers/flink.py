@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(folder) for folder in (HERE, HERE.parent, HERE.parent / "spark")]
 
 from _streams import session
-from _two_streams import Streams, run_of_spark
+from _two_streams import Streams, best_match, join, run_of_spark
 from figure import LEAST_TURNS, Figure
 
 if TYPE_CHECKING:
@@ -107,22 +107,6 @@ def _best_sql(values: str, order: str, count: int) -> str:
     return f"select {values} from ({ranked}) where r <= {count}"
 
 
-def _join(orders: DataFrame, rates: DataFrame, state: hfs.State) -> DataFrame:
-    import holdfast.spark as hfs
-
-    return hfs.join_window(
-        orders, rates, by="k", left_on="t", right_on="since", before="1 hour", after="1 hour",
-        grace="2 days", state=state,
-    )  # fmt: skip
-
-
-def _best_match(orders: DataFrame, rates: DataFrame, state: hfs.State) -> DataFrame:
-    import holdfast.spark as hfs
-
-    joined = _join(orders, rates, state)
-    return hfs.aggregate(joined, by="k", on="t", aggs={"best": ("max", "v")}, state=state)
-
-
 def _asof(orders: DataFrame, rates: DataFrame, state: hfs.State) -> DataFrame:
     import holdfast.spark as hfs
 
@@ -162,12 +146,12 @@ QUERIES = [
         "k bigint, x bigint, t timestamp(3)", _best_sql("k, x, t", "x", 3),
     ),
     Query(
-        "two streams joined by key within an hour", ">= 1", 2, _join,
+        "two streams joined by key within an hour", ">= 1", 2, join,
         f"{ORDER}, v double", f"select o.k, o.t, o.x, o.note, r.v from {MATCHES}",
     ),
     Query(
         "two streams joined by key within an hour, the best match of each key", ">= 1", 2,
-        _best_match,
+        best_match,
         "k bigint, best double", f"select o.k, max(r.v) from {MATCHES} group by o.k",
     ),
     Query(
@@ -254,6 +238,7 @@ def figures(*, quick: bool) -> list[Figure]:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             streams = Streams(Path(folder), rows, rows if quick else 100_000, few, many)
             streams.make()
+            streams.make_halves()
             with Flink(Path(folder) / "log") as flink:
                 for query in QUERIES:
                     print(f"  {query.what}, {rows:,} rows a micro-batch", flush=True)
