@@ -28,6 +28,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,13 +75,16 @@ def rust_figures(*, quick: bool) -> list[Figure]:
     """The figures that the Rust benches print."""
     command = ["cargo", "bench", "--profile", "release", "--locked", "--workspace", "--bench", "*"]
     env = {**os.environ, "HOLDFAST_BENCH_QUICK": "1"} if quick else None
-    output = subprocess.run(
-        command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, env=env
-    ).stdout
-    lines = [
-        line.removeprefix("FIGURE ") for line in output.splitlines() if line.startswith("FIGURE ")
-    ]
-    return [Figure(**json.loads(line)) for line in lines]
+    found = []
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=env) as run:
+        for line in run.stdout or ():
+            if line.startswith("FIGURE "):
+                figure = Figure(**json.loads(line.removeprefix("FIGURE ")))
+                print(f"  measured: {figure.measured}", file=sys.stderr, flush=True)
+                found.append(figure)
+    if run.returncode != 0:
+        raise subprocess.CalledProcessError(run.returncode, command)
+    return found
 
 
 def benchmarks(files: list[Path], *, quick: bool) -> tuple[list[dict[str, Any]], bool]:
@@ -184,6 +188,7 @@ class Results:
     def add(self, name: str, measure: Callable[[], list[Figure]], *, quick: bool) -> None:
         """Measures a source. One that fails must not hide the others."""
         print(f"bench: {name}", flush=True)
+        start = time.monotonic()
         try:
             found = measure()
             if not quick:
@@ -198,6 +203,7 @@ class Results:
                 f"{figure.reach or 'none'}) {figure.note}",
                 flush=True,
             )
+        print(f"bench: {name} took {time.monotonic() - start:.0f} s", flush=True)
         (self.of_peers if name.startswith("peers") else self.ours).extend(found)
 
     def of_pytest(self, files: list[Path], *, quick: bool) -> list[Figure]:
