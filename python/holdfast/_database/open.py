@@ -138,12 +138,12 @@ def open(  # noqa: A001
         try:
             if attached_stores is not None:
                 errors += attached_stores.close()
-        except BaseException as of_stores:  # noqa: BLE001  # raised below, after all calls
-            errors.append(of_stores)
+        except BaseException as store_error:  # noqa: BLE001  # raised below, after all calls
+            errors.append(store_error)
         try:
             core.close()
-        except BaseException as of_core:  # noqa: BLE001  # raised below
-            errors.append(of_core)
+        except BaseException as core_error:  # noqa: BLE001  # raised below
+            errors.append(core_error)
         raise_first(errors)
         # Not reached; for the type checker.
         raise

@@ -162,7 +162,7 @@ impl EpochInParts<'_> {
         let time = group_time.max(moved.newest());
         let none = Groups::default();
         self.windows.expire(time, &none, tx, &mut |expired, tx| {
-            let moved = moved.states(expired)?;
+            let states = moved.states(expired)?;
             let mut access = Access {
                 groups: expired,
                 items,
@@ -170,7 +170,7 @@ impl EpochInParts<'_> {
                 worker: &mut *worker,
             };
             (0..expired.count())
-                .filter(|group| moved[*group].is_none())
+                .filter(|group| states[*group].is_none())
                 .try_for_each(|group| accumulators.delete_items(group, &mut access))
         })
     }

@@ -111,10 +111,10 @@ impl StoredOperator {
             None => self.payloads.as_slice(),
             Some(run) => {
                 let session = Some(VersionStart { run, epoch });
-                let until = self.since.iter().enumerate();
-                let until = until.filter(|(_, since)| **since <= session);
-                let number = until.max_by_key(|(_, since)| **since);
-                let version = number.and_then(|(number, _)| self.payloads.get(number..=number));
+                let starts = self.since.iter().enumerate();
+                let begun = starts.filter(|(_, since)| **since <= session);
+                let newest = begun.max_by_key(|(_, since)| **since);
+                let version = newest.and_then(|(number, _)| self.payloads.get(number..=number));
                 version.unwrap_or_default()
             }
         };
@@ -175,7 +175,7 @@ mod tests {
     use super::super::stored_store::StoredKind;
     use super::*;
 
-    fn session(retention: i64) -> StoredStore {
+    fn session_store(retention: i64) -> StoredStore {
         StoredStore {
             name: "groups".to_owned(),
             kind: StoredKind::Session { retention },
@@ -184,7 +184,7 @@ mod tests {
 
     fn payload(retention: i64) -> PayloadSchema {
         PayloadSchema {
-            stores: vec![session(retention)],
+            stores: vec![session_store(retention)],
             ..PayloadSchema::default()
         }
     }
@@ -203,8 +203,8 @@ mod tests {
             },
             payloads: vec![payload(7), payload(9), payload(1)],
         };
-        assert_eq!(operator.stores(), [session(1)]);
-        assert_eq!(operator.stores_of_copies(), [session(9)]);
+        assert_eq!(operator.stores(), [session_store(1)]);
+        assert_eq!(operator.stores_of_copies(), [session_store(9)]);
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
             version: 0,
         };
         let had_longer = |epoch, run: Option<u64>| {
-            let stores = [StoreSpec::from(&session(3))];
+            let stores = [StoreSpec::from(&session_store(3))];
             operator.had_longer_retention(stores.iter(), Epoch(epoch), run.map(RunNumber))
         };
         assert!(had_longer(1, Some(1)));
