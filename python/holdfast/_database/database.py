@@ -307,8 +307,8 @@ class Database(AbstractContextManager["Database"]):
     def committed_offsets(self) -> dict[TopicPartition, int]:
         """Returns the `committed_offset` of each topic and partition that has one.
 
-        A database with user stores only has the partitions of its commits: a user store does not
-        list the partitions up to which it was restored by its own methods.
+        If the database was opened with user stores only, these are partitions of its commits: a
+        user store does not list the partitions of a restore by its own methods.
         """
         found = {
             TopicPartition(topic, partition): offset
@@ -389,10 +389,10 @@ class Database(AbstractContextManager["Database"]):
         error says what its files contain. After a close that was interrupted (Ctrl-C), commits,
         rollbacks and restores raise `StoreClosedError`; call `close` again.
 
-        In a forked child raises `ForkedProcessError`, and no user store is closed.
+        In a forked child it raises `ForkedProcessError` and closes no user store.
         """
         if getpid() != self._process:
-            # Raises `ForkedProcessError`, before a user store closes what its parent uses.
+            # Raises `ForkedProcessError`, before a user store closes what the parent process uses.
             self._core.close()
         # First: a commit after the stores' checkpoint files are written would make those too old.
         self._has_begun_close = True

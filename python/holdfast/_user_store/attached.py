@@ -32,7 +32,7 @@ class AttachedStore:
 
         If the store has a folder and no such file, the last stop was unclean, or the store managed
         its offsets then. The offsets of its data are unknown: exactly-once deletes the folder. If
-        the store has used a folder that is gone, its data is gone: the file is deleted, too.
+        the store has used a folder that was deleted, the offsets are wrong: the file is deleted.
         """
         self.store = store
         self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE
@@ -76,7 +76,7 @@ class AttachedStore:
                 store.name,
                 self._file.name,
             )
-            # Now: `init` creates the folder again, and this open may fail after that.
+            # Before `init`, which may create the folder again: this open may fail after that.
             checkpoint_file.remove(self._file)
             self._folder_mark.unlink()
         elif self._exactly_once and folder.is_dir():
@@ -126,7 +126,7 @@ class AttachedStore:
 
         Under exactly-once this deletes the checkpoint file: only a clean close writes it again. The
         file of a store that manages its offsets now is always deleted: its offsets would be too
-        old if the store stopped to manage them.
+        old if the store stopped managing them.
         """
         # First: if the removal fails or is interrupted, the close writes the file again.
         self._has_begun = True
@@ -206,7 +206,7 @@ class AttachedStore:
         offsets: Mapping[TopicPartition, int],
         database: Mapping[TopicPartition, int],
     ) -> str:
-        """Returns the error of a store that is not at the database's last commit with it."""
+        """Returns the error text for a store that is not at the database's last commit with it."""
         name = self.store.name
         text = f"store {name}: after recover it is at {_text(at)}, and its database at "
         text += _text(offsets)

@@ -28,7 +28,7 @@ class AttachedStores:
     def __init__(
         self, core: _core.Database, stores: Iterable[AttachedStore], *, has_built_in: bool
     ) -> None:
-        """Takes the stores of an open database; `has_built_in`: it has built-in stores, too."""
+        """Takes the user stores of an open database. `has_built_in`: it also has built-in ones."""
         self._core = core
         self._has_built_in = has_built_in
         self._stores = {attached.store.name: attached for attached in stores}

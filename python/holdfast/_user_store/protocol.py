@@ -42,8 +42,8 @@ class UserStateStore(Protocol):
     `Database.close`. The database's methods raise the errors of these calls unchanged.
 
     `name`, `persistent`, `transactional` and `manages_offsets` are read before `init`. `open` does
-    not read the other members to find them, so a property may need `init`. If `__getattr__`
-    forwards a member to another object, `open` does read it.
+    not read the other members to find them, so a property may need `init`. But it reads a member
+    that `__getattr__` forwards to another object.
 
     Only a transactional store (`TransactionalUserStore`) is part of exactly-once. The writes of any
     other store may outlive `Database.rollback`, as those of a built-in store with
@@ -154,7 +154,7 @@ def as_transactional(store: UserStateStore) -> TransactionalUserStore | None:
 def _has(store: Any, members: tuple[str, ...]) -> bool:
     """Returns whether an object has all these members; None is not a member.
 
-    `isinstance` evaluates properties before Python 3.12, and one that needs `init` is missing then.
+    Before Python 3.12 `isinstance` reads properties, so one that needs `init` would be missing.
     """
     return all(
         inspect.getattr_static(store, member, None) is not None
