@@ -177,8 +177,9 @@ impl EpochLog {
     /// Returns whether an epoch, or a later one, was in the log when this process first listed the
     /// log in a run.
     ///
-    /// The run must have claimed its number. If the epoch was not in the log then, no sink gets an
-    /// older run's results of it: an older run that stages it later reads the claim, and is fenced.
+    /// The run must have claimed its number before. If the listing did not have the epoch, no sink
+    /// gets an older run's results of it: an older run that stages it later reads the claim, and is
+    /// fenced.
     ///
     /// # Errors
     /// `Io` if the disk fails.

@@ -99,8 +99,9 @@ impl Root {
     /// Returns the object of an earlier run, under this run's name, if it must be staged instead of
     /// the session's.
     ///
-    /// Reads nothing for an epoch that was not in the log when the run began: it has no decision,
-    /// and no sink has an older run's results of it (`EpochLog::had`).
+    /// Reads nothing for an epoch that was not in the log when this process first listed it in the
+    /// run: the epoch has no decision, and no sink has an older run's results of it
+    /// (`EpochLog::had`).
     fn copy_of_earlier(
         &self,
         header: &HeadHeader,
