@@ -206,8 +206,8 @@ impl InputRows {
         }
     }
 
-    /// Takes a share of the memory, if there is none. [`Self::push`] does so for rows; a heartbeat
-    /// without rows may need memory, too.
+    /// Returns the share of the memory, and takes it first if there is none. [`Self::push`] does so
+    /// for rows; a heartbeat without rows may need memory, too.
     pub fn take_share(&mut self, intake: &Intake) -> &mut Share {
         let new = || (intake.memory.share(), intake.folder.clone());
         &mut self.memory.get_or_insert_with(new).0
@@ -355,7 +355,7 @@ impl InputRows {
         folder.map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// The budget that counts the spills of the session; one of its own if there are no rows.
+    /// The budget that counts the spills of the session; a new one if no share was taken.
     pub fn budget(&self) -> Arc<Budget> {
         let share = self.memory.as_ref().map(|(share, _)| share);
         share.map_or_else(
