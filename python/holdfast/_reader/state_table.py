@@ -495,7 +495,7 @@ def _open_table(connection: Connection, operator: str, store: str) -> StateTable
     raise StateMismatchError(
         f"the state in {connection.root} no longer has the table {store!r} of operator "
         f"{operator!r}, which was pickled: start its query with the operator again, or take a "
-        "table of today's query from holdfast.connect"
+        "table of the current query from holdfast.connect"
     )
 
 

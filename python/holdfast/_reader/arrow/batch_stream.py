@@ -80,7 +80,10 @@ class BatchStream(Generic[_T]):
         self._is_ended_by_exit = True
 
     def is_done(self) -> bool:
-        """Whether no thread is in it. After an error, Arrow's thread may still need the GIL."""
+        """Whether it has ended without an error, and no thread is in it.
+
+        After an error, Arrow's thread may still need the GIL.
+        """
         return self._is_at_end and not self.is_in_call
 
 

@@ -26,8 +26,8 @@ pub struct RowStream {
 }
 
 impl RowStream {
-    /// Starts a thread that passes its batches to the stream. The queue is closed if nothing reads
-    /// them.
+    /// Starts a thread that runs `read`, which passes its batches to the stream. The queue is
+    /// closed once nothing takes them, so a long `read` checks it between two batches.
     ///
     /// # Errors
     /// `Io` if the thread cannot be started, `StoreClosed` after [`end_scans`].
