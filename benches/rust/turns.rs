@@ -17,7 +17,7 @@ pub fn criterion() -> Criterion {
     settings().configure_from_args()
 }
 
-/// Returns criterion without these arguments.
+/// Returns criterion for turns, without the arguments of `cargo bench`.
 pub fn settings() -> Criterion {
     // The target time is so short that a sample has one iteration.
     Criterion::default()

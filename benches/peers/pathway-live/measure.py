@@ -102,7 +102,7 @@ class Run:
         pw.io.subscribe(answer, on_change=on_change, on_time_end=on_time_end)
 
     def go(self, store: str, interval: int) -> None:
-        """Runs with the inputs and offsets persisted, the only mode without a licence key."""
+        """Runs with the inputs and offsets persisted; other persistence needs a licence key."""
         backend = pw.persistence.Backend.filesystem(store)
         config = pw.persistence.Config(backend, snapshot_interval_ms=interval)
         self._start = clock.perf_counter()

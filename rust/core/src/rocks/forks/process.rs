@@ -47,10 +47,10 @@ impl Process {
         self.forks == forks()
     }
 
-    /// Fails with `ForkedProcess` if the current process is another one.
+    /// Checks that it is the current process.
     ///
     /// # Errors
-    /// The error names both processes.
+    /// `ForkedProcess`, which names both processes.
     pub fn check(self) -> Result<()> {
         if self.is_current() {
             return Ok(());
