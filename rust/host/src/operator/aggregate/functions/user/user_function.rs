@@ -17,8 +17,8 @@ use crate::operator::batch_size::{ranges, value_bytes};
 use crate::operator::input::{InputLayout, InputRows};
 use crate::operator::output::{OutputColumn, OutputColumns};
 
-/// Checks that the states of an epoch's groups fit into the offsets of an Arrow column; reading
-/// more bytes would panic.
+/// Checks that the states that are loaded together fit into the offsets of an Arrow column. They
+/// are those of a part's groups, or of all groups of the epoch. Reading more bytes would panic.
 ///
 /// # Errors
 /// `Serialization` for too many bytes.
@@ -27,9 +27,9 @@ pub fn check_state_size(bytes: usize) -> Result<()> {
         return Ok(());
     }
     let text = format!(
-        "aggregate: in one micro-batch, the groups that one partition reads have {bytes} bytes of \
-         state together. With an hfs.Aggregator, the limit is 2 GiB: take smaller \
-         micro-batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or use smaller states"
+        "aggregate: the groups that one partition reads together have {bytes} bytes of state. With \
+         an hfs.Aggregator, the limit is 2 GiB: take smaller micro-batches (maxFilesPerTrigger, \
+         maxOffsetsPerTrigger), or use smaller states"
     );
     Err(Error::new(ErrorKind::Serialization, text))
 }
