@@ -35,7 +35,7 @@ class Forwarding:
 
 @pytest.mark.parametrize("guarantee", list(hf.ProcessingGuarantee))
 @pytest.mark.parametrize("store", [Buffered, lambda: Forwarding(TwoStepStore())])
-def test_a_member_that_needs_init_or_is_forwarded_is_there(tmp_path, store, guarantee):
+def test_a_member_that_needs_init_or_is_forwarded_is_found(tmp_path, store, guarantee):
     with opened(tmp_path / "db", store(), guarantee=guarantee) as db:
         db.commit({LOG: 1})
         db["totals"].add(100)

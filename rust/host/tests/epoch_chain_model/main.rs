@@ -15,8 +15,8 @@
 //!   other one; a loss of power that takes Spark's last commit; the loss of a log folder.
 //!
 //! Left out: a checkpoint that is restored from a backup while a host of the old query still runs.
-//! A session searches each epoch for a decision and for an older run; `tests/protocol_model/` has
-//! the rule that sessions search only the epochs that were in the log when their run began.
+//! In this model each session searches its epoch for a decision and for an older run. The rule that
+//! it does so only if its run's first listing had the epoch is in `tests/protocol_model/`.
 //!
 //! These invariants hold whenever a session opens (`check_open`):
 //!

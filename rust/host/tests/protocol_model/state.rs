@@ -110,7 +110,7 @@ pub(crate) struct Driver {
     pub(crate) partial: [u8; SLOTS],
     /// With `ListBeforeClaim`: what it listed before the claim.
     pub(crate) early: [Content; SLOTS],
-    /// Whether the log had the epoch when it claimed. If not, its attempts do not list.
+    /// Whether the log had the epoch at its first listing. If not, its attempts do not list.
     pub(crate) had: bool,
 }
 

@@ -59,8 +59,8 @@ fn aggregation_with_a_user_function_holds_a_part_of_the_rows_and_of_the_groups()
     check_aggregation(&user_function(&by_key), |number| number, 3);
     for emit in ["close", "update"] {
         let tumbling = json!({"kind": "hopping", "length": 5_000, "slide": 5_000});
-        let tumbling = json!({"grace": 20_000, "emit": emit, "window": tumbling});
-        check_aggregation(&user_function(&tumbling), |number| number, 3);
+        let settings = json!({"grace": 20_000, "emit": emit, "window": tumbling});
+        check_aggregation(&user_function(&settings), |number| number, 3);
     }
     let hopping = json!({"grace": 20_000, "emit": "close",
         "window": {"kind": "hopping", "length": 15_000, "slide": 5_000}});
@@ -126,19 +126,19 @@ fn aggregation_by_window_holds_a_part_of_the_rows() {
 fn aggregation_of_single_values_by_window_holds_a_part_of_the_groups() {
     // Each row has a group of its own.
     let tumbling = json!({"kind": "hopping", "length": 5_000, "slide": 5_000});
-    let tumbling = json!({"emit": "close", "window": tumbling});
-    let lists = built_in(&["count_distinct", "collect_list"], &tumbling);
+    let settings = json!({"emit": "close", "window": tumbling});
+    let lists = built_in(&["count_distinct", "collect_list"], &settings);
     check_aggregation(&lists, |number| number, 3);
     let hopping = json!({"kind": "hopping", "length": 10_000, "slide": 5_000});
-    let hopping = json!({"emit": "update", "window": hopping});
-    let sets = built_in(&["collect_set", "sum"], &hopping);
+    let settings = json!({"emit": "update", "window": hopping});
+    let sets = built_in(&["collect_set", "sum"], &settings);
     check_aggregation(&sets, |number| number % 1_009, 2);
 }
 
 #[test]
-fn one_row_that_closes_many_windows_holds_a_part_of_them() {
+fn aggregation_of_one_row_that_closes_many_windows_holds_a_part_of_them() {
     let tumbling = json!({"kind": "hopping", "length": 5_000, "slide": 5_000});
-    let tumbling = json!({"emit": "close", "window": tumbling});
+    let settings = json!({"emit": "close", "window": tumbling});
     let batch = |epoch: i64, numbers: &[i64]| match epoch {
         // Each row has a window of its own, and none closes.
         0 => rows(numbers, |number| number, |number| number / 12),
@@ -148,7 +148,7 @@ fn one_row_that_closes_many_windows_holds_a_part_of_them() {
         }
     };
     let epochs = Epochs {
-        request: &request(&built_in(&["count", "collect_list"], &tumbling)),
+        request: &request(&built_in(&["count", "collect_list"], &settings)),
         schema: schema(1),
         batch: &batch,
     };
