@@ -66,7 +66,11 @@ def python_figures(file: Path, *, quick: bool) -> list[Figure]:
         sys.path.insert(0, str(file.parent))  # modules of one folder share helpers
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        # Spark's workers cannot import it, so its functions must be pickled by value.
+        del sys.modules[spec.name]
     found: list[Figure] = module.figures(quick=quick)
     return found
 

@@ -1,6 +1,7 @@
 """`benches/report.py` publishes medians of enough turns, and only those of a quiet machine."""
 
 import argparse
+import subprocess
 import sys
 from dataclasses import asdict
 from xml.etree import ElementTree
@@ -11,6 +12,7 @@ import pytest
 import report
 from figure import Figure, alternate
 from noise import MOST_LOAD, MOST_SPREAD, Noise
+from pyspark import cloudpickle
 
 TURNS = [1.0, 9.0, 2.0, 3.0, 2.5]
 ROW = Figure("puts", "a peer", TURNS, ">= 2", "throughput", "1 s against 2 s", "no WAL, LZ4")
@@ -123,6 +125,16 @@ def test_a_bench_module_may_have_dataclasses(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
     assert report.python_figures(module, quick=True)[0].what == "a join"
+
+
+def test_functions_of_a_bench_module_are_pickled_by_value(tmp_path, monkeypatch):
+    module = tmp_path / "of_functions.py"
+    module.write_text("def same(x):\n    return x\ndef figures(*, quick):\n    return [same]\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (function,) = report.python_figures(module, quick=True)
+    program = f"import pickle; print(pickle.loads({cloudpickle.dumps(function)!r})(7))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("7\n", "")
 
 
 def test_a_benchmark_is_a_figure_or_a_call(monkeypatch, capsys):
