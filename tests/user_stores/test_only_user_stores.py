@@ -124,3 +124,17 @@ def test_a_first_commit_that_failed_does_not_count(tmp_path):
         assert db.committed_offset(LOG) is None
         db.rollback()
         assert at(db) is None
+
+
+def test_a_greater_offset_of_a_closed_store_does_not_hide_that_a_store_is_ahead(tmp_path):
+    closed = TwoStepStore()
+    closed.name = "closed"
+    with opened(tmp_path / "db", OneStepStore(), TwoStepStore(), closed) as db:
+        db.commit({LOG: 100})
+    with opened(tmp_path / "db", OneStepStore(), TwoStepStore()) as db:
+        db.commit({LOG: 5})
+        ahead = OneStepStore()
+        ahead.init(db)
+        ahead.commit({LOG: 6})  # and the process is killed before the database commits
+    with pytest.raises(hf.errors.StateMismatchError, match="it is at offset 6"):
+        opened(tmp_path / "db", OneStepStore(), TwoStepStore())

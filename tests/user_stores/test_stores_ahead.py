@@ -225,6 +225,19 @@ def test_an_open_that_fails_does_not_give_a_new_folder_the_offsets_of_a_deleted_
         assert db.store_offset("simple", LOG) is None
 
 
+def test_a_store_whose_disk_is_not_mounted_keeps_its_offsets(tmp_path):
+    folder, disk, unmounted = (tmp_path / name for name in ("db/simple", "disk", "unmounted"))
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        db.commit({LOG: 10})
+    folder.rename(unmounted)
+    folder.symlink_to(disk)
+    with pytest.raises(OSError, match="simple"):
+        opened(tmp_path / "db", OneStepStore(manages_offsets=False))
+    unmounted.rename(disk)
+    with opened(tmp_path / "db", OneStepStore(manages_offsets=False)) as db:
+        assert db.store_offset("simple", LOG) == 10
+
+
 def test_a_store_without_a_folder_has_its_offsets(tmp_path):
     class Elsewhere(OneStepStore):
         def init(self, db: hf.Database) -> None:

@@ -22,6 +22,15 @@ _log = logging.getLogger("holdfast")
 _warned: set[str] = set()
 
 
+def _is_deleted(folder: Path) -> bool:
+    """Whether nothing has this name. A link to a disk that is not mounted is there."""
+    try:
+        folder.lstat()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 class AttachedStore:
     """A user store of a database, with its offsets if it does not manage them itself."""
 
@@ -67,7 +76,7 @@ class AttachedStore:
         folder = directory / store.name
         self._folder_mark = directory / f".folder_{store.name}"
         if (offsets := checkpoint_file.read(self._file)) is not None:
-            if folder.is_dir() or not self._folder_mark.exists():
+            if not _is_deleted(folder) or not self._folder_mark.exists():
                 self._offsets = offsets
                 return
             _log.warning(
@@ -87,6 +96,7 @@ class AttachedStore:
                 self._file.name,
             )
             shutil.rmtree(folder)
+            self._folder_mark.unlink(missing_ok=True)
 
     @property
     def keeps_file(self) -> bool:

@@ -296,8 +296,9 @@ class AttachedStores:
         if self._engine_has_offsets:
             return _offsets(self._core.committed_offsets())
         greatest: dict[TopicPartition, int] = {}
-        for offsets in self._record.values():
-            for partition, offset in offsets.items():
+        # A greater offset of a store that is not open would hide that an open store is ahead.
+        for name in self._stores:
+            for partition, offset in self._recorded(name).items():
                 greatest[partition] = max(offset, greatest.get(partition, offset))
         return greatest
 
