@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import quantiles
 
 MOST_LOAD = 0.05
 MOST_SPREAD = 0.15
@@ -24,7 +24,11 @@ class Noise:
     loop: float
     """The median time of the computation, in seconds."""
     spread: float
-    """The difference of the slowest and the fastest of 20 rounds, divided by the median."""
+    """The difference of the quartiles of 20 rounds, divided by the median.
+
+    On a virtual machine, one round in 20 is often much slower. The benches publish medians, which
+    such rounds do not move.
+    """
 
     @property
     def is_quiet(self) -> bool:
@@ -35,7 +39,8 @@ class Noise:
         """Shows the figures in a sentence."""
         return (
             f"Before the run, other programs used {self.load:.1%} of the processors, and the time "
-            f"of a fixed loop ({self.loop * 1e3:.0f} ms) varied by {self.spread:.1%}."
+            f"of a fixed loop ({self.loop * 1e3:.0f} ms) varied by {self.spread:.1%} between its "
+            "quartiles."
         )
 
 
@@ -46,7 +51,8 @@ def measured() -> Noise:
     after = _busy_and_all()
     load = (after[0] - before[0]) / max(after[1] - before[1], 1)
     times = [_loop() for _ in range(_ROUNDS)]
-    return Noise(load, median(times), (max(times) - min(times)) / median(times))
+    low, middle, high = quantiles(times, n=4)
+    return Noise(load, middle, (high - low) / middle)
 
 
 def _busy_and_all() -> tuple[int, int]:
