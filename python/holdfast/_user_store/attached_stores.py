@@ -248,15 +248,12 @@ class AttachedStores:
     def _offset(self, partition: TopicPartition) -> int | None:
         """Returns the offset of the database's last commit, None without one.
 
-        The database's own offset counts if it is greater: the database may have been restored, or
-        opened without its user stores.
+        The engine's offset counts if it is greater: the database may have been restored, or opened
+        without its user stores.
         """
         offsets = [self._recorded(name).get(partition) for name in self._stores]
-        offsets.append(
-            self._core.committed_offset(*partition)
-            if self._engine_has_offsets
-            else self._database_offsets().get(partition)
-        )
+        if self._engine_has_offsets:
+            offsets.append(self._core.committed_offset(*partition))
         return max((offset for offset in offsets if offset is not None), default=None)
 
     def _offsets_of(
