@@ -96,11 +96,11 @@ def best_match(orders: DataFrame, rates: DataFrame, state: hfs.State) -> DataFra
     return hfs.aggregate(joined, by="k", on="t", aggs={"best": ("max", "v")}, state=state)
 
 
-Query = Callable[["DataFrame", "DataFrame", "hfs.State"], "DataFrame"]
+StreamQuery = Callable[["DataFrame", "DataFrame", "hfs.State"], "DataFrame"]
 
 
 def run_of_spark(
-    spark: SparkSession, streams: Streams, days: int, query: Query, root: Path
+    spark: SparkSession, streams: Streams, days: int, query: StreamQuery, root: Path
 ) -> float:
     """The seconds of a whole run of Holdfast on Spark, without a sink."""
     writer = _frame(spark, streams, days, query, root).writeStream.format("noop")
@@ -110,7 +110,7 @@ def run_of_spark(
 
 
 def results_of_spark(
-    spark: SparkSession, streams: Streams, days: int, query: Query, root: Path
+    spark: SparkSession, streams: Streams, days: int, query: StreamQuery, root: Path
 ) -> pa.Table:
     """All rows that a whole run emits, in the order of the micro-batches."""
     found: list[pa.Table] = []
@@ -119,7 +119,9 @@ def results_of_spark(
     return pa.concat_tables(found)
 
 
-def _frame(spark: SparkSession, streams: Streams, days: int, query: Query, root: Path) -> DataFrame:
+def _frame(
+    spark: SparkSession, streams: Streams, days: int, query: StreamQuery, root: Path
+) -> DataFrame:
     import holdfast.spark as hfs
 
     orders = source(spark, streams.folder(days, "orders"), LEFT)

@@ -22,11 +22,11 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(folder) for folder in (HERE, HERE.parent, HERE.parent / "spark")]
 
 from _streams import session
-from _two_streams import Streams, best_match, join, run_of_spark
+from _two_streams import StreamQuery, Streams, best_match, join, run_of_spark
 from figure import LEAST_TURNS, Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from pyspark.sql import DataFrame
 
@@ -66,13 +66,13 @@ class Query:
     reach: str
     sides: int
     """How many of the streams it reads."""
-    ours: Callable[[DataFrame, DataFrame, hfs.State], DataFrame]
+    ours: StreamQuery
     columns: str
     """The columns of Flink's result."""
     sql: str
 
 
-def _count(window: Any) -> Callable[[DataFrame, DataFrame, hfs.State], DataFrame]:
+def _count(window: Any) -> StreamQuery:
     """Counts by key and window, emitted when the window closes."""
 
     def count(orders: DataFrame, _rates: DataFrame, state: hfs.State) -> DataFrame:

@@ -26,15 +26,20 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 from _streams import session
-from _two_streams import SIDES, Streams, best_match, join, results_of_spark, run_of_spark
+from _two_streams import (
+    SIDES,
+    StreamQuery,
+    Streams,
+    best_match,
+    join,
+    results_of_spark,
+    run_of_spark,
+)
 from figure import LEAST_TURNS, Figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
-
-    import holdfast.spark as hfs
 
 THREADS = 2
 INTERVAL = 1000
@@ -66,7 +71,7 @@ class Query:
     name: str
     what: str
     reach: str
-    ours: Callable[[DataFrame, DataFrame, hfs.State], DataFrame]
+    ours: StreamQuery
     answer: Callable[[pa.Table], Answer]
     """From all rows that our run has emitted."""
 
