@@ -34,6 +34,7 @@ class Connection:
         self._storage_options: Final = storage_options
         self._offline: Final = offline
         self._cache: Final = cache
+        self._usual_source: Final = self._source({})
         self.core: Final = _core.StateReader.connect(root, storage_options, cache)
         # Stored for `__reduce__`: Spark Connect may pickle a reader after it was closed.
         self.root_id: Final = self.core.root_id()
@@ -53,6 +54,10 @@ class Connection:
 
     def source(self, source: ReadSource) -> "_core._ReadSource":
         """Returns the options of a read as the extension takes them."""
+        # Most reads of one key have no options, and take about as long as a check of options.
+        return self._source(source) if source else self._usual_source
+
+    def _source(self, source: ReadSource) -> "_core._ReadSource":
         unknown = source.keys() - ReadSource.__annotations__.keys()
         if unknown:
             raise TypeError(f"{min(unknown)!r} is no option of a read")

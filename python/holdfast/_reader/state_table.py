@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset
 
 _WINDOWED: Final = ("window", "timestamped_window", "session")
+_ONE_COLUMN: Final = (bool, int, float, str, bytes)
+"""The types of keys that are the value of one column."""
 
 
 class StateTable:
@@ -109,13 +111,17 @@ class StateTable:
         of the key, as they may in a processor's store, this raises `UnsupportedOperationError`.
         """
         self._refuse_windowed("get", "fetch")
-        call = self._call(as_of=as_of)
-        values = keys_.key_values(self._key_schema, key, "key")
+        moment = self._moment(as_of)
         # Creating pyarrow's objects would cost more than the read.
-        named = list(zip(self._key, values, strict=False))
-        row = self._calls.get_row(named, call, columns, source)
+        if type(key) in _ONE_COLUMN and len(self._key) == 1:
+            named = [(self._key[0], key)]
+        else:
+            values = keys_.key_values(self._key_schema, key, "key")
+            named = list(zip(self._key, values, strict=False))
+        row = self._calls.get_row(named, moment, columns, source)
         if row is not None:
             return row[0]
+        call = self._call(as_of=as_of)
         return self._one(keys_.one_key(self._key_schema, key), columns, call, source)
 
     def get_batch(
@@ -381,20 +387,25 @@ class StateTable:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> dict[str, Any]:
-        if as_of is not None:
-            self._refuse_as_of()
+        moment = self._moment(as_of)
         if isinstance(columns, str):
             raise TypeError(f"columns={columns!r}: give a list of names")
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}; it must not be negative")
         return {
             "rows": rows,
-            "as_of": None if as_of is None else timestamp_micros(as_of, "as_of"),
+            "as_of": moment,
             "from": None if start is None else timestamp_micros(start, "start"),
             "to": None if end is None else timestamp_micros(end, "end"),
             "columns": None if columns is None else list(columns),
             "limit": limit,
         }
+
+    def _moment(self, as_of: Timestamp | None) -> int | None:
+        if as_of is None:
+            return None
+        self._refuse_as_of()
+        return timestamp_micros(as_of, "as_of")
 
     def _moments(self, rows: int, start: Any, end: Any) -> Mapping[str, "pyarrow.Array"]:
         is_session = self._kind == "session"

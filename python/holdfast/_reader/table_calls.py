@@ -74,7 +74,7 @@ class TableCalls:
     def get_row(
         self,
         key: list[tuple[str, Any]],
-        call: dict[str, Any],
+        as_of: int | None,
         columns: "Sequence[str] | None",
         source: ReadSource,
     ) -> tuple[dict[str, Any] | None] | None:
@@ -84,7 +84,7 @@ class TableCalls:
         """
         table = (self.operator, self.store)
         source_ = self.connection.source(source)
-        return self.connection.core.get_row(table, key, call["as_of"], columns, source_)
+        return self.connection.core.get_row(table, key, as_of, columns, source_)
 
     def scan(
         self,

@@ -7,7 +7,7 @@ use crate::reader_settings::{Cache, cache_settings, offline};
 use crate::run::{drop_without_gil, run, run_attached};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Process, Result};
 use holdfast_host::net::read::json;
 use holdfast_host::protocol::{Epoch, IsolationLevel, PartitionId};
@@ -274,19 +274,19 @@ impl StateReader {
         };
         let table = Arc::clone(&known.table);
         let key_fields = table.key().fields();
-        let value_names = |schema: &Schema| -> Vec<String> {
-            let names = schema.fields().iter().map(|field| field.name());
-            let is_key = |name: &str| key_fields.iter().any(|field| field.name() == name);
-            let is_value = |name: &&String| *name != FOUND && !is_key(name);
-            names.filter(is_value).cloned().collect()
+        let is_value = |field: &&FieldRef| {
+            let is_key = key_fields.iter().any(|key| key.name() == field.name());
+            field.name() != FOUND && !is_key
         };
-        let has_all = columns.is_none();
-        let mut columns = columns.unwrap_or_else(|| value_names(table.schema()));
-        let is_plain = |name: &String| {
-            let column = table.schema().fields().find(name);
-            column.is_some_and(|(_, field)| is_plain(field.data_type()))
+        let is_plain = |field: &FieldRef| is_plain(field.data_type());
+        let fields = table.schema().fields();
+        let are_plain = match &columns {
+            Some(names) => names
+                .iter()
+                .all(|name| fields.find(name).is_some_and(|(_, field)| is_plain(field))),
+            None => fields.iter().filter(is_value).all(is_plain),
         };
-        if !columns.iter().all(is_plain) {
+        if !are_plain {
             return Ok(None);
         }
         let Some(key) = row_from_python(&key, key_fields) else {
@@ -304,11 +304,14 @@ impl StateReader {
         if !row[FOUND].as_boolean().value(0) {
             return Ok(Some((None,)));
         }
-        if has_all {
-            // The query may have been started with other columns since the table was last read.
-            columns = value_names(&row.schema());
-        }
-        let row = row_to_python(py, row, columns.iter().map(String::as_str))?;
+        let row = match &columns {
+            Some(names) => row_to_python(py, row, names.iter().map(String::as_str))?,
+            None => {
+                // The query may have been started with other columns since the table was last read.
+                let values = row.schema_ref().fields().iter().filter(is_value);
+                row_to_python(py, row, values.map(|field| field.name().as_str()))?
+            }
+        };
         Ok(row.map(|row| (Some(row),)))
     }
 

@@ -101,6 +101,7 @@ mod tests {
             rows: vec![Some("value".to_owned()), None],
         };
         let answer = encode(&answer).expect("encoded");
+        assert!(answer.len() < 30, "{} bytes", answer.len());
         assert!(decode::<StoredAnswer<String>>(&answer).is_ok());
         for cut in 0..bytes.len() {
             assert!(decode::<StoredRead<Vec<Option<String>>>>(&bytes[..cut]).is_err());

@@ -2,15 +2,14 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
-/// An xxh3-128 digest, big-endian; hexadecimal in text and JSON.
+/// An xxh3-128 digest, big-endian; hexadecimal in text and JSON, 16 bytes in binary formats.
 ///
 /// It detects mistakes and damage, not attacks: an attacker who can write to the root can change
 /// the state in any case.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 16]);
 
 impl Digest {
@@ -51,9 +50,24 @@ impl fmt::Debug for Digest {
     }
 }
 
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.to_string()
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = String::deserialize(deserializer)?;
+            Self::try_from(text).map_err(de::Error::custom)
+        } else {
+            Deserialize::deserialize(deserializer).map(Self)
+        }
     }
 }
 

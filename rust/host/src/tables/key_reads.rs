@@ -62,13 +62,16 @@ impl KeyCount {
 }
 
 impl StateTable {
-    /// The result of a read of no keys.
+    /// Returns the columns of a read of keys: those of [`StateTable::schema_of`], and [`FOUND`].
     ///
     /// # Errors
     /// As [`StateTable::schema_of`].
-    pub fn empty_get(&self, call: &ReadCall) -> Result<RecordBatch> {
-        let rows = RecordBatch::new_empty(self.schema_of(call)?);
-        with_found(rows, BooleanArray::from(Vec::<bool>::new()))
+    pub fn schema_of_get(&self, call: &ReadCall) -> Result<SchemaRef> {
+        if call.columns.is_none() {
+            return Ok(Arc::clone(self.whole_schema_of_get()));
+        }
+        let schema = self.schema_of(call)?;
+        Ok(with_found(&schema))
     }
 
     /// Reads one row for each key of a batch, in their order. A batch of the result has about
@@ -77,13 +80,14 @@ impl StateTable {
         &self,
         (db, tx): (&Database, &mut Transaction),
         store: &StoreHandle,
-        (call, schema): (&ReadCall, &SchemaRef),
+        call: &ReadCall,
         (batch, memory): (&RecordBatch, &mut Share),
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
         // If a key lacks a time that it needs, the read fails before its first row. The check omits
         // the call's moment, because a batch without columns may claim any number of rows.
         self.moments(&ReadCall::default(), batch)?;
+        let schema = self.schema_of_get(call)?;
         let first = self.first_retained(db, tx)?;
         let (mut count, mut done) = (KeyCount(FIRST_KEYS), 0);
         while done < batch.num_rows() {
@@ -103,7 +107,7 @@ impl StateTable {
             done += keys.len();
             let most = found.most();
             let rows = StoredRows::of_keys(&keys, found.rows(), most);
-            self.emit_found(Some((db, tx)), schema, &part, &rows, emit)?;
+            self.emit_found(Some((db, tx)), &schema, &part, &rows, emit)?;
         }
         Ok(())
     }
@@ -150,7 +154,7 @@ impl StateTable {
     /// Decodes the rows of keys that [`StateTable::read_stored`] has found. `batch`: the keys.
     ///
     /// # Errors
-    /// As [`StateTable::schema_of`]; `Serialization` if a row cannot be decoded with the columns.
+    /// As [`StateTable::schema_of_get`]; `Serialization` if a row cannot be decoded with the columns.
     pub fn decode_stored(
         &self,
         call: &ReadCall,
@@ -160,7 +164,7 @@ impl StateTable {
         let found = found.iter().map(|row| row.as_ref().map(FoundRow::parts));
         let rows = StoredRows::of_keys(&keys.keys, found, usize::MAX);
         let mut batches = Vec::new();
-        let schema = self.schema_of(call)?;
+        let schema = self.schema_of_get(call)?;
         self.emit_found(None, &schema, batch, &rows, &mut |rows| {
             batches.push(rows);
             Ok(())
@@ -168,7 +172,8 @@ impl StateTable {
         Ok(batches)
     }
 
-    /// Passes the rows of keys to `emit`. The results of groups may need several batches.
+    /// Passes the rows of keys to `emit`. The results of groups may need several batches. `schema`:
+    /// the columns of [`StateTable::schema_of_get`].
     fn emit_found(
         &self,
         mut database: Option<(&Database, &mut Transaction)>,
@@ -179,13 +184,16 @@ impl StateTable {
     ) -> Result<()> {
         let keys = &keys.columns()[..self.key().fields().len()];
         let is_found: Vec<bool> = rows.values().map(|value| value.is_some()).collect();
+        let asked = &schema.fields()[..schema.fields().len() - 1];
         let mut start = 0;
         while start < rows.len() {
             let database = database.as_mut().map(|(db, tx)| (*db, &mut **tx));
-            let part = self.columns(database, schema, (rows, start), Some(keys))?;
-            let end = start + part.num_rows();
-            let found = BooleanArray::from(is_found[start..end].to_vec());
-            emit(with_found(part, found)?)?;
+            let (mut columns, count) = self.columns(database, asked, (rows, start), Some(keys))?;
+            let end = start + count;
+            columns.push(Arc::new(BooleanArray::from(is_found[start..end].to_vec())));
+            let part = RecordBatch::try_new(Arc::clone(schema), columns)
+                .map_err(|error| not_assembled(&error))?;
+            emit(part)?;
             start = end;
         }
         Ok(())
@@ -254,14 +262,10 @@ impl StateTable {
 }
 
 /// Adds the column that says which keys were found.
-fn with_found(rows: RecordBatch, found: BooleanArray) -> Result<RecordBatch> {
-    let schema = rows.schema();
+pub(super) fn with_found(schema: &Schema) -> SchemaRef {
     let field = Arc::new(Field::new(FOUND, DataType::Boolean, false));
     let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([field]).collect();
-    let mut columns = rows.columns().to_vec();
-    columns.push(Arc::new(found));
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
-        .map_err(|error| not_assembled(&error))
+    Arc::new(Schema::new(fields))
 }
 
 #[cfg(test)]

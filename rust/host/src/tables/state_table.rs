@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 
 use super::key_form::KeyForm;
 use super::key_range::KeyRange;
+use super::key_reads::with_found;
 use super::read_call::{ReadCall, ReadRows};
 use super::store_handle::{StoreHandle, TableScan, TimeSpan, without_versions};
 use super::stored_rows::{StoredRows, batch_bytes};
@@ -25,6 +26,8 @@ pub struct StateTable {
     times: Vec<TimeColumn>,
     value: ValueForm,
     schema: SchemaRef,
+    /// With the column of a read of keys.
+    whole_schema_of_get: SchemaRef,
 }
 
 /// A function that takes the batches of a read, in order.
@@ -112,13 +115,15 @@ impl StateTable {
             .chain(value_fields)
             .map(|field| field.with_nullable(true))
             .collect();
+        let schema = Arc::new(Schema::new(fields));
         Self {
             store: store.to_owned(),
             kind,
             key,
             times,
             value,
-            schema: Arc::new(Schema::new(fields)),
+            whole_schema_of_get: with_found(&schema),
+            schema,
         }
     }
 
@@ -135,6 +140,11 @@ impl StateTable {
     /// The columns of a row: the key's, its times, the value's.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// The columns of a read of keys with all columns.
+    pub(super) fn whole_schema_of_get(&self) -> &SchemaRef {
+        &self.whole_schema_of_get
     }
 
     /// The key's columns.
@@ -192,14 +202,14 @@ impl StateTable {
         memory: &mut Share,
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
-        let schema = self.schema_of(call)?;
         let store = StoreHandle::open(db, &self.store, &self.kind)?;
         if call.as_of.is_some() && !matches!(self.kind, StoreKind::Versioned { .. }) {
             return Err(without_versions());
         }
         if call.rows == ReadRows::Get {
-            return self.read_keys((db, tx), &store, (call, &schema), (batch, memory), emit);
+            return self.read_keys((db, tx), &store, call, (batch, memory), emit);
         }
+        let schema = self.schema_of(call)?;
         let range = self.range(call.rows, batch)?;
         let mut scan: TableScan = match call.rows {
             ReadRows::VersionsOfKey | ReadRows::Versions => {
@@ -221,9 +231,16 @@ impl StateTable {
             left -= rows.len();
             let mut start = 0;
             while start < rows.len() {
-                let part = self.columns(Some((db, tx)), &schema, (&rows, start), None)?;
-                start += part.num_rows();
+                let fields = schema.fields();
+                let (columns, count) =
+                    self.columns(Some((db, tx)), fields, (&rows, start), None)?;
+                // A read may ask for no columns.
+                let options = RecordBatchOptions::new().with_row_count(Some(count));
+                let part =
+                    RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
+                        .map_err(|error| not_assembled(&error))?;
                 emit(part)?;
+                start += count;
             }
             if !has_more || left == 0 {
                 return Ok(());
@@ -300,19 +317,18 @@ impl StateTable {
         })
     }
 
-    /// Builds a batch of the rows from row `start` on: as many as fit, and at least one. `keys` are
-    /// the key's columns of all rows, if they are known.
+    /// Returns these columns of the rows from row `start` on, and how many rows they have: as many
+    /// as fit, and at least one. `keys` are the key's columns of all rows, if they are known.
     pub(super) fn columns(
         &self,
         database: Option<(&Database, &mut Transaction)>,
-        schema: &SchemaRef,
+        asked: &[FieldRef],
         (rows, start): (&StoredRows, usize),
         keys: Option<&[ArrayRef]>,
-    ) -> Result<RecordBatch> {
+    ) -> Result<(Vec<ArrayRef>, usize)> {
         let wants = |fields: &[Field]| {
-            fields
-                .iter()
-                .any(|field| schema.fields().find(field.name()).is_some())
+            let is_asked = |name: &str| asked.iter().any(|field| field.name() == name);
+            fields.iter().any(|field| is_asked(field.name()))
         };
         let mut place = start..rows.len();
         let values = if wants(self.value.fields()) {
@@ -334,7 +350,7 @@ impl StateTable {
             }
             None => None,
         };
-        let columns = schema.fields().iter().map(|field| {
+        let columns = asked.iter().map(|field| {
             let number = |fields: &[Field]| fields.iter().position(|f| f.name() == field.name());
             let of = |columns: &Option<Vec<ArrayRef>>, n: usize| {
                 columns.as_ref().and_then(|columns| columns.get(n)).cloned()
@@ -353,10 +369,7 @@ impl StateTable {
                 Error::new(ErrorKind::InvalidState, text)
             })
         });
-        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(place.len()));
-        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
-            .map_err(|error| not_assembled(&error))
+        Ok((columns.collect::<Result<_>>()?, place.len()))
     }
 }
 

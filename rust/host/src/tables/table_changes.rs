@@ -99,14 +99,15 @@ impl TableChanges {
             return Ok(());
         }
         let database = self.empty.as_mut().map(|(db, tx)| (&**db, tx));
-        let rows = self
+        let fields = self.row_schema.fields();
+        let (rows, _) = self
             .table
-            .columns(database, &self.row_schema, (&self.rows, 0), None)?;
+            .columns(database, fields, (&self.rows, 0), None)?;
         let epochs: ArrayRef = Arc::new(Int64Array::from_value(epoch.0, self.rows.len()));
         let deleted = self.rows.values().map(|value| Some(value.is_none()));
         let deleted: ArrayRef = Arc::new(BooleanArray::from_iter(deleted));
         let columns = std::iter::once(epochs)
-            .chain(rows.columns().iter().cloned())
+            .chain(rows)
             .chain([deleted])
             .collect();
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|error| {

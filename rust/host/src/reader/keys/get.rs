@@ -1,7 +1,6 @@
 //! Reads of many keys.
 
 use arrow_array::{RecordBatch, UInt64Array};
-use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
 use holdfast_core::{Error, ErrorKind, Result};
 
@@ -126,14 +125,14 @@ impl StateReader {
         (keys, same_key): (&RecordBatch, SameKey),
         from: ReadFrom,
     ) -> Result<RowsAtEpoch> {
-        let call = known.explicit(call, ReadRows::Get);
         let asked = self.routing.asked(&known.table, keys)?;
         if let [(partition, _)] = asked.as_slice()
             && known.table.key().routes()
-            && let Some(found) = self.get_of_one(known, *partition, &call, keys, from)?
+            && let Some(found) = self.get_of_one(known, *partition, call, keys, from)?
         {
             return Ok(found);
         }
+        let call = known.explicit(call, ReadRows::Get);
         let mut partitions: Vec<PartitionId> =
             asked.iter().map(|(partition, _)| *partition).collect();
         partitions.dedup();
@@ -183,7 +182,10 @@ impl StateReader {
         let stored = self.stored_of_one(known, &target, call, keys)?;
         let found = match stored {
             Some(found) => Some(found),
-            None => self.rows_of_one(known, &target, call, keys)?,
+            None => {
+                let call = known.explicit(call, ReadRows::Get);
+                self.rows_of_one(known, &target, &call, keys)?
+            }
         };
         let Some((epoch, rows)) = found else {
             return Ok(None);
@@ -197,7 +199,7 @@ impl StateReader {
             behind: 0,
         };
         let found = KeyAnswers::in_order(rows, keys.num_rows())?;
-        let schema = found_schema(known, call)?;
+        let schema = known.table.schema_of_get(call)?;
         found.assembled(schema, state).map(Some)
     }
 
@@ -283,13 +285,8 @@ impl StateReader {
                 ReadFailure::Failed(error.store(&name).path(self.root.path()))
             })?;
         }
-        let found =
-            found_schema(known, call).and_then(|schema| answers.assembled(schema, source.state));
+        let schema = known.table.schema_of_get(call);
+        let found = schema.and_then(|schema| answers.assembled(schema, source.state));
         found.map_err(ReadFailure::Failed)
     }
-}
-
-/// The columns of a read of keys.
-fn found_schema(known: &NamedTable, call: &ReadCall) -> Result<SchemaRef> {
-    Ok(known.table.empty_get(call)?.schema())
 }
