@@ -147,21 +147,24 @@ impl PartitionState {
             || !history.has_begun && behind >= request.snapshots.retain_epochs
     }
 
-    /// Returns whether a store had a longer retention in the database's last epoch than it has in
-    /// the open database.
+    /// Returns whether a store had a longer retention than it has in the open database, in the
+    /// database's newest epoch in which an operator ran.
     ///
     /// The start with the shorter retention may commit nothing, and the next start then needs the
     /// rows that this database hides.
-    fn had_longer_retention(&self, db: &Database, terms: SnapshotTerms) -> Result<bool> {
-        let (Some(epoch), Some(operator)) = (
+    fn had_longer_retention(&self, db: &Database) -> Result<bool> {
+        let (Some(applied), Some(operator)) = (
             self.applied(db)?,
             self.root.operators.registered(&self.operator),
         ) else {
             return Ok(false);
         };
-        let decisions = &self.root.decisions;
-        let run = decisions.of(terms.run, epoch, terms.partitions)?.run;
-        Ok(operator.had_longer_retention(db.stores(), epoch, run))
+        // Usually no start had one, and no decision needs to be read.
+        if !operator.had_longer_retention(db.stores(), None) {
+            return Ok(false);
+        }
+        let sessions = self.root.decisions.newest_evaluated(applied)?;
+        Ok(operator.had_longer_retention(db.stores(), sessions))
     }
 
     fn snapshot(&self, terms: SnapshotTerms, begun: Instant) -> Result<()> {
@@ -183,9 +186,10 @@ impl PartitionState {
         };
         let (id, directory, mut known, (rebuilds, log_bytes)) = {
             let mut inner = self.lock();
-            if self.had_longer_retention(inner.db()?, terms)? {
+            if self.had_longer_retention(inner.db()?)? {
                 log::info!(
-                    "{self}: no snapshot before an epoch with the shorter retention is final"
+                    "{self}: no snapshot before an epoch that operators computed with the shorter \
+                     retention is final"
                 );
                 return Ok(());
             }

@@ -32,6 +32,24 @@ impl EpochDecisions {
         }
     }
 
+    /// Reads the newest epoch, up to this one, in which an operator ran, with the run that decided
+    /// it. None if no operator has run, or if the log no longer has the decisions since then.
+    ///
+    /// # Errors
+    /// As [`EpochDecisions::recorded`].
+    pub fn newest_evaluated(&self, epoch: Epoch) -> Result<Option<(RunNumber, Epoch)>> {
+        let rewinds = self.log.marks().read()?;
+        for epoch in std::iter::successors(Some(epoch), |epoch| epoch.previous()) {
+            let Some(decision) = self.recorded_after(epoch, rewinds.newest_of(epoch))? else {
+                return Ok(None);
+            };
+            if let Some(run) = decision.run {
+                return Ok(Some((run, epoch)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Puts a decision if there is none, and returns the one that exists then.
     ///
     /// None if a rewind took the epoch back meanwhile: then the decision is not in force.

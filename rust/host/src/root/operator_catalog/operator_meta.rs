@@ -99,17 +99,16 @@ pub struct StoredOperator {
 }
 
 impl StoredOperator {
-    /// Returns whether one of these stores had a longer retention in the sessions that decided a
-    /// final epoch. If `run` is none, no operator ran in the epoch, and all versions are compared.
+    /// Returns whether one of these stores had a longer retention in the sessions of this run and
+    /// epoch. If they are none, all versions are compared.
     pub fn had_longer_retention<'a>(
         &self,
         mut stores: impl Iterator<Item = &'a StoreSpec>,
-        epoch: Epoch,
-        run: Option<RunNumber>,
+        sessions: Option<(RunNumber, Epoch)>,
     ) -> bool {
-        let versions = match run {
+        let versions = match sessions {
             None => self.payloads.as_slice(),
-            Some(run) => {
+            Some((run, epoch)) => {
                 let session = Some(VersionStart { run, epoch });
                 let starts = self.since.iter().enumerate();
                 let begun = starts.filter(|(_, since)| **since <= session);
@@ -220,14 +219,14 @@ mod tests {
             since: vec![None, since(2, 2), since(3, 2), since(3, 5), since(2, 3)],
             version: 0,
         };
-        let had_longer = |epoch, run: Option<u64>| {
-            let stores = [StoreSpec::from(&session_store(3))];
-            operator.had_longer_retention(stores.iter(), Epoch(epoch), run.map(RunNumber))
+        let stores = [StoreSpec::from(&session_store(3))];
+        let had_longer = |run, epoch| {
+            operator.had_longer_retention(stores.iter(), Some((RunNumber(run), Epoch(epoch))))
         };
-        assert!(had_longer(1, Some(1)));
-        assert!(!had_longer(2, Some(2)));
-        assert!(had_longer(2, Some(3)) && had_longer(4, Some(3)));
-        assert!(!had_longer(5, Some(3)) && !had_longer(6, Some(4)));
-        assert!(had_longer(6, None), "no operator ran in the epoch");
+        assert!(had_longer(1, 1));
+        assert!(!had_longer(2, 2));
+        assert!(had_longer(3, 2) && had_longer(3, 4));
+        assert!(!had_longer(3, 5) && !had_longer(4, 6));
+        assert!(operator.had_longer_retention(stores.iter(), None));
     }
 }

@@ -117,6 +117,11 @@ impl Starts {
         self.spark.commit(2);
     }
 
+    fn snapshot_epochs(&self) -> Vec<i64> {
+        let found = manifests(&self.spark);
+        found.iter().map(|manifest| epoch_of(manifest)).collect()
+    }
+
     fn wait_for_snapshot(&self) {
         let is_taken = || !manifests(&self.spark).is_empty();
         wait_until(is_taken, || "no snapshot".to_owned());
@@ -186,15 +191,29 @@ fn log_that_is_replayed_with_a_shorter_grace_enters_no_snapshot() {
 fn shorter_grace_enters_a_snapshot_after_an_epoch_with_it() {
     let host = Host::start();
     let starts = Starts::new(&host, 0);
-    let epochs = || {
-        let found = manifests(&starts.spark);
-        Vec::from_iter(found.iter().map(|manifest| epoch_of(manifest)))
-    };
-    let is_taken = || epochs().iter().any(|epoch| *epoch >= 2);
+    let is_taken = || starts.snapshot_epochs().iter().any(|epoch| *epoch >= 2);
     let count = |epoch, partition| starts.count(&host, ("b", 10), (epoch, partition), 510);
     let run = |epoch| drop([0, 1].map(|partition| count(epoch, partition)));
     starts.spark.run_epochs_until(2, is_taken, run);
-    assert!(!epochs().contains(&1), "{:?}", epochs());
+    let epochs = starts.snapshot_epochs();
+    assert!(!epochs.contains(&1), "{epochs:?}");
+}
+
+/// No operator ran in the epoch before each session, so each snapshot is of a skipped epoch.
+#[test]
+fn shorter_grace_enters_a_snapshot_of_a_skipped_epoch_after_an_epoch_with_it() {
+    let host = Host::start();
+    let starts = Starts::new(&host, 0);
+    let is_taken = || starts.snapshot_epochs().iter().any(|epoch| *epoch >= 4);
+    let count = |epoch, partition| starts.count(&host, ("b", 10), (epoch, partition), 510);
+    let run = |epoch: i64| {
+        if epoch % 2 == 1 {
+            drop([0, 1].map(|partition| count(epoch, partition)));
+        }
+    };
+    starts.spark.run_epochs_until(2, is_taken, run);
+    let epochs = starts.snapshot_epochs();
+    assert!(!epochs.contains(&2), "{epochs:?}");
 }
 
 #[test]
