@@ -263,16 +263,15 @@ impl PartitionState {
         drop(turn);
         // The epochs that this snapshot makes unnecessary are removed for all partitions at once.
         let removed = match self.root.garbage.is_trim_due(begun, policy.interval) {
-            true => self.root.garbage.trim_log(
-                id.epoch,
-                run,
-                partitions,
-                LogRetention {
+            true => {
+                let decision = self.root.decisions.of(run, id.epoch, partitions)?;
+                let retention = LogRetention {
                     epochs: policy.retain_epochs,
                     snapshots: RETAINED,
                     follower_lag: policy.max_follower_lag,
-                },
-            )?,
+                };
+                self.root.garbage.trim_log(&decision, run, retention)?
+            }
             false => 0,
         };
         log::info!(

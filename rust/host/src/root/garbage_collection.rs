@@ -6,7 +6,7 @@
 //! owner's term, and the name of a log object contains the run. So no later object has the name of
 //! a removed one.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use super::objects::Objects;
 use super::owners::OwnerClaims;
 use super::run_claims::RunClaims;
 use super::snapshot_repository::SnapshotRepository;
-use crate::protocol::{Epoch, OperatorName, PartitionId, RunNumber};
+use crate::protocol::{Epoch, EpochDecision, OperatorName, PartitionId, RunNumber};
 
 /// How much of the log remains.
 #[derive(Clone, Copy, Debug)]
@@ -149,21 +149,22 @@ impl GarbageCollection {
         due
     }
 
-    /// Removes the log that no restore can need after a snapshot of the epoch `newest`. Returns the
-    /// number of removed epochs.
+    /// Removes the log that no restore can need after a snapshot. `decision` is that of the
+    /// snapshot's epoch. Returns the number of removed epochs.
     ///
     /// An epoch remains if [`LogRetention`] requires it, or if a named follower needs it. If a
-    /// partition of an operator has too few snapshots, nothing is removed.
+    /// partition of an operator has too few snapshots, nothing is removed. The operators are those
+    /// of the decision, because a skipped epoch has no heads.
     ///
     /// # Errors
     /// `Fenced` if `run` is not the newest, `Io` if the disk fails.
     pub fn trim_log(
         &self,
-        newest: Epoch,
+        decision: &EpochDecision,
         run: RunNumber,
-        partitions: u32,
         retention: LogRetention,
     ) -> Result<usize> {
+        let newest = decision.epoch;
         let mut before = Epoch(newest.0.saturating_sub(retention.epochs));
         // Usually nothing can be removed, and one request shows it.
         let Some(oldest) = self.log.epochs()?.into_iter().min() else {
@@ -172,20 +173,13 @@ impl GarbageCollection {
         if oldest >= before {
             return Ok(0);
         }
-        let operators: BTreeSet<_> = self
-            .log
-            .list(None, newest)?
-            .into_iter()
-            .map(|object| object.operator)
-            .collect();
-        if operators.is_empty() {
+        if decision.operators.is_empty() {
             return Ok(0);
         }
         let mut newest_snapshots = Vec::new();
-        for operator in &operators {
-            for number in 0..partitions {
-                let partition = PartitionId(number.cast_signed());
-                let found = self.snapshots.of_partition(operator, partition)?;
+        for (operator, partitions) in &decision.operators {
+            for (number, _) in (0..).zip(partitions) {
+                let found = self.snapshots.of_partition(operator, PartitionId(number))?;
                 match found.oldest_retained(retention.snapshots, newest) {
                     Some(oldest) => before = before.min(oldest),
                     None => return Ok(0),

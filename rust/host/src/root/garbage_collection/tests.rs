@@ -6,7 +6,7 @@ use std::fs;
 use holdfast_core::ErrorKind;
 
 use super::*;
-use crate::protocol::{Digest, Generation, HostId, Owner, Term};
+use crate::protocol::{Digest, Generation, HostId, Owner, PartitionDecision, Term};
 use crate::root::testing::{ConcurrentChange, Fault, FaultyStore};
 use crate::root::{FollowerName, KnownDigests, Ownership, OwnershipRequest, Root};
 
@@ -44,6 +44,22 @@ fn retention(epochs: i64) -> LogRetention {
         epochs,
         snapshots: 2,
         follower_lag: 12,
+    }
+}
+
+/// The decision of an epoch with these operators.
+fn decision(epoch: i64, operators: &[&str], partitions: usize) -> EpochDecision {
+    let operator = |name: &&str| {
+        let name = OperatorName::new(*name).expect("a name");
+        (name, vec![PartitionDecision::default(); partitions])
+    };
+    EpochDecision {
+        epoch: Epoch(epoch),
+        rewind: RunNumber(0),
+        run: Some(RunNumber::FIRST),
+        offsets: Digest::ZERO,
+        sources_idle_since: None,
+        operators: operators.iter().map(operator).collect(),
     }
 }
 
@@ -191,9 +207,8 @@ fn the_check_of_a_log_that_cannot_be_trimmed_takes_one_request() {
         let removed = root
             .garbage
             .trim_log(
-                Epoch(newest),
+                &decision(newest, &["join"], PARTITIONS as usize),
                 run,
-                PARTITIONS.cast_unsigned(),
                 retention(retain),
             )
             .expect("looks");
@@ -201,17 +216,17 @@ fn the_check_of_a_log_that_cannot_be_trimmed_takes_one_request() {
     };
     assert_eq!(requests(19, 100), (0, 1));
     // The search ends at the first partition with fewer than two snapshots.
-    assert_eq!(requests(19, 5), (0, 3));
+    assert_eq!(requests(19, 5), (0, 2));
     for partition in 0..PARTITIONS {
         [10, 12, 99]
             .iter()
             .for_each(|epoch| drop(put(&root, partition, *epoch)));
     }
-    // Requests: the log, the operators, each partition, the followers twice, the mark, the next
-    // run, the log again, each removed epoch, and the marks.
+    // Requests: the log, each partition, the followers twice, the mark, the next run, the log
+    // again, each removed epoch, and the marks.
     assert_eq!(
         requests(19, 5),
-        (10, 8 + PARTITIONS as usize + 10),
+        (10, 7 + PARTITIONS as usize + 10),
         "the snapshot of epoch 99 does not count"
     );
     let now = Instant::now();
@@ -248,7 +263,8 @@ fn the_log_remains_while_an_operator_has_too_few_snapshots() {
             )
         };
         let trim = || {
-            let removed = root.garbage.trim_log(Epoch(19), run, 1, retention(5));
+            let newest = decision(19, &["join", other], 1);
+            let removed = root.garbage.trim_log(&newest, run, retention(5));
             let epochs = root.log.epochs().expect("lists");
             (removed.expect("trims"), epochs.len())
         };
@@ -261,6 +277,20 @@ fn the_log_remains_while_an_operator_has_too_few_snapshots() {
 }
 
 #[test]
+fn the_log_before_a_snapshot_of_a_skipped_epoch_is_removed() {
+    let (_, root, run) = root();
+    for epoch in 0..19 {
+        let name = format!("{}/join.0.{run}", names::epoch(Epoch(epoch)));
+        root.objects.put_absent(&name, b"x").expect("puts");
+    }
+    [17, 19].iter().for_each(|at| drop(put(&root, 0, *at)));
+    let before = decision(18, &["join"], 1);
+    let skipped = EpochDecision::skipped(Epoch(19), RunNumber(0), Digest::ZERO, Some(&before));
+    let removed = root.garbage.trim_log(&skipped, run, retention(5));
+    assert_eq!(removed.expect("trims"), 14);
+}
+
+#[test]
 fn the_log_remains_for_a_follower_until_its_lag_is_too_long() {
     let (_, root, run) = root();
     for epoch in 0..20 {
@@ -270,7 +300,7 @@ fn the_log_remains_for_a_follower_until_its_lag_is_too_long() {
     [17, 18].iter().for_each(|at| drop(put(&root, 0, *at)));
     let trim = || {
         root.garbage
-            .trim_log(Epoch(19), run, 1, retention(5))
+            .trim_log(&decision(19, &["join"], 1), run, retention(5))
             .expect("trims");
         let epochs = root.log.epochs().expect("lists");
         epochs.into_iter().min().map(|epoch| epoch.0)

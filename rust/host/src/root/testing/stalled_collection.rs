@@ -59,6 +59,13 @@ fn put(root: &Root, partition: PartitionId, epoch: i64, run: RunNumber) {
         .expect("puts");
 }
 
+/// Trims the log after a snapshot of the last epoch.
+fn trim_log(root: &Root) -> Result<usize> {
+    let decision = root.decisions.recorded(Epoch(EPOCHS - 1))?;
+    root.garbage
+        .trim_log(&decision.expect("is decided"), RUN, RETENTION)
+}
+
 /// Restores the state after `epoch` as a host with an empty disk does: from the newest snapshot
 /// that is whole, and the log after it.
 fn restore(root: &Root, epoch: i64) -> Result<()> {
@@ -211,10 +218,7 @@ fn a_rewind_does_not_use_a_log_that_a_stalled_host_removes() {
         let trial = query();
         put_all(&trial.root, [3, 6, 8], RUN);
         let trim = |root: &Root| {
-            let trimmed = root
-                .garbage
-                .trim_log(Epoch(8), RUN, PARTITIONS, RETENTION)?;
-            assert_eq!(trimmed, 6);
+            assert_eq!(trim_log(root)?, 6);
             Ok(())
         };
         let is_refused = is_refused(epoch, &trial, &names::epoch(Epoch(0)), trim);
@@ -226,11 +230,7 @@ fn a_rewind_does_not_use_a_log_that_a_stalled_host_removes() {
 fn a_stalled_host_does_not_remove_the_log_of_the_run_after_a_rewind() {
     let trial = query();
     put_all(&trial.root, [6, 8], RUN);
-    let trim = |root: &Root| {
-        root.garbage
-            .trim_log(Epoch(8), RUN, PARTITIONS, RETENTION)
-            .map(drop)
-    };
+    let trim = |root: &Root| trim_log(root).map(drop);
     stall(&trial, &names::epoch(Epoch(0)), trim, |other| {
         other.root.rewind(Epoch(0)).expect("needs no state");
         compute(other, "c", 0..EPOCHS)
@@ -335,9 +335,7 @@ fn a_host_removes_nothing_if_a_rewind_came_before_its_marks() {
             &|root| root.garbage.discard(&id(PartitionId(0), 8, RUN), RUN),
         ),
         (&names::trim(Epoch(6), RUN), &|root| {
-            root.garbage
-                .trim_log(Epoch(8), RUN, PARTITIONS, RETENTION)
-                .map(drop)
+            trim_log(root).map(drop)
         }),
     ];
     for (mark, collect) in collects {
@@ -368,10 +366,7 @@ fn marks_of_hosts_that_ended_are_removed_and_their_snapshots_are_not_counted() {
     [2, 5].iter().for_each(|before| {
         root.log.mark_trim(Epoch(*before), RUN).expect("marks");
     });
-    let trimmed = root
-        .garbage
-        .trim_log(Epoch(8), RUN, PARTITIONS, RETENTION)
-        .expect("trims");
+    let trimmed = trim_log(root).expect("trims");
     assert_eq!(trimmed, 3, "the snapshot of epoch 6 does not count");
     root.garbage
         .retain_newest(&id(partition, 8, RUN), 2)

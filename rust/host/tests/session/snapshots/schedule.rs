@@ -9,7 +9,9 @@ use std::time::Instant;
 use holdfast_host::net::metrics::DatabaseAccess;
 use serde_json::json;
 
-use super::{HOUR, RETAINED, epoch_of, every, log, manifests, rows, run, run_until_forgotten};
+use super::{
+    HOUR, RETAINED, epoch_of, every, log, manifests, rows, run, run_until_forgotten, task,
+};
 use crate::readers;
 use crate::support::{
     Host, HostProcess, PATIENCE, Row, Spark, TaskRequest, left, matched, refused, right, wait_until,
@@ -35,6 +37,32 @@ fn log_stays_short_and_a_new_disk_restores_a_snapshot() {
         (0..next)
             .map(|epoch| matched(epoch, epoch * 1_000 + 9, epoch * 10))
             .collect::<Vec<_>>()
+    );
+}
+
+/// No operator runs in the epoch before each session, so each snapshot is of a skipped epoch.
+#[test]
+fn log_stays_short_after_snapshots_of_skipped_epochs() {
+    let (spark, host) = (Spark::new(), Host::start());
+    let is_short = || log(&spark).first().is_some_and(|first| *first >= 10);
+    let next = spark.run_epochs_until(0, is_short, |epoch| {
+        if epoch % 2 == 0 {
+            let done = task(&spark, epoch).run(host.connect(), &rows(epoch));
+            drop(done.unwrap());
+        }
+    });
+    host.stop();
+    spark.delete_local();
+    let host = Host::start();
+    let asked: Vec<Row> = (0..next)
+        .step_by(2)
+        .map(|epoch| left("key-9", epoch * 10 + 5, epoch))
+        .collect();
+    let done = run(&spark, &host, next, &asked);
+    let rates = (0..next).step_by(2);
+    assert_eq!(
+        done.rows,
+        Vec::from_iter(rates.map(|epoch| matched(epoch, epoch * 1_000 + 9, epoch * 10)))
     );
 }
 
