@@ -85,11 +85,13 @@ impl Aggregation {
     /// Whether the groups are processed in parts, because the rows or the groups that close do not
     /// fit in memory. The result of each group must depend on this group alone: sliding windows
     /// share groups, and sessions merge them.
-    fn is_in_parts(&self, windows: &dyn Windows, tx: &mut Transaction) -> Result<bool> {
+    fn is_in_parts(&mut self, windows: &mut dyn Windows, tx: &mut Transaction) -> Result<bool> {
         let are_independent = matches!(self.spec.window, None | Some(Window::Hopping(_)));
-        Ok(are_independent
-            && (self.rows.have_spilled()
-                || windows.closes_more_than(self.rows.free_memory(), tx)?))
+        if !are_independent {
+            return Ok(false);
+        }
+        let rows = &mut self.rows;
+        Ok(rows.have_spilled() || !windows.find_closing(tx, &mut |bytes| rows.hold(bytes))?)
     }
 
     /// The outcome of a result: its digest, and the number of its rows.
@@ -224,7 +226,7 @@ impl Operator for Aggregation {
         if is_outdated && has_items && self.spec.window.is_some() {
             sweep_items(&items, &*windows, tx)?;
         }
-        if self.is_in_parts(&*windows, tx)? {
+        if self.is_in_parts(&mut *windows, tx)? {
             let order = self.order();
             let mut epoch = EpochInParts {
                 spec: &self.spec,

@@ -327,21 +327,24 @@ impl InputRows {
         share.map_or(usize::MAX, |share| share.room().max(self.bytes()))
     }
 
-    /// Returns how many bytes the rows in memory leave of their share.
-    pub fn free_memory(&self) -> usize {
-        match self.room() {
+    /// Returns how many bytes the rows in memory leave of their share, and reserves the whole share
+    /// in place of what the operator holds.
+    pub fn take_free_memory(&mut self) -> usize {
+        let room = self.room();
+        if let Some((share, _)) = &mut self.memory {
+            share.reserve(room);
+        }
+        match room {
             usize::MAX => usize::MAX,
             room => room - self.bytes(),
         }
     }
 
-    /// As [`Self::free_memory`], and reserves the whole share.
-    pub fn take_free_memory(&mut self) -> usize {
-        let (room, free) = (self.room(), self.free_memory());
-        if let Some((share, _)) = &mut self.memory {
-            share.reserve(room);
-        }
-        free
+    /// Adds to the bytes that the operator holds beside the rows in memory. Returns whether all of
+    /// them fit in their share.
+    pub fn hold(&mut self, bytes: usize) -> bool {
+        let share = self.memory.as_mut().map(|(share, _)| share);
+        share.is_none_or(|share| !share.add(bytes))
     }
 
     /// About how much memory the rows in memory take, in bytes.

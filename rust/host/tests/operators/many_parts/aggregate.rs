@@ -156,6 +156,27 @@ fn aggregation_of_one_row_that_closes_many_windows_holds_a_part_of_them() {
 }
 
 #[test]
+fn windows_that_close_in_memory_use_the_memory_of_the_session() {
+    const WINDOWS: i64 = 5_000;
+    let tumbling = json!({"kind": "hopping", "length": 5_000, "slide": 5_000});
+    let settings = json!({"emit": "close", "window": tumbling});
+    let batch = |epoch: i64, numbers: &[i64]| {
+        let first = if epoch == 0 { WINDOWS } else { 1 };
+        let numbers = Vec::from_iter(numbers.iter().copied().filter(|number| *number < first));
+        // Each row has a window of its own. The row of the second epoch closes all others.
+        rows(&numbers, |number| number, |_| epoch * 400_000)
+    };
+    let epochs = Epochs {
+        request: &request(&built_in(&["count"], &settings)),
+        schema: schema(1),
+        batch: &batch,
+    };
+    // The keys alone have 200 bytes each.
+    let held = epochs.held_at_output();
+    assert!(held > WINDOWS as usize * 200, "{held} bytes");
+}
+
+#[test]
 fn aggregation_by_sliding_window_and_by_short_sessions_is_the_same_in_parts() {
     // Each time of a key is a group.
     let sliding = json!({"emit": "close", "window": {"kind": "sliding", "length": 3}});

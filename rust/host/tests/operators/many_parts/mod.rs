@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, TimestampMicrosecondArray};
 use arrow_schema::SchemaRef;
-use holdfast_core::{Commit, Database, DatabaseOptions, Durability, Timestamp};
+use holdfast_core::{Commit, Database, DatabaseOptions, Durability, Result, Timestamp};
 use holdfast_host::cancellation::Cancellation;
 use holdfast_host::memory::budget::Budget;
 use holdfast_host::operator::input::Intake;
@@ -114,6 +114,26 @@ impl Epochs<'_> {
             .run(&db, &mut tx, &mut RowHashes::default())
             .unwrap();
         intake.memory.spills() - before
+    }
+
+    /// Runs two epochs with limits. Returns how many bytes of the memory for sorting are in use
+    /// when the second one gives its last rows.
+    fn held_at_output(&self) -> usize {
+        let (home, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (db, intake) = (self.open(&home), intake(SORTING, &folder));
+        let mut held = 0;
+        for epoch in 0..2 {
+            let mut operator = self.start(epoch, &intake);
+            let mut tx = db.begin().unwrap();
+            let mut worker = |_: RecordBatch| -> Result<()> {
+                held = intake.memory.held();
+                Ok(())
+            };
+            operator.run(&db, &mut tx, &mut worker).unwrap();
+            db.commit_transaction(tx, Commit::default()).unwrap();
+        }
+        assert_eq!(intake.memory.spills(), 0);
+        held
     }
 
     fn kind(&self) -> OperatorKind {

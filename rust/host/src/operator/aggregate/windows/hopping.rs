@@ -20,6 +20,8 @@ pub struct HoppingWindows {
     window: HoppingWindow,
     clock: WindowClock,
     emit: Emit,
+    /// The stored groups that are emitted because their windows close.
+    closing: Groups,
     /// By group: whether it is in the store.
     is_stored: Vec<bool>,
 }
@@ -32,6 +34,7 @@ impl HoppingWindows {
             window,
             clock,
             emit,
+            closing: Groups::default(),
             is_stored: Vec::new(),
         }
     }
@@ -146,13 +149,26 @@ impl Windows for HoppingWindows {
         window_store::in_batches(&self.store, tx, starts, touched, f)
     }
 
-    fn add_stored(&mut self, _: bool, tx: &mut Transaction, groups: &mut Groups) -> Result<()> {
+    fn find_closing(
+        &mut self,
+        tx: &mut Transaction,
+        hold: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<bool> {
         let Some(starts) = self.closing_starts() else {
-            return Ok(());
+            return Ok(true);
         };
-        window_store::stored(&self.store, tx, starts, |key, start| {
-            groups.enter(key, start);
-        })
+        let found = window_store::stored_that_fit(&self.store, tx, starts, hold)?;
+        let fit = found.is_some();
+        self.closing = found.unwrap_or_default();
+        Ok(fit)
+    }
+
+    fn add_stored(&mut self, _: bool, _: &mut Transaction, groups: &mut Groups) -> Result<()> {
+        let closing = std::mem::take(&mut self.closing);
+        for group in 0..closing.count() {
+            groups.enter(closing.key(group), closing.start(group));
+        }
+        Ok(())
     }
 
     fn closing_states(&self, tx: &mut Transaction, f: &mut OfStates<'_>) -> Result<()> {
@@ -160,15 +176,6 @@ impl Windows for HoppingWindows {
             return Ok(());
         };
         window_store::stored_states(&self.store, tx, starts, f)
-    }
-
-    fn closes_more_than(&self, bytes: usize, tx: &mut Transaction) -> Result<bool> {
-        match self.closing_starts() {
-            Some(starts) if bytes < usize::MAX => {
-                window_store::take_more_than(&self.store, tx, starts, bytes)
-            }
-            _ => Ok(false),
-        }
     }
 
     fn read(&mut self, tx: &mut Transaction, groups: &Groups) -> Result<Vec<Option<Vec<u8>>>> {

@@ -134,24 +134,24 @@ pub fn stored_states(
     }
 }
 
-/// Whether the stored groups that start between two times, both included, would take more than this
-/// many bytes of memory.
-pub fn take_more_than(
+/// Returns the stored groups that start between two times, both included. `hold` gets the bytes of
+/// memory that each takes; none once it returns false.
+pub fn stored_that_fit(
     store: &WindowStore,
     tx: &mut Transaction,
     (first, last): (i64, i64),
-    bytes: usize,
-) -> Result<bool> {
+    hold: &mut dyn FnMut(usize) -> bool,
+) -> Result<Option<Groups>> {
+    let mut found = Groups::default();
     if first > last {
-        return Ok(false);
+        return Ok(Some(found));
     }
     let mut scan = store.fetch_range(tx, None, None, Timestamp(first), Timestamp(last), false)?;
-    let mut taken: usize = 0;
-    scan.for_each(&mut |window, state| {
-        taken += window.key.len() + state.value.len() + GROUP_BYTES;
-        taken <= bytes
+    let is_stopped = scan.for_each(&mut |window, state| {
+        found.enter(window.key, window.start.0);
+        hold(window.key.len() + state.value.len() + GROUP_BYTES)
     })?;
-    Ok(taken > bytes)
+    Ok((!is_stopped).then_some(found))
 }
 
 /// Deletes the stored windows that start between two times, both included, in batches.

@@ -82,6 +82,21 @@ pub trait Windows {
         Ok(())
     }
 
+    /// Finds the stored groups that are emitted because their windows close, for
+    /// [`Self::add_stored`]. Only for windows of which each group makes its rows of the result by
+    /// itself. `hold` gets the bytes of memory that each group takes, and returns whether all
+    /// groups so far fit. If they do not, none is found, and the result is false.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn find_closing(
+        &mut self,
+        _tx: &mut Transaction,
+        _hold: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Adds the stored groups that the results need, after the groups of the rows. If groups have
     /// items, sliding windows also add the groups that the epoch closes, so that their items are
     /// deleted. Other windows emit the closing groups, or pass the expiring ones in
@@ -98,22 +113,12 @@ pub trait Windows {
         Ok(())
     }
 
-    /// Passes to `f`, a batch at a time, the stored groups that are emitted because their windows
-    /// close. Only for windows of which each group makes its rows of the result by itself.
+    /// Passes to `f`, a batch at a time, the groups that do not fit in [`Self::find_closing`].
     ///
     /// # Errors
     /// Those of the store, and those of `f`.
     fn closing_states(&self, _tx: &mut Transaction, _f: &mut OfStates<'_>) -> Result<()> {
         Ok(())
-    }
-
-    /// Whether the groups that [`Self::closing_states`] passes would take more than this many bytes
-    /// of memory.
-    ///
-    /// # Errors
-    /// Those of the store.
-    fn closes_more_than(&self, _bytes: usize, _tx: &mut Transaction) -> Result<bool> {
-        Ok(false)
     }
 
     /// Reads the groups' states; none for a new group.
