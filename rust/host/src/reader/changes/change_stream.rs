@@ -39,19 +39,23 @@ impl ChangeStream {
     }
 
     /// Reads the epochs from `first` to `last`, both included, and passes their changes to `emit`.
+    /// Calls `check_open` before each epoch: many epochs may have no changes of the table.
     ///
     /// # Errors
     /// `ChangesLost` if an epoch is removed meanwhile, `Restore` for an object that is damaged or
     /// missing, or for an epoch that is taken back meanwhile; the error of
-    /// [`not_evaluated`] if an epoch lacks the operator; those of `changes` and `emit`.
+    /// [`not_evaluated`] if an epoch lacks the operator; those of `changes`, `check_open` and
+    /// `emit`.
     pub fn read(
         mut self,
         (first, last): (Epoch, Epoch),
         mut changes: TableChanges,
+        check_open: &dyn Fn() -> Result<()>,
         emit: &mut EmitRows<'_>,
     ) -> Result<()> {
         let mut epoch = first;
         while epoch <= last {
+            check_open()?;
             let read = self.read_epoch(epoch, &mut changes, emit);
             read.map_err(|error| match error.kind() {
                 ErrorKind::Restore => self.removed(epoch).unwrap_or(error),
@@ -140,5 +144,37 @@ impl ChangeStream {
              the changes again"
         );
         Error::new(ErrorKind::Restore, text).path(self.root.path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use object_store::memory::InMemory;
+    use serde_json::json;
+
+    use super::*;
+    use crate::root::{OperatorMeta, RecordedOperator};
+    use crate::tables::operator_tables;
+
+    #[test]
+    fn stream_that_is_closed_reads_no_further_epoch() {
+        let meta = json!({"kind": "process", "key": [], "settings": {}, "first_epoch": 0,
+            "stores": [{"name": "store", "kind": "key_value"}]});
+        let meta: OperatorMeta = serde_json::from_value(meta).expect("an operator");
+        let payloads = vec![meta.payload.clone()];
+        let tables = operator_tables(&RecordedOperator { meta, payloads }).expect("has columns");
+        let table = tables.into_iter().next().expect("a table");
+        let changes = TableChanges::new(Arc::new(table)).expect("rows of the log");
+        let root = Arc::new(Root::over(Arc::new(InMemory::new()), Path::new("memory")));
+        let epochs = Arc::new(FinalEpochs::new(Arc::clone(&root), "id".to_owned(), 1));
+        let operator = OperatorName::new("process").expect("a name");
+        let stream = ChangeStream::new(root, epochs, operator, vec![PartitionId(0)]);
+        let check_open = || -> Result<()> { Err(Error::new(ErrorKind::StoreClosed, "closed")) };
+        let read = stream.read((Epoch(0), Epoch(9)), changes, &check_open, &mut |_| Ok(()));
+        // The root has none of these epochs.
+        let error = read.expect_err("is closed");
+        assert_eq!(error.kind(), ErrorKind::StoreClosed, "{error}");
     }
 }

@@ -109,8 +109,8 @@ impl StateReader {
         if first <= last && there.is_none_or(|there| first < there) {
             return Err(stream.lost(first));
         }
-        RowStream::start(schema, AnswerState::of_final(last), move |_, emit| {
-            stream.read((first, last), changes, emit)
+        RowStream::start(schema, AnswerState::of_final(last), move |queue, emit| {
+            stream.read((first, last), changes, &|| queue.check_open(), emit)
         })
     }
 }
