@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -52,10 +53,47 @@ def test_exit_ends_a_stream_with_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_streams", WeakSet())
     stream, ended = BatchStream([1, 2, 3]), BatchStream([1])
     assert (next(stream), list(ended)) == (1, [1])
-    module._end_streams()
+    module._end_streams(time.monotonic() + 60)
     with pytest.raises(StoreClosedError, match="before Python's exit"):
         next(stream)
     assert list(ended) == []
+
+
+class Clock:
+    """A clock that only sleeps advance."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_exit_waits_ten_seconds_for_scans_and_streams_together(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module._core, "end_scans", lambda: clock.sleep(8))
+    monkeypatch.setattr(module, "_streams", WeakSet())
+    stream = BatchStream([1, 2, 3])
+    stream.is_in_call = True  # as if it waited for a state host
+    module._end_reads()
+    assert clock.now == pytest.approx(10, abs=0.1)
+
+
+def test_an_interrupt_of_the_exit_still_ends_the_streams(monkeypatch: pytest.MonkeyPatch):
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module._core, "end_scans", interrupted)
+    monkeypatch.setattr(module, "_streams", WeakSet())
+    stream = BatchStream([1, 2, 3])
+    with pytest.raises(KeyboardInterrupt):
+        module._end_reads()
+    with pytest.raises(StoreClosedError, match="before Python's exit"):
+        next(stream)
 
 
 def test_a_batch_reader_has_all_batches():

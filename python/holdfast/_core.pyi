@@ -677,7 +677,7 @@ _Cache: TypeAlias = tuple[str | PathLike[str] | None, int | None]
 """The folder of a reader's copies, and the limit of their bytes; None: the default."""
 
 def end_scans() -> None:
-    """Ends all scans of `StateReader`s in this process, and waits at most 10 s for their threads.
+    """Ends all scans of `StateReader`s in this process, and waits at most 8 s for their threads.
 
     Scans that are open, or that start later, raise `StoreClosedError`.
     """

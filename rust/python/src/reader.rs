@@ -22,8 +22,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an exit waits for scans: they may wait for a state host or for the object store.
-const MOST_OF_EXIT: Duration = Duration::from_secs(10);
+/// How long an exit waits for scans: they may wait for a state host or for the object store. It is
+/// a part of the time that Python's exit takes for all reads (`batch_stream.py`).
+const MOST_OF_EXIT: Duration = Duration::from_secs(8);
 
 /// A table in a list of tables: operator, its kind, store, its kind, columns of the key, and a
 /// batch without rows that has all columns.

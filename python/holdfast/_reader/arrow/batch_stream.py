@@ -27,7 +27,8 @@ _T = TypeVar("_T")
 # counted, because a pause of the whole process passes time, too.
 _QUIET_POLLS: Final = 60
 _POLL_SECONDS: Final = 0.005
-# A call may wait for a state host or for the object store; the exit waits no longer than this.
+# A scan or a call may wait for a state host or for the object store; the exit waits no longer than
+# this, first up to 8 seconds for scans (`_core.end_scans`) and then for calls.
 _MOST_SECONDS: Final = 10.0
 
 
@@ -103,11 +104,20 @@ os.register_at_fork(after_in_child=_forget_streams)
 
 # Functions that are registered later run earlier, so those of the user can usually still read.
 @atexit.register
-def _end_streams() -> None:
-    """Ends the open streams, and waits until no Arrow thread is in one."""
+def _end_reads() -> None:
+    """Ends all reads of this process that threads read ahead."""
+    end = time.monotonic() + _MOST_SECONDS
+    try:
+        # First: Arrow's threads may wait for the batches of these scans.
+        _core.end_scans()
+    finally:  # also after an interrupt (Ctrl-C)
+        _end_streams(end)
+
+
+def _end_streams(end: float) -> None:
+    """Ends the open streams, and waits until no Arrow thread is in one, but not after `end`."""
     if all(stream.is_done() for stream in _ended_streams()):
         return
-    end = time.monotonic() + _MOST_SECONDS
     quiet, calls_before = 0, -1
     while quiet < _QUIET_POLLS and time.monotonic() < end:
         # A call may open further streams.
@@ -125,7 +135,3 @@ def _ended_streams() -> list[BatchStream[Any]]:
     for stream in streams:
         stream.end_by_exit()
     return streams
-
-
-# It runs before `_end_streams`: Arrow's threads may wait for the batches of these scans.
-atexit.register(_core.end_scans)
