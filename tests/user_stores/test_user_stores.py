@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,27 @@ def test_a_store_that_managed_its_offsets_for_a_while_loses_its_old_file(tmp_pat
     # The store's folder is at an offset that the database does not know: it is discarded.
     with opened(tmp_path / "db", Totals()) as db:
         assert (db["totals"].totals, db.store_offset("totals", LOG)) == ({}, None)
+
+
+class WithoutFolder(Totals):
+    """A store whose data is not in the database's directory."""
+
+    def init(self, db: hf.Database) -> None:
+        self.file = db.directory("kv").parent.parent / "totals.json"
+
+
+def test_a_store_that_managed_its_offsets_for_a_while_has_no_mark_of_its_folder(tmp_path):
+    opened(tmp_path / "db", Totals(), AT_LEAST_ONCE).close()
+    mark = tmp_path / "db" / ".folder_totals"
+    assert mark.exists()
+    opened(tmp_path / "db", Totals(manages_offsets=True), AT_LEAST_ONCE).close()
+    assert not mark.exists()
+    shutil.rmtree(tmp_path / "db" / "totals")
+    # The store does not use its folder, so a deleted folder does not concern its offsets.
+    with opened(tmp_path / "db", WithoutFolder(), AT_LEAST_ONCE) as db:
+        db.commit({LOG: 7})
+    with opened(tmp_path / "db", WithoutFolder(), AT_LEAST_ONCE) as db:
+        assert db.store_offset("totals", LOG) == 7
 
 
 def test_an_unclean_stop_preserves_the_store_under_at_least_once(tmp_path):

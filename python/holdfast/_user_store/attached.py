@@ -58,12 +58,12 @@ class AttachedStore:
             if directory is not None and store.persistent
             else None
         )
-        self._file = None if store.manages_offsets else file
-        # Of an earlier open in which the store did not manage its offsets.
-        self._old_file = file if store.manages_offsets else None
         # Beside the file, while the store has used its folder.
-        self._folder_mark: Path | None = None
-        if self._file is None or directory is None:
+        mark = None if file is None else file.with_name(f".folder_{store.name}")
+        self._file, self._folder_mark = (None, None) if store.manages_offsets else (file, mark)
+        # Of an earlier open in which the store did not manage its offsets.
+        self._old_file, self._old_mark = (file, mark) if store.manages_offsets else (None, None)
+        if self._file is None or self._folder_mark is None or directory is None:
             return
         if store.name not in _warned:
             _warned.add(store.name)
@@ -74,7 +74,6 @@ class AttachedStore:
                 self._file.name,
             )
         folder = directory / store.name
-        self._folder_mark = directory / f".folder_{store.name}"
         if (offsets := checkpoint_file.read(self._file)) is not None:
             if not _is_deleted(folder) or not self._folder_mark.exists():
                 self._offsets = offsets
@@ -135,8 +134,8 @@ class AttachedStore:
         """Begins the use of the store; called when all stores of the database are open.
 
         Under exactly-once this deletes the checkpoint file: only a clean close writes it again. The
-        file of a store that manages its offsets now is always deleted: its offsets would be too
-        old if the store stopped managing them.
+        files of a store that manages its offsets now are always deleted: its offsets would be too
+        old if the store stopped managing them, and it may not use its folder then.
         """
         # First: if the removal fails or is interrupted, the close writes the file again.
         self._has_begun = True
@@ -144,6 +143,9 @@ class AttachedStore:
             checkpoint_file.remove(self._file)
         if self._old_file is not None and self._old_file.exists():
             checkpoint_file.remove(self._old_file)
+        # Last: the file is not valid without the mark.
+        if self._old_mark is not None:
+            self._old_mark.unlink(missing_ok=True)
 
     def commit(self, offsets: Mapping[tuple[str, int], int | None] | None) -> None:
         """Commits the store; `decided` follows if the database commits, else a rollback is due."""
