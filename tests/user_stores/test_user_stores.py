@@ -142,6 +142,20 @@ def test_a_store_that_managed_its_offsets_for_a_while_has_no_mark_of_its_folder(
         assert db.store_offset("totals", LOG) == 7
 
 
+def test_the_folder_of_a_discarded_store_may_be_a_link(tmp_path, caplog):
+    crash(tmp_path / "db", ONCE)
+    link, disk = tmp_path / "db" / "totals", tmp_path / "disk"
+    link.rename(disk)
+    link.symlink_to(disk)
+    for _ in range(2):
+        with opened(tmp_path / "db", Totals()) as db:
+            assert (db["totals"].totals, db.store_offset("totals", LOG)) == ({}, None)
+    assert link.is_dir()
+    assert not link.is_symlink()
+    assert (disk / "totals.json").exists()
+    assert f"its folder was a link to {disk}, which stays as it is" in caplog.text
+
+
 def test_an_unclean_stop_preserves_the_store_under_at_least_once(tmp_path):
     crash(tmp_path / "db", AT_LEAST_ONCE)
     with opened(tmp_path / "db", Totals(), AT_LEAST_ONCE) as db:

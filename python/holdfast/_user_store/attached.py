@@ -31,6 +31,20 @@ def _is_deleted(folder: Path) -> bool:
     return False
 
 
+def _discard(store: str, folder: Path) -> None:
+    """Deletes a store's folder. Of a link only the link: its target may have other files."""
+    if not folder.is_symlink():
+        shutil.rmtree(folder)
+        return
+    _log.warning(
+        "store %s: its folder was a link to %s, which stays as it is; the store's new folder is in "
+        "the database's directory",
+        store,
+        folder.readlink(),
+    )
+    folder.unlink()
+
+
 class AttachedStore:
     """A user store of a database, with its offsets if it does not manage them itself."""
 
@@ -94,7 +108,7 @@ class AttachedStore:
                 store.name,
                 self._file.name,
             )
-            shutil.rmtree(folder)
+            _discard(store.name, folder)
             self._folder_mark.unlink(missing_ok=True)
 
     @property
