@@ -12,7 +12,7 @@ use holdfast_core::{Database, KeyValueStore, Result, Transaction};
 use super::functions::{Access, Accumulators};
 use super::group_batch::GroupBatch;
 use super::groups::Groups;
-use super::moved_groups::MovedGroups;
+use super::moved_groups::{MovedGroup, MovedGroups};
 use super::result_output::{GroupResults, ResultOutput};
 use super::spec::AggregateSpec;
 use super::windows::Windows;
@@ -183,15 +183,14 @@ impl EpochInParts<'_> {
         moved: &mut MovedGroups,
         tx: &mut Transaction,
     ) -> Result<()> {
-        let mut batch = GroupBatch::default();
-        moved.for_each(db, &mut |group| {
-            if !batch.try_add(group) {
-                self.write_batch(&std::mem::take(&mut batch), tx)?;
-                batch.try_add(group);
-            }
-            Ok(())
-        })?;
-        self.write_batch(&batch, tx)
+        self.for_each_batch(
+            (db, moved),
+            |_, _| true,
+            |epoch, batch| {
+                epoch.write_batch(batch, tx)?;
+                Ok(GroupBatch::default())
+            },
+        )
     }
 
     fn write_batch(&mut self, batch: &GroupBatch, tx: &mut Transaction) -> Result<()> {
@@ -221,19 +220,35 @@ impl EpochInParts<'_> {
     ) -> Result<(Digest, u64)> {
         let layout = Arc::clone(&self.rows.layout);
         let mut output = ResultOutput::new(self.spec, &layout);
+        self.for_each_batch(
+            (db, moved),
+            |epoch, group| epoch.windows.has_result(group.start, group.is_touched),
+            |epoch, batch| epoch.emit_batch(batch, retained, &mut output, tx, worker),
+        )?;
+        output.finish(worker)
+    }
+
+    /// Passes the groups that are wanted to `take`, a batch at a time. `take` returns those of the
+    /// batch that it has not taken; it takes at least one.
+    fn for_each_batch(
+        &mut self,
+        (db, moved): (&Database, &mut MovedGroups),
+        is_wanted: impl Fn(&Self, &MovedGroup<'_>) -> bool,
+        mut take: impl FnMut(&mut Self, &GroupBatch) -> Result<GroupBatch>,
+    ) -> Result<()> {
         let mut batch = GroupBatch::default();
         moved.for_each(db, &mut |group| {
-            if self.windows.has_result(group.start, group.is_touched) {
+            if is_wanted(self, group) {
                 while !batch.try_add(group) {
-                    batch = self.emit_batch(&batch, retained, &mut output, tx, worker)?;
+                    batch = take(self, &batch)?;
                 }
             }
             Ok(())
         })?;
         while !batch.is_empty() {
-            batch = self.emit_batch(&batch, retained, &mut output, tx, worker)?;
+            batch = take(self, &batch)?;
         }
-        output.finish(worker)
+        Ok(())
     }
 
     /// Emits a batch of the result. Returns the groups whose rows do not fit into it: the values of
