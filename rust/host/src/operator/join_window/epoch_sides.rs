@@ -63,7 +63,7 @@ impl EpochSides {
     pub fn close(self, tx: &mut Transaction, writer: &mut JoinedRowWriter<'_>) -> Result<()> {
         for mut side in self.both {
             let is_left = side.is_left;
-            side.closed_unmatched(tx, |key, time, payload| {
+            side.for_each_closed_unmatched(tx, |key, time, payload| {
                 writer.push_alone(key, JoinedSide::row(Some(time), payload), is_left)
             })?;
             side.stage(tx, self.stream_time)?;

@@ -63,7 +63,7 @@ impl WaitingSide {
     ///
     /// # Errors
     /// Those of the store and of `f`.
-    pub fn closed_unmatched(
+    pub fn for_each_closed_unmatched(
         &mut self,
         tx: &mut Transaction,
         mut f: impl FnMut(&[u8], i64, &[u8]) -> Result<()>,
@@ -71,13 +71,14 @@ impl WaitingSide {
         if !self.keeps_unmatched {
             return Ok(());
         }
-        self.rows.closed(tx, self.limit, &mut |key, time, row| {
-            if row.matched {
-                Ok(())
-            } else {
-                f(key, time, row.payload)
-            }
-        })
+        self.rows
+            .for_each_closed(tx, self.limit, &mut |key, time, row| {
+                if row.matched {
+                    Ok(())
+                } else {
+                    f(key, time, row.payload)
+                }
+            })
     }
 
     /// Stages the changes of this epoch.

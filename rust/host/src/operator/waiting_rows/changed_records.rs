@@ -134,7 +134,7 @@ impl ChangedRecords {
     }
 
     /// Returns the closed records in memory, in the order of time and key.
-    pub fn closed(&self, limit: CloseLimit) -> Vec<ChangedRecord<'_>> {
+    pub fn closed_records(&self, limit: CloseLimit) -> Vec<ChangedRecord<'_>> {
         let records = self.places.iter().map(|place| self.record(place));
         let mut closed: Vec<ChangedRecord<'_>> = records
             .filter(|record| limit.is_closed(record.time))

@@ -113,7 +113,7 @@ impl RecordRuns {
     ///
     /// # Errors
     /// `Io` if the disk fails; those of the store and of `f`.
-    pub fn closed(
+    pub fn for_each_closed(
         &self,
         store: &str,
         mut stored: WindowScan,

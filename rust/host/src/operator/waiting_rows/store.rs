@@ -155,7 +155,7 @@ impl WaitingRows {
     /// # Errors
     /// Those of the store and of `f`; `Serialization` if a record cannot be decoded; `Io` if the
     /// disk is full or fails.
-    pub fn closed(
+    pub fn for_each_closed(
         &mut self,
         tx: &mut Transaction,
         limit: CloseLimit,
@@ -168,9 +168,9 @@ impl WaitingRows {
             self.store
                 .fetch_range(tx, None, None, Timestamp::MIN, Timestamp(last), false)?;
         if let Some(runs) = self.changed.on_disk()? {
-            return runs.closed(self.store.name(), scan, limit, f);
+            return runs.for_each_closed(self.store.name(), scan, limit, f);
         }
-        let changed = self.changed.closed(limit);
+        let changed = self.changed.closed_records(limit);
         let mut failed = Ok(());
         scan.for_each(&mut |window, record| {
             let (key, time) = (window.key, window.start.0);
@@ -362,7 +362,7 @@ mod tests {
                 }
 
                 let mut closed = Vec::new();
-                waiting.closed(&mut tx, limit, &mut |key, time, row| {
+                waiting.for_each_closed(&mut tx, limit, &mut |key, time, row| {
                     closed.push((key.to_vec(), time, (row.matched, row.payload.to_vec())));
                     Ok(())
                 }).expect("reads");

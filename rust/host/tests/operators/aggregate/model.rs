@@ -73,7 +73,7 @@ impl Settings {
     }
 
     /// At a stream time, windows that end at or before the returned time are closed.
-    fn closed(self, stream_time: Option<i64>) -> Option<i64> {
+    fn closed_until(self, stream_time: Option<i64>) -> Option<i64> {
         let grace = self.grace.or((self.emit == "close").then_some(0));
         grace.zip(stream_time).map(|(grace, now)| now - grace)
     }
@@ -183,12 +183,12 @@ impl Model {
         // When the grace becomes shorter, windows that have been emitted close at once; the others
         // are emitted first.
         let before = if settings.emit == "update" {
-            self.closed.max(settings.closed(self.time))
+            self.closed.max(settings.closed_until(self.time))
         } else {
             self.closed
         };
         self.time = self.time.max(given.iter().filter_map(|row| row.time).max());
-        self.closed = before.max(settings.closed(self.time));
+        self.closed = before.max(settings.closed_until(self.time));
         let keys: BTreeSet<Option<u8>> = self
             .taken
             .keys()
