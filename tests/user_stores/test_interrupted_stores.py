@@ -87,7 +87,7 @@ def test_a_failed_open_whose_close_fails_raises_the_first_error(tmp_path, monkey
 
 def test_an_interrupt_of_a_failed_open_is_raised_although_the_close_fails(tmp_path, monkeypatch):
     fail_closes(monkeypatch, flushes=False)
-    monkeypatch.setattr(AttachedStore, "gets_file", True)
+    monkeypatch.setattr(AttachedStore, "close_writes_file", True)
     with pytest.raises(KeyboardInterrupt) as raised:
         opened(tmp_path / "db", TwoStepStore("first"), Failing("second", OSError("data"), "init"))
     assert raised.value.__notes__ == ["and then: OSError('data')", "and then: OSError('disk')"]

@@ -112,7 +112,7 @@ class AttachedStore:
             self._folder_mark.unlink(missing_ok=True)
 
     @property
-    def keeps_file(self) -> bool:
+    def has_offsets_in_file(self) -> bool:
         """Whether the store's offsets are in a text file."""
         return self._file is not None
 
@@ -282,7 +282,7 @@ class AttachedStore:
         return self._offsets.get(TopicPartition(*partition))
 
     def close(self) -> None:
-        """Closes the store; `write_offsets` follows if `gets_file` is true.
+        """Closes the store; `write_offsets` follows if `close_writes_file` is true.
 
         Does nothing if the store is closed: the close of its database may be repeated.
         """
@@ -291,7 +291,7 @@ class AttachedStore:
             self._is_closed = True
 
     @property
-    def gets_file(self) -> bool:
+    def close_writes_file(self) -> bool:
         """Whether the closed store gets a checkpoint file.
 
         If `begin` was not called, the checkpoint file of the last stop is not changed. Under

@@ -40,7 +40,9 @@ class AttachedStores:
         self._unchecked: set[TopicPartition] = set()
         # The offsets of the stores before a commit that has not succeeded, by name.
         self._before: dict[str, dict[TopicPartition, int]] = {}
-        self._topics_in_files = any(attached.keeps_file for attached in self._stores.values())
+        self._topics_in_files = any(
+            attached.has_offsets_in_file for attached in self._stores.values()
+        )
         self._must_move = [
             name for name, attached in self._stores.items() if attached.must_move_offsets
         ]
@@ -198,7 +200,7 @@ class AttachedStores:
         Returns the errors.
         """
         errors = _each(self._initialised, lambda attached: attached.close())
-        with_file = [attached for attached in self._initialised if attached.gets_file]
+        with_file = [attached for attached in self._initialised if attached.close_writes_file]
         if not with_file:
             return errors
         # Without a log, the last commits may be in memory only: a checkpoint file with their
