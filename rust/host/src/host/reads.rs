@@ -97,7 +97,7 @@ impl Reads {
     ) -> Result<Arc<Vec<StateTable>>> {
         let key = (target.root.clone(), target.operator.clone());
         let registered = root.operators.registered(&target.operator);
-        let versions = registered.map_or(0, |operator| operator.payloads.len());
+        let versions = registered.map_or(0, |operator| operator.versions.len());
         if let Some(cached) = self.tables.lock().get(&key)
             && cached.run == run
             && cached.versions >= versions

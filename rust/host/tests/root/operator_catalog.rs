@@ -56,10 +56,9 @@ fn a_changed_operator_is_refused_and_the_change_named() {
         .operators
         .register(&join, &meta, RunNumber(1), 1)
         .expect("new");
-    assert_eq!(
-        (stored.first_epoch, stored.version, &stored.payloads),
-        (Epoch(3), 0, &vec![meta.payload.clone()])
-    );
+    assert_eq!((stored.first_epoch, stored.version), (Epoch(3), 0));
+    assert_eq!(stored.versions.len(), 1);
+    assert_eq!(stored.versions[0].payload, meta.payload);
     for run in [1, 2] {
         let later = OperatorMeta {
             first_epoch: Epoch(9),
@@ -155,8 +154,9 @@ fn payload_columns_are_added_and_dropped_by_new_versions() {
             .operators
             .register(&join, &meta, RunNumber(run), 1)
             .expect("may change");
-        assert_eq!(stored.payloads[usize::from(stored.version)], meta.payload);
-        (stored.version, stored.payloads.len())
+        let used = &stored.versions[usize::from(stored.version)];
+        assert_eq!(used.payload, meta.payload);
+        (stored.version, stored.versions.len())
     };
     assert_eq!(version(1, &[&rate]), (0, 1));
     assert_eq!(version(2, &[&rate, &source]), (1, 2));

@@ -198,8 +198,9 @@ fn column_with_an_unreadable_type_is_refused_without_changes() {
                     1,
                 )
                 .unwrap();
-            assert_eq!((stored.version, stored.payloads.len()), (1, 2), "{name:?}");
-            stored.payloads[1]
+            assert_eq!((stored.version, stored.versions.len()), (1, 2), "{name:?}");
+            stored.versions[1]
+                .payload
                 .right
                 .iter()
                 .for_each(|column| drop(column.field().unwrap()));
@@ -298,7 +299,7 @@ fn inner_nullability_is_not_part_of_a_columns_type() {
         .operators
         .register(&join(), &keeps(columns(false)), RunNumber(1), 1)
         .unwrap();
-    assert_eq!((stored.version, stored.payloads.len()), (0, 1));
+    assert_eq!((stored.version, stored.versions.len()), (0, 1));
     let text = fs::read_to_string(spark.path().join("operators/join.json")).unwrap();
     assert_eq!(
         text.matches("non-null").count(),
@@ -310,5 +311,5 @@ fn inner_nullability_is_not_part_of_a_columns_type() {
         .operators
         .register(&join(), &keeps(columns(true)), RunNumber(2), 1)
         .unwrap();
-    assert_eq!((stored.version, stored.payloads.len()), (0, 1));
+    assert_eq!((stored.version, stored.versions.len()), (0, 1));
 }

@@ -182,7 +182,8 @@ fn read(folder: &Path) -> Result<()> {
     let kept = root
         .operators
         .register(&name(), &operator(Epoch(1)), RUN, 1)?;
-    for payload in &kept.payloads {
+    for version in &kept.versions {
+        let payload = &version.payload;
         payload
             .left
             .iter()

@@ -210,19 +210,21 @@ impl InputLayout {
     /// # Errors
     /// `Restore` for a column's type that cannot be read.
     pub fn set_stored_payloads(&mut self, stored: &StoredOperator) -> Result<()> {
-        let versions = |columns: &dyn Fn(usize) -> Vec<Column>| -> Result<Vec<Vec<Field>>> {
-            (0..stored.payloads.len())
-                .map(|version| columns(version).iter().map(Column::field).collect())
+        let versions = |columns: fn(&PayloadSchema) -> &[Column]| -> Result<Vec<Vec<Field>>> {
+            let stored = stored.versions.iter();
+            stored
+                .map(|version| {
+                    columns(&version.payload)
+                        .iter()
+                        .map(Column::field)
+                        .collect()
+                })
                 .collect()
         };
-        self.left_codec.set_versions(
-            stored.version,
-            &versions(&|version| stored.payloads[version].left.clone())?,
-        )?;
-        self.right_codec.set_versions(
-            stored.version,
-            &versions(&|version| stored.payloads[version].right.clone())?,
-        )
+        let left = versions(|payload| payload.left.as_slice())?;
+        let right = versions(|payload| payload.right.as_slice())?;
+        self.left_codec.set_versions(stored.version, &left)?;
+        self.right_codec.set_versions(stored.version, &right)
     }
 }
 

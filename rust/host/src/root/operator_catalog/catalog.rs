@@ -202,9 +202,12 @@ impl OperatorCatalog {
         if let Some(what) = difference::of_operator(&first, meta) {
             return Err(differs(what, ""));
         }
-        let (mut payloads, mut since) = (vec![first.payload], vec![None]);
+        let mut versions = vec![PayloadVersion {
+            payload: first.payload,
+            since: VersionStart::FIRST,
+        }];
         loop {
-            let next = u16::try_from(payloads.len()).map_err(|_| {
+            let next = u16::try_from(versions.len()).map_err(|_| {
                 let text = format!(
                     "operator {name}: its columns have changed 65,535 times, which is the limit: \
                      give it another name (name=...), which starts it with empty state"
@@ -212,7 +215,8 @@ impl OperatorCatalog {
                 Error::new(ErrorKind::StateMismatch, text).path(self.objects.path())
             })?;
             let file = names::operator_payload(name, next);
-            let is_newest = payloads.last() == Some(&meta.payload);
+            let newest = versions.last();
+            let is_newest = newest.is_some_and(|newest| newest.payload == meta.payload);
             let version = match (self.objects.get_json::<PayloadVersion>(&file)?, is_newest) {
                 (Some(version), _) => {
                     self.objects.sync_names(&file)?;
@@ -221,15 +225,14 @@ impl OperatorCatalog {
                 (None, true) => {
                     return Ok(StoredOperator {
                         first_epoch: first.first_epoch,
-                        version: first_with(&payloads, &meta.payload),
-                        payloads,
-                        since,
+                        version: first_with(&versions, &meta.payload),
+                        versions,
                     });
                 }
                 (None, false) => {
-                    let changed = payloads
-                        .iter()
-                        .find_map(|stored| difference::of_payload(stored, &meta.payload));
+                    let changed = versions.iter().find_map(|version| {
+                        difference::of_payload(&version.payload, &meta.payload)
+                    });
                     if let Some(what) = changed {
                         return Err(differs(what, "give the column another name, "));
                     }
@@ -248,8 +251,7 @@ impl OperatorCatalog {
                     version
                 }
             };
-            payloads.push(version.payload);
-            since.push(Some(version.since));
+            versions.push(version);
         }
     }
 
@@ -335,9 +337,11 @@ impl OperatorCatalog {
 ///
 /// Each stored row has the number of its version, and an epoch's digest covers it. A query that
 /// returns to earlier columns must reproduce the digests of the epochs that it computed with them.
-fn first_with(payloads: &[PayloadSchema], columns: &PayloadSchema) -> u16 {
-    let is_same =
-        |stored: &PayloadSchema| (&stored.left, &stored.right) == (&columns.left, &columns.right);
-    let first = payloads.iter().position(is_same).unwrap_or_default();
+fn first_with(versions: &[PayloadVersion], columns: &PayloadSchema) -> u16 {
+    let is_same = |version: &PayloadVersion| {
+        let stored = &version.payload;
+        (&stored.left, &stored.right) == (&columns.left, &columns.right)
+    };
+    let first = versions.iter().position(is_same).unwrap_or_default();
     u16::try_from(first).unwrap_or(u16::MAX)
 }

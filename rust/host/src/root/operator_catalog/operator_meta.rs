@@ -66,8 +66,9 @@ pub struct OperatorMeta {
     pub first_epoch: Epoch,
 }
 
-/// `operators/<name>.<version>.json`: a version of the payload columns.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A version of the payload columns: `operators/<name>.<version>.json`, or the part of
+/// `operators/<name>.json` that may change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadVersion {
     /// The columns and the other parts that may change.
     #[serde(flatten)]
@@ -85,15 +86,21 @@ pub struct VersionStart {
     pub epoch: Epoch,
 }
 
+impl VersionStart {
+    /// Before each session: the start of an operator's first version.
+    pub const FIRST: Self = Self {
+        run: RunNumber(0),
+        epoch: Epoch(0),
+    };
+}
+
 /// An operator as the root holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredOperator {
     /// The epoch in which it first took part.
     pub first_epoch: Epoch,
-    /// Its payload columns, by version.
-    pub payloads: Vec<PayloadSchema>,
-    /// The session that put each version; none for the first one.
-    pub(super) since: Vec<Option<VersionStart>>,
+    /// The versions of its payload columns.
+    pub versions: Vec<PayloadVersion>,
     /// The version that the query uses now.
     pub version: u16,
 }
@@ -106,21 +113,19 @@ impl StoredOperator {
         mut stores: impl Iterator<Item = &'a StoreSpec>,
         sessions: Option<(RunNumber, Epoch)>,
     ) -> bool {
-        let versions = match sessions {
-            None => self.payloads.as_slice(),
+        let compared: Vec<&PayloadVersion> = match sessions {
+            None => self.versions.iter().collect(),
             Some((run, epoch)) => {
-                let session = Some(VersionStart { run, epoch });
-                let starts = self.since.iter().enumerate();
-                let begun = starts.filter(|(_, since)| **since <= session);
-                let newest = begun.max_by_key(|(_, since)| **since);
-                let version = newest.and_then(|(number, _)| self.payloads.get(number..=number));
-                version.unwrap_or_default()
+                let session = VersionStart { run, epoch };
+                let begun = self.versions.iter();
+                let begun = begun.filter(|version| version.since <= session);
+                Vec::from_iter(begun.max_by_key(|version| version.since))
             }
         };
         stores.any(|store| {
-            let mut retentions = versions
+            let mut retentions = compared
                 .iter()
-                .filter_map(|version| version.retention(&store.name));
+                .filter_map(|version| version.payload.retention(&store.name));
             retentions.any(|retention| retention > store.kind.retention())
         })
     }
@@ -208,15 +213,27 @@ mod tests {
 
     #[test]
     fn retention_of_an_epoch_is_that_of_the_session_that_decided_it() {
-        let since = |run, epoch| {
-            let (run, epoch) = (RunNumber(run), Epoch(epoch));
-            Some(VersionStart { run, epoch })
+        let version = |retention, run, epoch| PayloadVersion {
+            payload: payload(retention),
+            since: VersionStart {
+                run: RunNumber(run),
+                epoch: Epoch(epoch),
+            },
+        };
+        let first = PayloadVersion {
+            payload: payload(9),
+            since: VersionStart::FIRST,
         };
         let operator = StoredOperator {
             first_epoch: Epoch(0),
-            payloads: [9, 1, 9, 1, 5].map(payload).to_vec(),
-            // A stalled host of run 2 has put the last one.
-            since: vec![None, since(2, 2), since(3, 2), since(3, 5), since(2, 3)],
+            versions: vec![
+                first,
+                version(1, 2, 2),
+                version(9, 3, 2),
+                version(1, 3, 5),
+                // A stalled host of run 2 has put it.
+                version(5, 2, 3),
+            ],
             version: 0,
         };
         let stores = [StoreSpec::from(&session_store(3))];
