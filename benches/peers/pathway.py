@@ -162,7 +162,7 @@ class Pathway:
 def figures(*, quick: bool) -> list[Figure]:
     """Both queries in turns."""
     turns = 1 if quick else LEAST_TURNS
-    rows, few, many = (10_000, 1, 3) if quick else (100_000, 2, 12)
+    rows, few, many = (10_000, 1, 3) if quick else (100_000, 2, 7)
     pathway = Pathway()
     spark = session()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 _BENCHES = Path(__file__).parents[1]
-sys.path[:0] = [str(_BENCHES), str(_BENCHES / "spark")]
+sys.path[:0] = [str(_BENCHES / place) for place in (".", "spark", "spark/reading")]
 
+from _live_table import NAME, live_table
 from _streams import session
 from figure import Figure, ratios
-
-import holdfast.spark as hfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +38,7 @@ SETTINGS = "HTTP/1.1 without TLS, connections kept open"
 DRAWN = f"""
 math.randomseed(7)
 request = function()
-  return wrk.format("GET", "/v1/tables/rates/rows/" .. math.random(0, {KEYS - 1}))
+  return wrk.format("GET", "/v1/tables/{NAME}/rows/" .. math.random(0, {KEYS - 1}))
 end
 """
 NGINX = """
@@ -79,7 +78,7 @@ def _measure(folder: Path, turns: int, seconds: int) -> dict[str, list[float]]:
     script = folder / "drawn.lua"
     script.write_text(DRAWN)
     with _gateway(folder) as gateway, _nginx(folder) as nginx:
-        one = f"{gateway}/v1/tables/rates/rows/4711"
+        one = f"{gateway}/v1/tables/{NAME}/rows/4711"
         asked = {
             "nginx": [f"{nginx}/file"],
             "one": [one],
@@ -111,29 +110,14 @@ def _load(arguments: list[str], seconds: int) -> float:
 def _gateway(folder: Path) -> Iterator[str]:
     """A gateway of a running query."""
     spark = session()
-    source, root = str(folder / "source"), str(folder / "state")
-    rows = spark.range(KEYS).selectExpr(
-        "cast(id as string) AS k", "timestamp_micros(id) AS t", "cast(id as double) AS v"
-    )
-    rows.write.parquet(source)
-    state = hfs.State(root, partitions=4)
-    changes = spark.readStream.schema(rows.schema).parquet(source)
-    table = hfs.materialize(
-        changes, by="k", on="t", history_retention="10000 days", state=state, name="rates"
-    )
-    writer = table.writeStream.format("noop").option(
-        "checkpointLocation", state.checkpoint_location
-    )
-    query = writer.trigger(processingTime="0 seconds").start()
-    query.processAllAvailable()
-    command = [sys.executable, "-m", "holdfast", "serve", root, "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
-        try:
-            assert started.stdout is not None
-            yield started.stdout.readline().removeprefix("serving at ").strip()
-        finally:
-            started.terminate()
-    query.stop()
+    with live_table(spark, folder, KEYS) as root:
+        command = [sys.executable, "-m", "holdfast", "serve", str(root), "--listen", "127.0.0.1:0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+            try:
+                assert started.stdout is not None
+                yield started.stdout.readline().removeprefix("serving at ").strip()
+            finally:
+                started.terminate()
     spark.stop()
 
 
