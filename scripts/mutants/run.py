@@ -62,11 +62,11 @@ class Group:
 
 _PROTOCOL = (
     "host:ownership_model host:log_object host:root host:balance_model host:holdfast_host "
-    "host:protocol_model host:epoch_chain_model host:operators host:session"
+    "host:protocol_model host:epoch_chain_model host:session host:operators"
 )
 _HOST = (
-    "host:log_object host:root host:holdfast_host proof:synced_paths host:operators host:session "
-    "proof:root_power_loss"
+    "host:log_object host:root host:holdfast_host proof:synced_paths host:session "
+    "proof:root_power_loss host:operators"
 )
 _CORE = (
     "core:holdfast_core core:database core:write core:close core:failed_commit core:changes "
