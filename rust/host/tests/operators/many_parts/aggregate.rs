@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use serde_json::{Value, json};
 
-use super::{Epochs, check, fixed, spills_of_run, text};
+use super::{Epochs, SORTING, check, fixed, spills_of_run, text};
 use crate::support::schema;
 
 /// The request of an aggregation with these settings.
@@ -174,6 +174,8 @@ fn windows_that_close_in_memory_use_the_memory_of_the_session() {
     // The keys alone have 200 bytes each.
     let held = epochs.held_at_output();
     assert!(held > WINDOWS as usize * 200, "{held} bytes");
+    // An epoch in parts would have reserved all of the memory.
+    assert!(held < SORTING, "{held} bytes");
 }
 
 #[test]

@@ -113,7 +113,8 @@ pub trait Windows {
         Ok(())
     }
 
-    /// Passes to `f`, a batch at a time, the groups that do not fit in [`Self::find_closing`].
+    /// Passes to `f`, a batch at a time, the stored groups that are emitted because their windows
+    /// close. Called if the epoch works in parts, in place of [`Self::add_stored`].
     ///
     /// # Errors
     /// Those of the store, and those of `f`.
