@@ -142,6 +142,16 @@ def test_a_store_that_managed_its_offsets_for_a_while_has_no_mark_of_its_folder(
         assert db.store_offset("totals", LOG) == 7
 
 
+def test_a_store_whose_file_and_folder_were_deleted_has_no_mark_of_its_folder(tmp_path):
+    opened(tmp_path / "db", Totals(), AT_LEAST_ONCE).close()
+    shutil.rmtree(tmp_path / "db" / "totals")
+    (tmp_path / "db" / ".checkpoint_totals").unlink()
+    with opened(tmp_path / "db", WithoutFolder(), AT_LEAST_ONCE) as db:
+        db.commit({LOG: 7})
+    with opened(tmp_path / "db", WithoutFolder(), AT_LEAST_ONCE) as db:
+        assert db.store_offset("totals", LOG) == 7
+
+
 def test_the_folder_of_a_discarded_store_may_be_a_link(tmp_path, caplog):
     crash(tmp_path / "db", ONCE)
     link, disk = tmp_path / "db" / "totals", tmp_path / "disk"

@@ -110,6 +110,9 @@ class AttachedStore:
             )
             _discard(store.name, folder)
             self._folder_mark.unlink(missing_ok=True)
+        elif _is_deleted(folder):
+            # The file was deleted with the folder. The next one may be of a store without a folder.
+            self._folder_mark.unlink(missing_ok=True)
 
     @property
     def has_offsets_in_file(self) -> bool:
@@ -149,7 +152,7 @@ class AttachedStore:
 
         Under exactly-once this deletes the checkpoint file: only a clean close writes it again. The
         files of a store that manages its offsets now are always deleted: its offsets would be too
-        old if the store stopped managing them, and it may not use its folder then.
+        old if the store stopped managing them, and the store may no longer use its folder.
         """
         # First: if the removal fails or is interrupted, the close writes the file again.
         self._has_begun = True
@@ -157,7 +160,7 @@ class AttachedStore:
             checkpoint_file.remove(self._file)
         if self._old_file is not None and self._old_file.exists():
             checkpoint_file.remove(self._old_file)
-        # Last: the file is not valid without the mark.
+        # Last: without the mark, an open would accept the file of a folder that was deleted.
         if self._old_mark is not None:
             self._old_mark.unlink(missing_ok=True)
 
