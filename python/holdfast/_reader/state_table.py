@@ -9,7 +9,7 @@ from holdfast._reader.connection import Connection
 from holdfast._reader.dataset.selected_rows import SelectedRows
 from holdfast._reader.dataset.state_dataset import dataset
 from holdfast._reader.read_source import ReadSource
-from holdfast._reader.table_calls import FOUND, TableCalls
+from holdfast._reader.table_calls import TableCalls, without_found
 from holdfast._time import Timestamp, timestamp_micros
 from holdfast.errors import StateMismatchError, UnsupportedOperationError
 
@@ -112,6 +112,7 @@ class StateTable:
         """
         self._refuse_windowed("get", "fetch")
         moment = self._moment(as_of)
+        _refuse_text(columns)
         # Creating pyarrow's objects would cost more than the read.
         if type(key) in _ONE_COLUMN and len(self._key) == 1:
             named = [(self._key[0], key)]
@@ -141,8 +142,7 @@ class StateTable:
         or one for each key. If several partitions have a row of one key, as they may in a
         processor's store, this raises `UnsupportedOperationError`.
         """
-        found = self._get_batch(keys, as_of=as_of, columns=columns, **source)
-        return found.drop_columns([FOUND])
+        return without_found(self._get_batch(keys, as_of=as_of, columns=columns, **source))
 
     def _get_batch(
         self,
@@ -152,7 +152,7 @@ class StateTable:
         columns: Sequence[str] | None = None,
         **source: Unpack[ReadSource],
     ) -> "pyarrow.Table":
-        """As `get_batch`, with the column `FOUND`."""
+        """As `get_batch`, with a last column that says whether there is a row."""
         self._refuse_windowed("get_batch", "fetch_batch")
         batch = self._keys_as_of(keys, as_of)
         return self._calls.get(self._call(columns=columns), batch, source)
@@ -218,7 +218,7 @@ class StateTable:
         batch = keys_.many_keys(self._key_schema, keys)
         batch = keys_.with_columns(batch, self._moments(batch.num_rows, starts, ends))
         found = self._calls.get(self._call(columns=columns), batch, source)
-        return found.drop_columns([FOUND])
+        return without_found(found)
 
     def scan(
         self,
@@ -388,8 +388,7 @@ class StateTable:
         limit: int | None = None,
     ) -> dict[str, Any]:
         moment = self._moment(as_of)
-        if isinstance(columns, str):
-            raise TypeError(f"columns={columns!r}: give a list of names")
+        _refuse_text(columns)
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}; it must not be negative")
         return {
@@ -444,16 +443,16 @@ class StateTable:
         source: ReadSource,
     ) -> dict[str, Any] | None:
         found = self._calls.get_batches(call, batch, source)[0]
-        if not found.column(FOUND)[0].as_py():
-            return None
         # The query may have been started with other columns since the table was opened.
         there = found.schema.names[:-1]
         names = [name for name in there if name not in self._key] if columns is None else columns
         unknown = [name for name in names if name not in there]
         if unknown:
             raise ValueError(f"the table has no column {unknown[0]!r}; it has {self._schema.names}")
+        if not found.column(len(there))[0].as_py():
+            return None
         # Converting the whole batch would also convert the key.
-        return {name: found.column(name)[0].as_py() for name in names}
+        return {name: found.column(there.index(name))[0].as_py() for name in names}
 
     def _refuse_unversioned(self) -> None:
         if self._kind != "versioned":
@@ -481,6 +480,11 @@ class StateTable:
                 f"{self._name()} is a {self._kind} table, whose rows have no windows: call "
                 f"{instead} in place of {method}"
             )
+
+
+def _refuse_text(columns: Sequence[str] | None) -> None:
+    if isinstance(columns, str):
+        raise TypeError(f"columns={columns!r}: give a list of names")
 
 
 def list_tables(connection: Connection) -> list[StateTable]:

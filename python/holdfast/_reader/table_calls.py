@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-FOUND: Final = "holdfast.found"
-"""The last column of a read of keys: whether there is a row."""
-
 _EPOCH: Final = b"holdfast.epoch"
 _ROUNDS: Final = 3
 
@@ -33,7 +30,7 @@ class TableCalls:
     def get(
         self, call: dict[str, Any], keys: "pyarrow.RecordBatch", source: ReadSource
     ) -> "pyarrow.Table":
-        """Returns a row for each key, with the column `FOUND`.
+        """Returns a row for each key. The last column says whether there is one.
 
         Raises `UnsupportedOperationError` if several partitions have a row of one key.
         """
@@ -49,7 +46,7 @@ class TableCalls:
     ) -> "list[pyarrow.RecordBatch]":
         """Returns the rows of `get`, or with `every_row` those of `find`, as one or more batches.
 
-        The last column is `FOUND`.
+        The last column says whether there is a row.
         """
         found = self.connection.core.get(
             (self.operator, self.store),
@@ -69,7 +66,7 @@ class TableCalls:
         result has all of them.
         """
         rows = arrow().Table.from_batches(self.get_batches(call, keys, source, every_row=True))
-        return rows.filter(rows[FOUND]).drop_columns([FOUND])
+        return without_found(rows.filter(rows.column(rows.num_columns - 1)))
 
     def get_row(
         self,
@@ -156,3 +153,11 @@ class TableCalls:
     def oldest_changes(self) -> int | None:
         """Returns the oldest epoch of the log; None if no epoch is final."""
         return self.connection.core.oldest_changes((self.operator, self.store))
+
+
+def without_found(rows: "pyarrow.Table") -> "pyarrow.Table":
+    """Returns the rows of `TableCalls.get` without the last column.
+
+    It is dropped by its number: a column of the user's may have its name.
+    """
+    return rows.select(list(range(rows.num_columns - 1)))

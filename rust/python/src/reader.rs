@@ -13,7 +13,7 @@ use holdfast_host::net::read::json;
 use holdfast_host::protocol::{Epoch, IsolationLevel, PartitionId};
 use holdfast_host::reader::{self, AnswerState, EpochSpan, ReadFrom};
 use holdfast_host::root::StorageOptions;
-use holdfast_host::tables::{FOUND, ReadCall, ReadRows};
+use holdfast_host::tables::{ReadCall, ReadRows};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -275,10 +275,7 @@ impl StateReader {
         };
         let table = Arc::clone(&known.table);
         let key_fields = table.key().fields();
-        let is_value = |field: &&FieldRef| {
-            let is_key = key_fields.iter().any(|key| key.name() == field.name());
-            field.name() != FOUND && !is_key
-        };
+        let is_value = |field: &&FieldRef| !key_fields.iter().any(|key| key.name() == field.name());
         let is_plain = |field: &FieldRef| is_plain(field.data_type());
         let fields = table.schema().fields();
         let are_plain = match &columns {
@@ -302,14 +299,16 @@ impl StateReader {
         let Some(row) = found.batches.first().filter(|rows| rows.num_rows() == 1) else {
             return Ok(None);
         };
-        if !row[FOUND].as_boolean().value(0) {
+        // The last column: a column of the user's may have the name of this one.
+        let last = row.num_columns() - 1;
+        if !row.column(last).as_boolean().value(0) {
             return Ok(Some((None,)));
         }
         let row = match &columns {
             Some(names) => row_to_python(py, row, names.iter().map(String::as_str))?,
             None => {
                 // The query may have been started with other columns since the table was last read.
-                let values = row.schema_ref().fields().iter().filter(is_value);
+                let values = row.schema_ref().fields()[..last].iter().filter(is_value);
                 row_to_python(py, row, values.map(|field| field.name().as_str()))?
             }
         };

@@ -14,7 +14,6 @@ from holdfast._reader.pinned_epoch import PinnedEpoch, checked
 from holdfast._reader.read_source import Offline
 from holdfast._reader.state_reader import StateReader, connect
 from holdfast._reader.state_table import StateTable
-from holdfast._reader.table_calls import FOUND
 from holdfast._time import Timestamp, timestamp_micros
 from holdfast.errors import StateMismatchError
 from holdfast.spark.plan.epoch_chooser import chosen_epoch, epoch_of_call
@@ -228,8 +227,7 @@ class _LookUp:
             # Times without a zone are stored as if they were in UTC.
             moment = rows.column(self._as_of).cast(pa.timestamp("us", tz="UTC"))
         found = self._table._get_batch(given, as_of=moment, columns=self._columns, epoch=epoch)
-        is_found = found.column(FOUND).combine_chunks()
-        added = [column.combine_chunks() for column in found.drop_columns([FOUND]).columns]
+        *added, is_found = (column.combine_chunks() for column in found.columns)
         if self._adds_keys or any(column.null_count for column in given.values()):
             # A row that is not found has the given key in the key's columns. And as in Spark's
             # joins, null equals nothing: a table of an aggregate may have a null key.

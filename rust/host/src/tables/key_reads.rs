@@ -17,7 +17,7 @@ use super::time_column::{key_times, micros, moments_of};
 use crate::memory::budget::Share;
 
 /// The last column of a read of keys: whether the key was found. A row that was found may have
-/// nulls in all its columns.
+/// nulls in all its columns. It is read by its place: a column of the user's may have its name.
 pub const FOUND: &str = "holdfast.found";
 
 /// How many keys are read at first, before the size of their values is known.
@@ -154,7 +154,8 @@ impl StateTable {
     /// Decodes the rows of keys that [`StateTable::read_stored`] has found. `batch`: the keys.
     ///
     /// # Errors
-    /// As [`StateTable::schema_of_get`]; `Serialization` if a row cannot be decoded with the columns.
+    /// As [`StateTable::schema_of_get`]; `Serialization` if a row cannot be decoded with the
+    /// columns.
     pub fn decode_stored(
         &self,
         call: &ReadCall,
@@ -261,7 +262,7 @@ impl StateTable {
     }
 }
 
-/// Adds the column that says which keys were found.
+/// Returns the schema with the column that says which keys were found.
 pub(super) fn with_found(schema: &Schema) -> SchemaRef {
     let field = Arc::new(Field::new(FOUND, DataType::Boolean, false));
     let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([field]).collect();

@@ -8,6 +8,7 @@ from reading import Connect, stored
 from streams import KEYS, Stream, at
 
 import holdfast as hf
+import holdfast.spark as hfs
 from holdfast.errors import (
     NotUpToBoundError,
     StateMismatchError,
@@ -44,6 +45,11 @@ def test_what_does_not_exist_is_named(stream: Stream, connect: Connect, tmp_path
     table = reader["table"]
     with pytest.raises(ValueError, match='no column "y"; it has'):
         table.scan(columns=["y"])
+    for key in ("a", "missing"):
+        with pytest.raises(ValueError, match="no column 'y'; it has"):
+            table.get(key, columns=["y"])
+    with pytest.raises(TypeError, match="columns='x': give a list of names"):
+        table.get("a", columns="x")
     with pytest.raises(UnsupportedOperationError, match="only a versioned one"):
         table.get("a", as_of=at(1))
     with pytest.raises(UnsupportedOperationError, match="keeps no versions"):
@@ -57,6 +63,22 @@ def test_what_does_not_exist_is_named(stream: Stream, connect: Connect, tmp_path
     reader.close()
     with pytest.raises(StoreClosedError, match="reader is closed"):
         table.get("a")
+
+
+def test_a_column_may_have_the_name_of_the_column_that_the_reader_adds(
+    stream: Stream, connect: Connect
+):
+    stream.batch(left=[("a", 1, 1)])
+    frame = stream.source("left").selectExpr("k", "x", "false AS `holdfast.found`")
+    stream.run(hfs.materialize(frame, by="k", state=stream.state(), name="table"))
+    table = connect(stream)["table"]
+    row = {"x": 1, "holdfast.found": False}
+    assert table.get("a") == row
+    assert table.get("b") is None
+    assert table.get("a", columns=["holdfast.found"]) == {"holdfast.found": False}
+    assert table.find(["a", "b"]).to_pylist() == [{"k": "a", **row}]
+    none = {"k": "b", "x": None, "holdfast.found": None}
+    assert table.get_batch(["a", "b"]).to_pylist() == [{"k": "a", **row}, none]
 
 
 def test_a_table_is_a_dataset_for_other_libraries(stream: Stream, connect: Connect):

@@ -9,7 +9,7 @@ use arrow_select::interleave::interleave_record_batch;
 use holdfast_core::{Error, ErrorKind, Result};
 
 use crate::reader::read_from::{AnswerState, RowsAtEpoch};
-use crate::tables::{FOUND, not_assembled};
+use crate::tables::not_assembled;
 
 /// The most bytes of an assembled batch, estimated from the average size of the rows.
 const BATCH_BYTES: usize = 64 << 20;
@@ -201,7 +201,7 @@ fn check_count(batches: &[RecordBatch], keys: usize) -> Result<()> {
 
 /// Whether the key of a row was found.
 fn is_found(batch: &RecordBatch, row: usize) -> bool {
-    let found = batch.column_by_name(FOUND);
+    let found = batch.columns().last();
     found.is_some_and(|found| found.as_boolean().value(row))
 }
 
@@ -214,6 +214,7 @@ mod tests {
 
     use super::*;
     use crate::protocol::Epoch;
+    use crate::tables::FOUND;
 
     fn batch(values: &[Option<i64>]) -> RecordBatch {
         let found: BooleanArray = values.iter().map(|value| Some(value.is_some())).collect();
