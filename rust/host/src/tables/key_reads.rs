@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -15,10 +15,6 @@ use super::store_handle::{Moments, StoreHandle, without_versions};
 use super::stored_rows::{BATCH_ROWS, FoundRow, StoredRows, batch_bytes};
 use super::time_column::{key_times, micros, moments_of};
 use crate::memory::budget::Share;
-
-/// The last column of a read of keys: whether the key was found. A row that was found may have
-/// nulls in all its columns. It is read by its place: a column of the user's may have its name.
-pub const FOUND: &str = "holdfast.found";
 
 /// How many keys are read at first, before the size of their values is known.
 const FIRST_KEYS: usize = 256;
@@ -62,18 +58,6 @@ impl KeyCount {
 }
 
 impl StateTable {
-    /// Returns the columns of a read of keys: those of [`StateTable::schema_of`], and [`FOUND`].
-    ///
-    /// # Errors
-    /// As [`StateTable::schema_of`].
-    pub fn schema_of_get(&self, call: &ReadCall) -> Result<SchemaRef> {
-        if call.columns.is_none() {
-            return Ok(Arc::clone(self.whole_schema_of_get()));
-        }
-        let schema = self.schema_of(call)?;
-        Ok(with_found(&schema))
-    }
-
     /// Reads one row for each key of a batch, in their order. A batch of the result has about
     /// [`batch_bytes`], or one larger row.
     pub(super) fn read_keys(
@@ -262,25 +246,19 @@ impl StateTable {
     }
 }
 
-/// Returns the schema with the column that says which keys were found.
-pub(super) fn with_found(schema: &Schema) -> SchemaRef {
-    let field = Arc::new(Field::new(FOUND, DataType::Boolean, false));
-    let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([field]).collect();
-    Arc::new(Schema::new(fields))
-}
-
 #[cfg(test)]
 mod tests {
     use arrow_array::cast::AsArray;
     use arrow_array::{BinaryArray, Int64Array};
+    use arrow_schema::{DataType, Field};
     use holdfast_core::{DatabaseOptions, StoreSpec, Timestamp, WindowPut};
 
     use super::*;
     use crate::memory::budget::Budget;
-    use crate::tables::ReadRows;
     use crate::tables::key_form::KeyForm;
     use crate::tables::stored_rows::BATCH_BYTES;
     use crate::tables::value_form::ValueForm;
+    use crate::tables::{FOUND, ReadRows};
 
     /// A key's value; every third key has none.
     fn value(n: usize) -> Option<Vec<u8>> {

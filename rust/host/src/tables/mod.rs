@@ -19,9 +19,9 @@ mod time_column;
 mod value_form;
 
 pub use key_form::KeyForm;
-pub use key_reads::{FEW_KEYS, FOUND, StoredKeys};
+pub use key_reads::{FEW_KEYS, StoredKeys};
 pub use operator_tables::operator_tables;
-pub use read_call::{ReadCall, ReadRows};
+pub use read_call::{FOUND, ReadCall, ReadRows};
 pub use state_table::{EmitRows, StateTable, not_assembled};
 pub use store_handle::Moments;
 pub use stored_rows::FoundRow;

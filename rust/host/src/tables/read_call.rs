@@ -1,9 +1,23 @@
 //! A read of a table.
 
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use holdfast_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::store_handle::TimeSpan;
+
+/// The last column of a read of keys: whether the key was found. A row that was found may have
+/// nulls in all its columns. It is read by its place: a column of the user's may have its name.
+pub const FOUND: &str = "holdfast.found";
+
+/// Returns the schema with the column that says which keys were found.
+pub(super) fn with_found(schema: &Schema) -> SchemaRef {
+    let field = Arc::new(Field::new(FOUND, DataType::Boolean, false));
+    let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([field]).collect();
+    Arc::new(Schema::new(fields))
+}
 
 /// A read of one partition of a table. The batch beside it has the keys or the bounds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -9,8 +9,7 @@ use holdfast_core::{Database, Error, ErrorKind, Result, StoreKind, Transaction};
 
 use super::key_form::KeyForm;
 use super::key_range::KeyRange;
-use super::key_reads::with_found;
-use super::read_call::{ReadCall, ReadRows};
+use super::read_call::{ReadCall, ReadRows, with_found};
 use super::store_handle::{StoreHandle, TableScan, TimeSpan, without_versions};
 use super::stored_rows::{StoredRows, batch_bytes};
 use super::time_column::{TimeColumn, TimeOf, time_columns};
@@ -26,7 +25,7 @@ pub struct StateTable {
     times: Vec<TimeColumn>,
     value: ValueForm,
     schema: SchemaRef,
-    /// With the column of a read of keys.
+    /// The columns of a read of keys with all columns.
     whole_schema_of_get: SchemaRef,
 }
 
@@ -142,11 +141,6 @@ impl StateTable {
         &self.schema
     }
 
-    /// The columns of a read of keys with all columns.
-    pub(super) fn whole_schema_of_get(&self) -> &SchemaRef {
-        &self.whole_schema_of_get
-    }
-
     /// The key's columns.
     pub fn key(&self) -> &KeyForm {
         &self.key
@@ -184,6 +178,19 @@ impl StateTable {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Arc::new(Schema::new(fields)))
+    }
+
+    /// Returns the columns of a read of keys: those of [`StateTable::schema_of`], and
+    /// [`FOUND`](super::FOUND).
+    ///
+    /// # Errors
+    /// As [`StateTable::schema_of`].
+    pub fn schema_of_get(&self, call: &ReadCall) -> Result<SchemaRef> {
+        if call.columns.is_none() {
+            return Ok(Arc::clone(&self.whole_schema_of_get));
+        }
+        let schema = self.schema_of(call)?;
+        Ok(with_found(&schema))
     }
 
     /// Reads rows of a view of a partition's database, and passes them to `emit` in batches.
