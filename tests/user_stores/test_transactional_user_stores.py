@@ -430,6 +430,31 @@ def test_a_store_without_data_is_restored_by_the_caller(tmp_path):
         assert states(db) == (3, 3, 2)
 
 
+def test_a_store_whose_data_was_deleted_cannot_commit_before_it_is_restored(tmp_path):
+    with opened(tmp_path / "db") as db:
+        db["totals"].add(1)
+        db.commit({LOG: 1, OTHER: 1})
+        data = db.directory("totals")
+    shutil.rmtree(data)
+    with opened(tmp_path / "db") as db:
+        db["totals"].add(1)
+        with pytest.raises(hf.errors.StateMismatchError, match="at log 1: 1, so it cannot commit"):
+            db.commit({LOG: 2})
+        db.rollback()
+        db["totals"].restore(1, {LOG: 1, OTHER: 1})
+        db["totals"].add(1)
+        db.commit({LOG: 2})
+    with opened(tmp_path / "db") as db:
+        assert (db["totals"].sum, db.committed_offset(LOG)) == (2, 2)
+    shutil.rmtree(data)
+    with opened(tmp_path / "db") as db:
+        db.commit({})  # A job that begins again
+        db["totals"].add(5)
+        db.commit({LOG: 1})
+    with opened(tmp_path / "db") as db:
+        assert (db["totals"].sum, db.committed_offsets()) == (5, {LOG: 1})
+
+
 def test_each_commit_must_move_an_offset_under_exactly_once(tmp_path):
     with opened(tmp_path / "db") as db:
         apply(db, 1)

@@ -260,6 +260,23 @@ class AttachedStore:
             "database with AT_LEAST_ONCE"
         )
 
+    def check_restored(
+        self, same: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """Raises `StateMismatchError` if the store has no offset of a partition.
+
+        `offsets` are those of the database's last commit with the store, `same` those of them that
+        the next commit does not set. `recover` may have found the store empty. If it committed
+        without its earlier data, the next `recover` would drop the commit.
+        """
+        missing = {key: at for key, at in same.items() if self.committed_offset(key) is None}
+        if missing:
+            raise StateMismatchError(
+                f"store {self.store.name}: it lacks the data of its earlier commits at "
+                f"{_text(missing)}, so it cannot commit; call rollback(), and restore the store up "
+                f"to {_text(offsets)}"
+            )
+
     def check_not_ahead(
         self,
         partitions: Iterable[TopicPartition],

@@ -85,7 +85,8 @@ class AttachedStores:
         - what a commit of the database would raise,
         - `ValueError` for a commit that moves no offset of a store that needs it,
         - `StateMismatchError`, under exactly-once, for a store that is ahead of the database in a
-          partition of which the database has had no commit.
+          partition of which the database has had no commit, and for a transactional store that
+          lacks the data of an earlier commit.
         """
         if not self._stores:
             self._core.commit(rows, None)
@@ -113,6 +114,10 @@ class AttachedStores:
                 "distinguish commits by their offsets; give the changelog offsets of the last "
                 "writes"
             )
+        moved = {(topic, partition) for topic, partition, _ in rows or ()}
+        for name in self._must_move:
+            same = {key: offset for key, offset in decided[name].items() if key not in moved}
+            self._stores[name].check_restored(same, before[name])
         # A store that manages its offsets does not list its partitions, so `init` has not checked
         # those that the record does not have.
         for name, attached in self._stores.items():
