@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 import holdfast as hf
 from holdfast import ProcessingGuarantee
+from holdfast.errors import StateMismatchError
 
 LOG = ("log", 0)
 ONCE, AT_LEAST_ONCE = ProcessingGuarantee.EXACTLY_ONCE, ProcessingGuarantee.AT_LEAST_ONCE
@@ -164,6 +167,35 @@ def test_the_folder_of_a_discarded_store_may_be_a_link(tmp_path, caplog):
     assert not link.is_symlink()
     assert (disk / "totals.json").exists()
     assert f"its folder was a link to {disk}, which stays as it is" in caplog.text
+
+
+def test_a_folder_that_is_a_mount_point_is_emptied(tmp_path, monkeypatch):
+    crash(tmp_path / "db", ONCE)
+    rmdir = os.rmdir
+
+    def busy(path, **options):
+        if Path(path).name == "totals":
+            raise OSError(errno.EBUSY, "busy")
+        rmdir(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", busy)
+    with opened(tmp_path / "db", Totals()) as db:
+        assert (db["totals"].totals, db.store_offset("totals", LOG)) == ({}, None)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_files_that_are_not_the_stores_are_not_deleted(tmp_path, is_new):
+    folder = tmp_path / "db" / "totals"
+    if not is_new:
+        hf.open(tmp_path / "db", [hf.stores.key_value("kv")]).close()
+    folder.mkdir(parents=True)
+    (folder / "precious").touch()
+    for _ in range(2):
+        with pytest.raises(StateMismatchError, match="not its own.*move them to another place"):
+            opened(tmp_path / "db", Totals())
+    (folder / "precious").rename(tmp_path / "precious")
+    with opened(tmp_path / "db", Totals()) as db:
+        db.commit({LOG: 1})
 
 
 def test_an_unclean_stop_preserves_the_store_under_at_least_once(tmp_path):

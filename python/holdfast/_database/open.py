@@ -20,7 +20,11 @@ from holdfast._options import (
     rocksdb_option_rows,
 )
 from holdfast._user_store.attached import AttachedStore
-from holdfast._user_store.attached_stores import AttachedStores, raise_first
+from holdfast._user_store.attached_stores import (
+    AttachedStores,
+    raise_first,
+    user_store_offsets,
+)
 from holdfast._user_store.protocol import (
     UserStateStore,
     check_name,
@@ -127,11 +131,14 @@ def open(  # noqa: A001
     attached_stores = None
     try:
         directory = None if directory is None else Path(core.path())
-        attached_stores = AttachedStores(
-            core,
-            [AttachedStore(store, directory, processing_guarantee) for store in user_stores],
-            has_built_in=bool(built),
-        )
+        committed = user_store_offsets(core)
+        attached = [
+            AttachedStore(
+                store, directory, processing_guarantee, has_committed=store.name in committed
+            )
+            for store in user_stores
+        ]
+        attached_stores = AttachedStores(core, attached, has_built_in=bool(built))
         return Database(core, built, attached_stores, default_isolation_level, directory)
     except BaseException as error:
         errors = [error]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 from typing import TYPE_CHECKING
@@ -31,10 +32,22 @@ def _is_deleted(folder: Path) -> bool:
     return False
 
 
+def _has_files(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
+
+
 def _discard(store: str, folder: Path) -> None:
-    """Deletes a store's folder. Of a link only the link: its target may have other files."""
+    """Deletes a store's folder.
+
+    Of a link it deletes only the link, since its target may have other files. A folder that is a
+    mount point becomes empty.
+    """
     if not folder.is_symlink():
-        shutil.rmtree(folder)
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            if error.errno != errno.EBUSY or _has_files(folder):
+                raise
         return
     _log.warning(
         "store %s: its folder was a link to %s, which stays as it is; the store's new folder is in "
@@ -49,13 +62,20 @@ class AttachedStore:
     """A user store of a database, with its offsets if it does not manage them itself."""
 
     def __init__(
-        self, store: UserStateStore, directory: Path | None, guarantee: ProcessingGuarantee
+        self,
+        store: UserStateStore,
+        directory: Path | None,
+        guarantee: ProcessingGuarantee,
+        *,
+        has_committed: bool,
     ) -> None:
-        """Reads the store's checkpoint file.
+        """Reads the store's checkpoint file. `has_committed`: the database has commits with it.
 
         If the store has a folder and no such file, the last stop was unclean, or the store managed
         its offsets then. The offsets of its data are unknown: exactly-once deletes the folder. If
         the store has used a folder that was deleted, the offsets are wrong: the file is deleted.
+
+        Raises `StateMismatchError` for a folder with files that cannot be the store's.
         """
         self.store = store
         self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE
@@ -101,7 +121,13 @@ class AttachedStore:
             # Before `init`, which may create the folder again: this open may fail after that.
             checkpoint_file.remove(self._file)
             self._folder_mark.unlink()
-        elif self._exactly_once and folder.is_dir():
+        elif self._exactly_once and _has_files(folder):
+            if not has_committed and not self._folder_mark.exists():
+                raise StateMismatchError(
+                    f"store {store.name}: the files in {folder} are not its own, since it has not "
+                    "used this folder and has no commits in this database; move them to another "
+                    "place, or give the store another name"
+                )
             _log.warning(
                 "store %s: discarded, since it has no file %s: its database was not closed, or the "
                 "store managed its offsets itself before; restore it from its changelog",

@@ -311,11 +311,15 @@ class AttachedStores:
         return self._record.get(name, {})
 
     def _read_record(self) -> dict[str, dict[TopicPartition, int]]:
-        """Returns the record; a database without commits with user stores has none."""
-        record = self._core.user_store_offsets()
-        if record is None:
-            return {}
-        return {name: _offsets(rows) for name, rows in json.loads(record).items()}
+        return user_store_offsets(self._core)
+
+
+def user_store_offsets(core: _core.Database) -> dict[str, dict[TopicPartition, int]]:
+    """Returns the record of the offsets of the user stores with which a database has committed."""
+    record = core.user_store_offsets()
+    if record is None:
+        return {}
+    return {name: _offsets(rows) for name, rows in json.loads(record).items()}
 
 
 def raise_first(errors: list[BaseException]) -> None:
