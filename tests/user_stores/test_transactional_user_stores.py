@@ -455,6 +455,21 @@ def test_a_store_whose_data_was_deleted_cannot_commit_before_it_is_restored(tmp_
         assert (db["totals"].sum, db.committed_offsets()) == (5, {LOG: 1})
 
 
+def test_commits_of_a_store_that_counts_only_decided_ones_may_set_other_partitions(tmp_path):
+    class Decided(TwoStepStore):
+        def committed_offset(self, partition) -> int | None:
+            return self._load(self.current)[1].get(partition) if self.current.exists() else None
+
+    with opened(tmp_path / "db", Decided()) as db:
+        for offsets in ({LOG: 1}, {OTHER: 1}, {LOG: 2}):
+            db["totals"].add(1)
+            db.commit(offsets)
+    with opened(tmp_path / "db", Decided()) as db:
+        assert db["totals"].sum == 3
+        db["totals"].add(1)
+        db.commit({OTHER: 2})
+
+
 def test_each_commit_must_move_an_offset_under_exactly_once(tmp_path):
     with opened(tmp_path / "db") as db:
         apply(db, 1)

@@ -191,7 +191,9 @@ def test_files_that_are_not_the_stores_are_not_deleted(tmp_path, is_new):
     folder.mkdir(parents=True)
     (folder / "precious").touch()
     for _ in range(2):
-        with pytest.raises(StateMismatchError, match="not its own.*move them to another place"):
+        with pytest.raises(
+            StateMismatchError, match="may not be its own.*move them to another place"
+        ):
             opened(tmp_path / "db", Totals())
     (folder / "precious").rename(tmp_path / "precious")
     with opened(tmp_path / "db", Totals()) as db:

@@ -86,6 +86,8 @@ class AttachedStore:
         self._needs_rollback = False
         # The store has committed, and the database has not.
         self._is_ahead = False
+        # The offsets of the last commit, if `recover` found the store empty since.
+        self._lacking: dict[TopicPartition, int] = {}
         self._transactional = as_transactional(store)
         file = (
             directory / f".checkpoint_{store.name}"
@@ -124,9 +126,9 @@ class AttachedStore:
         elif self._exactly_once and _has_files(folder):
             if not has_committed and not self._folder_mark.exists():
                 raise StateMismatchError(
-                    f"store {store.name}: the files in {folder} are not its own, since it has not "
-                    "used this folder and has no commits in this database; move them to another "
-                    "place, or give the store another name"
+                    f"store {store.name}: the files in {folder} may not be its own, since it has "
+                    "no commits in this database and no record that it used this folder; move "
+                    "them to another place, or give the store another name"
                 )
             _log.warning(
                 "store %s: discarded, since it has no file %s: its database was not closed, or the "
@@ -206,6 +208,7 @@ class AttachedStore:
         moved = None if self.store.manages_offsets else offsets
         if moved is not None:
             self._move_offsets(moved)
+        self._lacking = {}
         # Last: after an interrupt before this, the close writes no file with the old offsets.
         self._needs_rollback = self._is_ahead = False
         if moved is not None and not self._exactly_once:
@@ -248,6 +251,7 @@ class AttachedStore:
             at = {TopicPartition(*partition): offset for partition, offset in answer.items()}
             if self._exactly_once and at and at != dict(offsets):
                 raise StateMismatchError(self._not_at(at, offsets, database))
+            self._lacking = {} if at else dict(offsets)
         elif self._is_ahead and self._exactly_once:
             raise StateMismatchError(
                 f"store {self.store.name}: it may have committed writes that its database does not "
@@ -286,21 +290,20 @@ class AttachedStore:
             "database with AT_LEAST_ONCE"
         )
 
-    def check_restored(
-        self, same: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int]
-    ) -> None:
-        """Raises `StateMismatchError` if the store has no offset of a partition.
+    def check_restored(self, same: Iterable[TopicPartition]) -> None:
+        """Raises `StateMismatchError` if the store was found empty and still lacks a partition.
 
-        `offsets` are those of the database's last commit with the store, `same` those of them that
-        the next commit does not set. `recover` may have found the store empty. If it committed
-        without its earlier data, the next `recover` would drop the commit.
+        `same` are the partitions of the last commit with the store that the next commit leaves as
+        they are. If the store committed without its earlier data, the next `recover` would drop the
+        commit.
         """
-        missing = {key: at for key, at in same.items() if self.committed_offset(key) is None}
+        lacking = {key: self._lacking[key] for key in same if key in self._lacking}
+        missing = {key: at for key, at in lacking.items() if self.committed_offset(key) is None}
         if missing:
             raise StateMismatchError(
                 f"store {self.store.name}: it lacks the data of its earlier commits at "
                 f"{_text(missing)}, so it cannot commit; call rollback(), and restore the store up "
-                f"to {_text(offsets)}"
+                f"to {_text(self._lacking)}"
             )
 
     def check_not_ahead(

@@ -116,8 +116,7 @@ class AttachedStores:
             )
         moved = {(topic, partition) for topic, partition, _ in rows or ()}
         for name in self._must_move:
-            same = {key: offset for key, offset in decided[name].items() if key not in moved}
-            self._stores[name].check_restored(same, before[name])
+            self._stores[name].check_restored(decided[name].keys() - moved)
         # A store that manages its offsets does not list its partitions, so `init` has not checked
         # those that the record does not have.
         for name, attached in self._stores.items():
