@@ -1,9 +1,8 @@
 """Holdfast on Spark against Flink SQL: windows, the newest rows of a key, joins, sessions.
 
 Both read the same rows with two threads and write no result. Flink has its state in RocksDB and
-takes exactly-once checkpoints; each micro-batch of Holdfast is a commit. Flink's
-file source hands out files in any order, so it reads each stream from two files that have the
-days in order.
+takes exactly-once checkpoints; each micro-batch of Holdfast is a commit. Flink's file source hands
+out files in any order, so it reads each stream from two files that have the days in order.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def open(  # noqa: A001
     attached_stores = None
     try:
         directory = None if directory is None else Path(core.path())
-        committed = user_store_offsets(core)
+        committed = user_store_offsets(core) if user_stores else {}
         attached = [
             AttachedStore(
                 store, directory, processing_guarantee, has_committed=store.name in committed

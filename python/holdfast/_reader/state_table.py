@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow.dataset
 
 _WINDOWED: Final = ("window", "timestamped_window", "session")
-_ONE_COLUMN: Final = (bool, int, float, str, bytes)
-"""The types of keys that are the value of one column."""
 
 
 class StateTable:
@@ -113,12 +111,9 @@ class StateTable:
         self._refuse_windowed("get", "fetch")
         moment = self._moment(as_of)
         _refuse_text(columns)
+        values = keys_.key_values(self._key_schema, key, "key")
         # Creating pyarrow's objects would cost more than the read.
-        if type(key) in _ONE_COLUMN and len(self._key) == 1:
-            named = [(self._key[0], key)]
-        else:
-            values = keys_.key_values(self._key_schema, key, "key")
-            named = list(zip(self._key, values, strict=False))
+        named = list(zip(self._key, values, strict=False))
         row = self._calls.get_row(named, moment, columns, source)
         if row is not None:
             return row[0]

@@ -14,7 +14,7 @@ from holdfast._user_store.protocol import as_transactional
 from holdfast.errors import StateMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
     from holdfast._user_store.protocol import UserStateStore
@@ -290,15 +290,18 @@ class AttachedStore:
             "database with AT_LEAST_ONCE"
         )
 
-    def check_restored(self, same: Iterable[TopicPartition]) -> None:
+    def check_restored(self, same: Collection[TopicPartition]) -> None:
         """Raises `StateMismatchError` if the store was found empty and still lacks a partition.
 
         `same` are the partitions of the last commit with the store that the next commit leaves as
         they are. If the store committed without its earlier data, the next `recover` would drop the
         commit.
         """
-        lacking = {key: self._lacking[key] for key in same if key in self._lacking}
-        missing = {key: at for key, at in lacking.items() if self.committed_offset(key) is None}
+        missing = {
+            key: at
+            for key, at in self._lacking.items()
+            if key in same and self.committed_offset(key) is None
+        }
         if missing:
             raise StateMismatchError(
                 f"store {self.store.name}: it lacks the data of its earlier commits at "
