@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::ops::Range;
 
 use holdfast_core::ErrorKind;
 
@@ -86,6 +87,17 @@ fn put_as(root: &Root, id: &SnapshotId) -> String {
         .put(id, folder.path(), &mut KnownDigests::new())
         .expect("puts");
     root.snapshots.files(id).expect("reads").concat()
+}
+
+/// Puts the heads of an operator's partitions in these epochs.
+fn put_heads(root: &Root, run: RunNumber, epochs: Range<i64>, (operator, partitions): (&str, i32)) {
+    for epoch in epochs {
+        for partition in 0..partitions {
+            let epoch = names::epoch(Epoch(epoch));
+            let name = format!("{epoch}/{operator}.{partition}.{run}");
+            root.objects.put_absent(&name, b"x").expect("puts");
+        }
+    }
 }
 
 #[test]
@@ -195,13 +207,7 @@ fn a_later_snapshot_from_before_a_rewind_does_not_count() {
 fn the_check_of_a_log_that_cannot_be_trimmed_takes_one_request() {
     const PARTITIONS: i32 = 8;
     let (objects, root, run) = root();
-    let stage = |epoch: i64| {
-        for partition in 0..PARTITIONS {
-            let name = format!("{}/join.{partition}.{run}", names::epoch(Epoch(epoch)));
-            root.objects.put_absent(&name, b"x").expect("puts");
-        }
-    };
-    (0..20).for_each(stage);
+    put_heads(&root, run, 0..20, ("join", PARTITIONS));
     let requests = |newest: i64, retain: i64| {
         let before = objects.requests();
         let removed = root
@@ -245,11 +251,8 @@ fn the_log_remains_while_an_operator_has_too_few_snapshots() {
     // By name, the first one comes before "join", and the second one after it.
     for other in ["count", "total"] {
         let (_, root, run) = root();
-        for epoch in 0..20 {
-            for operator in ["join", other] {
-                let name = format!("{}/{operator}.0.{run}", names::epoch(Epoch(epoch)));
-                root.objects.put_absent(&name, b"x").expect("puts");
-            }
+        for operator in ["join", other] {
+            put_heads(&root, run, 0..20, (operator, 1));
         }
         [17, 18].iter().for_each(|at| drop(put(&root, 0, *at)));
         let put_other = |epoch| {
@@ -279,10 +282,7 @@ fn the_log_remains_while_an_operator_has_too_few_snapshots() {
 #[test]
 fn the_log_before_a_snapshot_of_a_skipped_epoch_is_removed() {
     let (_, root, run) = root();
-    for epoch in 0..19 {
-        let name = format!("{}/join.0.{run}", names::epoch(Epoch(epoch)));
-        root.objects.put_absent(&name, b"x").expect("puts");
-    }
+    put_heads(&root, run, 0..19, ("join", 1));
     [17, 19].iter().for_each(|at| drop(put(&root, 0, *at)));
     let before = decision(18, &["join"], 1);
     let skipped = EpochDecision::skipped(Epoch(19), RunNumber(0), Digest::ZERO, Some(&before));
@@ -293,10 +293,7 @@ fn the_log_before_a_snapshot_of_a_skipped_epoch_is_removed() {
 #[test]
 fn the_log_remains_for_a_follower_until_its_lag_is_too_long() {
     let (_, root, run) = root();
-    for epoch in 0..20 {
-        let name = format!("{}/join.0.{run}", names::epoch(Epoch(epoch)));
-        root.objects.put_absent(&name, b"x").expect("puts");
-    }
+    put_heads(&root, run, 0..20, ("join", 1));
     [17, 18].iter().for_each(|at| drop(put(&root, 0, *at)));
     let trim = || {
         root.garbage

@@ -117,9 +117,28 @@ impl Starts {
         self.spark.commit(2);
     }
 
-    fn snapshot_epochs(&self) -> Vec<i64> {
-        let found = manifests(&self.spark);
-        found.iter().map(|manifest| epoch_of(manifest)).collect()
+    /// Runs the query with the shorter grace until a snapshot is of this epoch or of a later one;
+    /// an operator runs in the epochs that `is_evaluated` accepts. Returns the snapshots' epochs.
+    fn run_until_snapshot(
+        &self,
+        host: &Host,
+        epoch: i64,
+        is_evaluated: impl Fn(i64) -> bool,
+    ) -> Vec<i64> {
+        let snapshots = || -> Vec<i64> {
+            let found = manifests(&self.spark);
+            found.iter().map(|manifest| epoch_of(manifest)).collect()
+        };
+        let is_taken = || snapshots().iter().any(|found| *found >= epoch);
+        let run = |epoch| {
+            for partition in [0, 1] {
+                if is_evaluated(epoch) {
+                    self.count(host, ("b", 10), (epoch, partition), 510);
+                }
+            }
+        };
+        self.spark.run_epochs_until(2, is_taken, run);
+        snapshots()
     }
 
     fn wait_for_snapshot(&self) {
@@ -191,11 +210,7 @@ fn log_that_is_replayed_with_a_shorter_grace_enters_no_snapshot() {
 fn shorter_grace_enters_a_snapshot_after_an_epoch_with_it() {
     let host = Host::start();
     let starts = Starts::new(&host, 0);
-    let is_taken = || starts.snapshot_epochs().iter().any(|epoch| *epoch >= 2);
-    let count = |epoch, partition| starts.count(&host, ("b", 10), (epoch, partition), 510);
-    let run = |epoch| drop([0, 1].map(|partition| count(epoch, partition)));
-    starts.spark.run_epochs_until(2, is_taken, run);
-    let epochs = starts.snapshot_epochs();
+    let epochs = starts.run_until_snapshot(&host, 2, |_| true);
     assert!(!epochs.contains(&1), "{epochs:?}");
 }
 
@@ -204,15 +219,7 @@ fn shorter_grace_enters_a_snapshot_after_an_epoch_with_it() {
 fn shorter_grace_enters_a_snapshot_of_a_skipped_epoch_after_an_epoch_with_it() {
     let host = Host::start();
     let starts = Starts::new(&host, 0);
-    let is_taken = || starts.snapshot_epochs().iter().any(|epoch| *epoch >= 4);
-    let count = |epoch, partition| starts.count(&host, ("b", 10), (epoch, partition), 510);
-    let run = |epoch: i64| {
-        if epoch % 2 == 1 {
-            drop([0, 1].map(|partition| count(epoch, partition)));
-        }
-    };
-    starts.spark.run_epochs_until(2, is_taken, run);
-    let epochs = starts.snapshot_epochs();
+    let epochs = starts.run_until_snapshot(&host, 4, |epoch| epoch % 2 == 1);
     assert!(!epochs.contains(&2), "{epochs:?}");
 }
 
